@@ -100,6 +100,8 @@ fn is_essential(event: &Event) -> bool {
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
+        // That the planner was asked tells the same.
+        Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
         _ => true,

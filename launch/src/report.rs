@@ -79,6 +79,7 @@ enum FigureName {
     Mapping,
     Gantt,
     Memory,
+    Graph,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -166,6 +167,7 @@ fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, Launch
         FigureName::Mapping => Figure::Mapping,
         FigureName::Gantt => Figure::Gantt,
         FigureName::Memory => Figure::Memory,
+        FigureName::Graph => Figure::Graph,
     };
     let runs = Run::all(&log.records);
     let longest = runs.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));

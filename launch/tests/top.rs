@@ -95,6 +95,39 @@ fn ranks_are_told_of_by_what_they_do() {
     assert!(text.contains("silent 12 s") && text.contains("20.00 a second"), "{text}");
 }
 
+/// Where rank 0 tells how far a run is, it is told when it ends: of pipelines, farms and loops.
+#[test]
+fn the_end_of_a_run_is_told_where_it_is_known_how_much_there_is_to_do() {
+    let starts = [
+        (r#"{"kind":"start","ranks":2,"mapping":"read@0 | sum@1","balance":"live"}"#, "items"),
+        (
+            r#"{"kind":"farm_start","farm":"rows","ranks":2,"workers":2,"chunking":"auto","balance":"live"}"#,
+            "tasks",
+        ),
+        (r#"{"kind":"loop_start","name":"sor","units":9,"held":[5,4],"balance":"live"}"#, "sweeps"),
+    ];
+    for (start, what) in starts {
+        let dir = tempfile::tempdir().unwrap();
+        farm(dir.path(), 120);
+        append(
+            &dir.path().join("rank-0.jsonl"),
+            &format!(r#"{{"at":0.0,"rank":0,"run":0,"event":{start}}}"#),
+        );
+        // Slow at first; 20 a second in the last ten seconds.
+        for second in 1..=12 {
+            let done = second.min(2) + 20 * (second.max(2) - 2);
+            let event = format!(r#"{{"kind":"progress","done":{done},"total":1202,"what":"{what}"}}"#);
+            let line = format!(r#"{{"at":{second}.0,"rank":0,"run":0,"event":{event}}}"#);
+            append(&dir.path().join("activity-0.jsonl"), &line);
+        }
+        let text = once(dir.path());
+        let told = format!(
+            "202 of 1202 {what} done, 20.00 a second in the last 10.000 s; at this rate it ends in 50.000 s"
+        );
+        assert!(text.contains(&told), "{text}");
+    }
+}
+
 #[test]
 fn a_run_is_followed_to_its_end_in_lines() {
     let dir = tempfile::tempdir().unwrap();

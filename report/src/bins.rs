@@ -3,15 +3,13 @@
 use crate::efficiency::Shares;
 use crate::run::{Run, told};
 
-/// Bins of all ranks together: four bytes each, which are six characters of a page.
-const CELLS: usize = 400_000;
+/// Bins of all ranks of all runs together: four bytes each, which are six characters of a page.
+const CELLS: usize = 240_000;
 /// Bins of a rank: more than pixels of a screen, so that zooming in shows more, and never fewer than a narrow screen has.
 const MOST: usize = 4000;
 const LEAST: usize = 300;
-/// Longest calls that are kept by name, of all ranks together.
+/// Longest calls that are kept by name, of all ranks of all runs together.
 const NAMED: usize = 20_000;
-/// More ranks are not drawn.
-const RANKS: usize = CELLS / LEAST;
 
 /// What ranks did, bin by bin.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,21 +27,22 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Those of a run, for its first ranks if there are very many.
-    pub(crate) fn of(run: &Run) -> Self {
-        let ranks = run.ranks.len().min(RANKS);
+    /// Those of one of `runs` runs on a page, for its first ranks if there are very many.
+    pub(crate) fn of(run: &Run, runs: usize) -> Self {
+        let room = CELLS / runs.max(1);
+        let ranks = run.ranks.len().min(room / LEAST);
         let parts = run.ranks.iter().map(|rank| rank.parts.len()).max().unwrap_or(0);
         // Twice as many as there are parts show all that is known.
-        let count = (CELLS / ranks.max(1)).clamp(LEAST, MOST).min((2 * parts).max(LEAST));
+        let count = (room / ranks.max(1)).clamp(LEAST, MOST).min((2 * parts).max(LEAST));
         let width = if run.seconds > 0.0 { run.seconds / count as f64 } else { 1.0 };
         let cells = (0..ranks).map(|rank| cells(run, rank, count, width)).collect();
         let mut bins = Bins { count, width, cells, named: Vec::new(), named_of: (0, 0) };
-        bins.name(run, ranks);
+        bins.name(run, ranks, NAMED / runs.max(1));
         bins
     }
 
-    /// Keeps the longest calls by name.
-    fn name(&mut self, run: &Run, ranks: usize) {
+    /// Keeps the longest calls by name, as many as there is room for.
+    fn name(&mut self, run: &Run, ranks: usize, most: usize) {
         let mut all = Vec::new();
         for (rank, its) in run.ranks[..ranks].iter().enumerate() {
             for part in &its.parts {
@@ -55,7 +54,7 @@ impl Bins {
         let count = all.len();
         // The longest ones.
         all.sort_by(|a, b| b.2.seconds.total_cmp(&a.2.seconds));
-        all.truncate(NAMED);
+        all.truncate(most);
         self.named_of = (count, all.len());
         self.named = vec![Vec::new(); ranks];
         for (rank, to, longest) in all {
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn bins_keep_the_time_that_parts_have() {
         let run = Situation::new(10.0).rank(6.0, 1.0).busy(2.0, 0.0, 5.0).run();
-        let bins = Bins::of(&run);
+        let bins = Bins::of(&run, 1);
         for (rank, work) in [(0, 6.0), (1, 2.0)] {
             let sum: f64 = bins.cells[rank].iter().map(|cell| cell.work).sum();
             assert!((sum - work).abs() < 1e-6, "{sum}");
@@ -185,7 +184,7 @@ mod tests {
             };
             rank.parts = (1..=10_000).map(part).collect();
         }
-        let bins = Bins::of(&run);
+        let bins = Bins::of(&run, 1);
         assert!(bins.encoded().len() < 2_500_000, "{}", bins.encoded().len());
     }
 

@@ -188,7 +188,7 @@ pub(crate) fn gantt(run: &Run) -> Option<Strip> {
     if !run.has_activity() {
         return None;
     }
-    let bins = Bins::of(run);
+    let bins = Bins::of(run, 1);
     let rows = bins.cells.iter().take(RANKS).enumerate().map(|(rank, cells)| {
         // Stretches in which the rank was more than half of the time at the same.
         let mut boxes: Vec<(f64, f64, String)> = Vec::new();

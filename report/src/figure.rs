@@ -11,10 +11,12 @@ pub enum Figure {
     Rates,
     /// What ran where over time.
     Mapping,
-    /// What ranks did over time; of a workflow its tasks.
+    /// What ranks did over time; of a workflow its tasks, as planned and as they ran.
     Gantt,
-    /// Peak memory by rank; of a workflow what ranks held over time.
+    /// Peak memory by rank; of a workflow what ranks held over time, and were to hold.
     Memory,
+    /// Of a workflow: its tasks by rank, or with many tasks its ranks.
+    Graph,
 }
 
 /// The rules of a picture that stands alone, on white.
@@ -26,14 +28,15 @@ pub fn figure(run: &Run, figure: Figure) -> Option<String> {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
         // Tasks say more than what ranks did.
-        Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks)) {
-            Some((gantt, _)) => gantt,
+        Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks), 1) {
+            Some(gantt) => gantt.svg,
             None => charts::gantt(run)?.svg(),
         },
         Figure::Memory => match workflow::memory(run) {
-            Some(chart) => chart.svg(),
+            Some(memory) => memory,
             None => charts::memory(run)?.svg(),
         },
+        Figure::Graph => workflow::graph(run, &workflow::critical_path(&run.tasks))?.svg,
     };
     Some(svg.replacen('>', &format!("><style>{STYLE}</style>"), 1) + "\n")
 }

@@ -30,6 +30,7 @@ mod figure;
 mod live;
 mod mapping;
 mod moment;
+mod pace;
 mod page;
 mod replay;
 mod run;

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use armature::observe::activity::Reached;
 use armature::observe::words::{count, percent, seconds, short};
 use armature::observe::{Event, Record};
 
 use crate::diagnosis::diagnosis_of_part;
 use crate::efficiency::{Shares, shares};
+use crate::pace::{self, Pace};
 use crate::run::{Arrangement, Rank, Run, Skeleton, told};
 use crate::tables::{bytes_told, short_count};
 
@@ -66,6 +68,8 @@ impl Live {
                 rank.held.drain(..rank.held.len().saturating_sub(1));
             }
             run.lines.drain(..run.lines.len().saturating_sub(1));
+            pace::forget(&mut run.reached, from);
+            run.schedules.clear();
         }
     }
 
@@ -153,6 +157,9 @@ impl Live {
             });
             return done + ends;
         }
+        if let (Some((_, reached)), false) = (run.reached.last(), run.has_ended || !run.plans.is_empty()) {
+            return Live::until_the_end(run, reached);
+        }
         let done = self.done();
         let of = self.total.map_or(String::new(), |total| format!(" of {}", short_count(total.max(done))));
         let mut text = format!("{}{of} {things} done", short_count(done));
@@ -177,6 +184,21 @@ impl Live {
                 text + &format!("; at this rate it ends in {}", seconds(left))
             }
             _ => text + "; when it ends is not known",
+        }
+    }
+
+    /// The same where rank 0 tells how far it is, which it does where it is known how much there is to do.
+    fn until_the_end(run: &Run, reached: &Reached) -> String {
+        let Reached { done, total, what, .. } = reached;
+        let text = format!("{} of {} {what} done", short_count(*done), short_count(*total));
+        match pace::pace(&run.reached, run.seconds, window(run)) {
+            Some(Pace { per_second, over }) => format!(
+                "{text}, {} a second in the last {}; at this rate it ends in {}",
+                short(per_second),
+                seconds(over),
+                seconds(total.saturating_sub(*done) as f64 / per_second)
+            ),
+            None => text + "; when it ends is not known",
         }
     }
 

@@ -19,9 +19,11 @@ use crate::tables::{
 use crate::workflow;
 
 /// Bytes of tables of events that a page has at most, of all runs together.
-const TABLES: usize = 1_500_000;
+const TABLES: usize = 1_100_000;
 /// Phases between changes whose efficiencies are shown.
 const PHASES: usize = 12;
+/// Ranks that have a row in tables, of all runs together.
+pub(crate) const ROWS: usize = 1000;
 /// Runs of a job that are shown, the longest ones: a program may run very many.
 const RUNS: usize = 8;
 
@@ -70,6 +72,8 @@ struct Section {
     traffic: Traffic,
     workflow: Option<workflow::Section>,
     marks: String,
+    drawn: String,
+    rows: String,
     decisions: String,
     lines: String,
 }
@@ -99,7 +103,8 @@ pub fn page(log: &Log, job: &Job) -> String {
     };
     let room = TABLES / order.len().max(1);
     let is_one = all.len() == 1;
-    let runs = order.iter().enumerate().map(|(id, run)| section(id, run, is_one, room)).collect();
+    let count = order.len();
+    let runs = order.iter().enumerate().map(|(id, run)| section((id, count), run, is_one, room)).collect();
     let page = Page {
         job,
         runs,
@@ -112,8 +117,9 @@ pub fn page(log: &Log, job: &Job) -> String {
     page.render().unwrap_or_else(|error| format!("<!doctype html><title>report</title><p>{error}"))
 }
 
-fn section(id: usize, run: &Run, is_one: bool, room: usize) -> Section {
-    let bins = Bins::of(run);
+/// The section of one of `runs` runs.
+fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> Section {
+    let bins = Bins::of(run, runs);
     let strip = charts::arrangement(run);
     let mut all_charts = Vec::new();
     if run.has_activity() {
@@ -155,10 +161,12 @@ fn section(id: usize, run: &Run, is_one: bool, room: usize) -> Section {
         phases: shown_of(phases, shown.max(1), "phases between changes"),
         efficiencies: efficiencies.iter().map(efficiency_row).collect(),
         durations: durations(run),
-        ranks: (0..ranks.min(1000)).map(|rank| rank_row(run, rank)).collect(),
+        ranks: (0..ranks.min(ROWS / runs)).map(|rank| rank_row(run, rank)).collect(),
         traffic: traffic(run),
-        workflow: workflow::section(run),
+        workflow: workflow::section(run, runs),
         marks: shown_of(run.changes.len(), MARKS, "changes"),
+        drawn: shown_of(ranks, bins.cells.len(), "ranks"),
+        rows: shown_of(ranks, ROWS / runs, "ranks"),
         decisions: decisions(run),
         lines: told,
     }

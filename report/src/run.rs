@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 #[cfg(doc)]
 use armature::observe::activity::Work;
-use armature::observe::activity::{Activity, Longest};
-use armature::observe::{TaskWait, WaitedFor};
+use armature::observe::activity::{Activity, Longest, Reached};
+use armature::observe::{PlanInForce, TaskWait, WaitedFor};
 
 use crate::mapping::Mapping;
 use crate::replay::Account;
@@ -77,6 +77,12 @@ pub struct Run {
     pub tasks: Vec<TaskRun>,
     /// Plans of a workflow: when they were made, and when the last task ends by them, in seconds since the run began.
     pub plans: Vec<(f64, f64)>,
+    /// What was to run where and when by these plans, where the log tells: when they came into force, and their tasks.
+    pub schedules: Vec<(f64, PlanInForce)>,
+    /// Values of a workflow's tasks and their bytes that went from one rank to another: by sender and receiver.
+    pub values_sent: BTreeMap<(usize, usize), (u64, u64)>,
+    /// How far it was, where rank 0 tells: the first time at which so much was done.
+    pub reached: Vec<(f64, Reached)>,
     /// How many tasks a workflow or a farm has, where the log tells; those that were done before are not counted.
     pub total: Option<u64>,
     /// Ranks that were lost.
@@ -126,6 +132,8 @@ pub struct TaskRun {
     pub waits: Vec<TaskWait>,
     /// The tasks whose values it reads.
     pub reads: Vec<String>,
+    /// Size of what it gives, in bytes, once it has ended.
+    pub bytes: u64,
     /// Why it failed, if it did.
     pub failure: Option<String>,
 }

@@ -69,6 +69,9 @@ const POINTS: usize = 1200;
 pub(crate) const MARKS: usize = 40;
 
 impl Chart {
+    /// Its height.
+    pub(crate) const HEIGHT: f64 = HEIGHT;
+
     /// The chart as an element.
     pub(crate) fn svg(&self) -> String {
         let (w, h) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);

@@ -1,21 +1,26 @@
-//! What is shown of a workflow: its tasks by rank, the path of tasks that decided how long it took, what ranks held, and what tasks
-//! waited for.
+//! What is shown of a workflow: its tasks by rank, as planned and as they ran, its graph, the path of tasks that decided how long it
+//! took, what ranks held, and what tasks waited for.
 
 use armature::observe::WaitedFor;
 use armature::observe::words::{count, seconds};
 
+use crate::page::ROWS;
 use crate::run::{Run, Skeleton, TaskRun};
-use crate::svg::{Chart, Line};
 use crate::tables::shown_of;
 
 mod gantt;
+mod graph;
+mod layers;
+mod memory;
+mod panel;
 mod path;
+mod ranks_graph;
 
-pub(crate) use gantt::gantt;
+pub(crate) use gantt::{Gantt, gantt};
+pub(crate) use graph::{Graph, graph};
+pub(crate) use memory::{memories, memory};
 pub(crate) use path::critical_path;
 
-/// Ranks whose memory is drawn.
-const MEMORIES: usize = 8;
 /// Tasks that are listed by how long they waited.
 const LISTED: usize = 20;
 /// What tasks wait for, in the order of the tables.
@@ -28,36 +33,38 @@ const CAUSES: [(WaitedFor, &str); 4] = [
 
 /// The part of the page that only workflows have.
 pub(crate) struct Section {
-    pub(crate) gantt: String,
-    pub(crate) gantt_of: String,
+    pub(crate) gantt: Gantt,
     pub(crate) path: String,
+    pub(crate) graph: Option<Graph>,
     pub(crate) memory: Vec<(String, String)>,
     pub(crate) memory_of: String,
     pub(crate) causes: Vec<&'static str>,
     pub(crate) ranks: Vec<(String, Vec<String>)>,
+    pub(crate) ranks_of: String,
     pub(crate) longest: Vec<(String, Vec<String>)>,
     pub(crate) longest_of: String,
 }
 
-/// That of a run; `None` if it is no workflow, or has no tasks.
-pub(crate) fn section(run: &Run) -> Option<Section> {
+/// That of a run, one of so many on a page; `None` if it is no workflow, or has no tasks.
+pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
     if run.skeleton != Skeleton::Workflow {
         return None;
     }
     let path = critical_path(&run.tasks);
-    let (gantt, gantt_of) = gantt(run, &path)?;
+    let gantt = gantt(run, &path, runs)?;
     let (memory, memory_of) = memories(run);
     let mut order: Vec<&TaskRun> = run.tasks.iter().filter(|task| all_waited(task) > 0.0).collect();
     order.sort_by(|a, b| all_waited(b).total_cmp(&all_waited(a)));
     let longest_of = shown_of(order.len(), LISTED, "tasks that waited, those that waited longest");
     Some(Section {
         gantt,
-        gantt_of,
         path: told(run, &path),
+        graph: graph(run, &path),
         memory: memory.iter().map(|chart| (chart.title.clone(), chart.svg())).collect(),
         memory_of,
         causes: CAUSES.iter().map(|cause| cause.1).collect(),
-        ranks: by_rank(run),
+        ranks: by_rank(run, ROWS / runs.max(1)),
+        ranks_of: shown_of(run.ranks.len(), ROWS / runs.max(1), "ranks"),
         longest: order.into_iter().take(LISTED).map(row).collect(),
         longest_of,
     })
@@ -102,7 +109,7 @@ fn told(run: &Run, path: &[usize]) -> String {
 }
 
 /// By rank: tasks, and what they waited for together.
-fn by_rank(run: &Run) -> Vec<(String, Vec<String>)> {
+fn by_rank(run: &Run, most: usize) -> Vec<(String, Vec<String>)> {
     let mut sums = vec![(0u64, [0.0; CAUSES.len()]); run.ranks.len()];
     for task in &run.tasks {
         let Some((tasks, sums)) = sums.get_mut(task.rank) else { continue };
@@ -113,7 +120,7 @@ fn by_rank(run: &Run) -> Vec<(String, Vec<String>)> {
         let cells = std::iter::once(tasks.to_string()).chain(sums.iter().map(|sum| seconds(*sum)));
         (rank.to_string(), cells.collect())
     };
-    sums.iter().enumerate().take(1000).map(row).collect()
+    sums.iter().enumerate().take(most).map(row).collect()
 }
 
 fn row(task: &TaskRun) -> (String, Vec<String>) {
@@ -121,66 +128,6 @@ fn row(task: &TaskRun) -> (String, Vec<String>) {
         .chain([seconds(task.begin)])
         .chain(CAUSES.iter().map(|cause| seconds(task.waited(cause.0))));
     (task.task.clone(), cells.collect())
-}
-
-/// What ranks held over time in one chart: as figures have it. `None` if no rank tells.
-pub(crate) fn memory(run: &Run) -> Option<Chart> {
-    let (charts, _) = memories(run);
-    let several = charts.len() > 1;
-    let mut all: Option<Chart> = None;
-    for mut chart in charts {
-        let rank = chart.title.rsplit(' ').next().unwrap_or_default().to_string();
-        let mut lines = std::mem::take(&mut chart.lines);
-        if several {
-            lines.retain(|line| line.name != "held");
-            lines.iter_mut().for_each(|line| line.name = format!("{} {rank}", line.name));
-        }
-        match &mut all {
-            Some(all) => all.lines.extend(lines),
-            None => all = Some(Chart { title: "Memory for tasks".into(), lines, ..chart }),
-        }
-    }
-    all
-}
-
-/// What ranks held over time beside what they may, those first that came nearest to that or held most. The second value says how many
-/// are not shown.
-pub(crate) fn memories(run: &Run) -> (Vec<Chart>, String) {
-    let most = |rank: usize| run.ranks[rank].held.iter().map(|held| held.most).max().unwrap_or(0);
-    let mut order: Vec<usize> =
-        (0..run.ranks.len()).filter(|&rank| !run.ranks[rank].held.is_empty()).collect();
-    let all = order.len();
-    let part = |rank: usize| match run.ranks[rank].budget {
-        Some(budget) if budget > 0 => most(rank) as f64 / budget as f64,
-        _ => 0.0,
-    };
-    order.sort_by(|&a, &b| part(b).total_cmp(&part(a)).then(most(b).cmp(&most(a))));
-    order.truncate(MEMORIES);
-    order.sort_unstable();
-    let chart = |rank: usize| {
-        let its = &run.ranks[rank];
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let held =
-            |of: fn(&crate::run::HeldAt) -> u64| its.held.iter().map(move |held| (held.at, mib(of(held))));
-        let mut lines = vec![
-            Line { name: "most".into(), points: held(|held| held.most).collect(), is_stepped: true },
-            Line { name: "held".into(), points: held(|held| held.bytes).collect(), is_stepped: true },
-        ];
-        if let Some(budget) = its.budget {
-            let points = vec![(0.0, mib(budget)), (run.seconds, mib(budget))];
-            lines.push(Line { name: "limit".into(), points, is_stepped: false });
-        }
-        Chart {
-            title: format!("Memory for tasks on rank {rank}"),
-            unit: "MiB".into(),
-            to: run.seconds,
-            x_name: "seconds since the run began".into(),
-            lines,
-            ..Chart::default()
-        }
-    };
-    let shown = shown_of(all, MEMORIES, "ranks, those that came nearest to their limit");
-    (order.into_iter().map(chart).collect(), shown)
 }
 
 #[cfg(test)]
@@ -225,7 +172,7 @@ mod tests {
     #[test]
     fn a_workflow_is_told_with_its_path_memory_and_waits() {
         let run = run();
-        let section = section(&run).unwrap();
+        let section = section(&run, 1).unwrap();
         assert!(
             section.path.starts_with(
                 "The critical path has 2 tasks, which ran for 3.500 s of 4.000 s; between them 500.000 ms went by for memory."
@@ -237,8 +184,9 @@ mod tests {
         assert_eq!((section.longest.len(), section.longest[0].0.as_str()), (1, "c"));
         assert_eq!(section.memory.len(), 1);
         assert!(section.memory[0].1.contains(">limit<") && section.memory[0].1.contains(">most<"));
-        assert!(section.gantt.contains("&lt;d&gt;") && !section.gantt.contains("<d>"), "{}", section.gantt);
-        assert_eq!(section.gantt.matches("class=\"box crit\"").count(), 2);
+        let gantt = &section.gantt.svg;
+        assert!(gantt.contains("&lt;d&gt;") && !gantt.contains("<d>"), "{gantt}");
+        assert_eq!(gantt.matches("class=\"box crit\"").count(), 2);
     }
 
     #[test]
@@ -249,9 +197,10 @@ mod tests {
             task(&format!("t{n}"), n as usize % 2, (at, at + 1e-5), &[], 0.0)
         });
         run.tasks.extend(many);
-        let section = section(&run).unwrap();
-        assert!(section.gantt.len() < 1_000_000, "{}", section.gantt.len());
-        assert!(section.gantt_of.starts_with("Showing "), "{}", section.gantt_of);
-        assert!(section.gantt.matches("class=\"box crit\"").count() >= 2);
+        let section = section(&run, 1).unwrap();
+        let gantt = section.gantt;
+        assert!(gantt.svg.len() < 1_000_000, "{}", gantt.svg.len());
+        assert!(gantt.shown.starts_with("Showing "), "{}", gantt.shown);
+        assert!(gantt.svg.matches("class=\"box crit\"").count() >= 2);
     }
 }

@@ -30,6 +30,7 @@ fn a_page_needs_nothing_from_elsewhere() {
 #[test]
 fn names_from_events_are_text() {
     let job = Job { title: common::HOSTILE.into(), verdict: Some(common::HOSTILE.into()), restarts: Some(1) };
+    let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
     // The page's own two, of which one has data.
     assert_eq!(page.matches("<script").count(), 2, "a name has become a script");
@@ -37,6 +38,59 @@ fn names_from_events_are_text() {
     assert!(!page.contains("<img"));
     let svg = figure(&Run::all(&common::pipeline(common::HOSTILE).records)[0], Figure::Mapping).unwrap();
     assert!(!svg.contains("<script") && !svg.contains("<img"));
+    for tasks in [60, 600] {
+        let log = common::workflow(tasks, 4, common::HOSTILE);
+        let page = page_of(&log, &job);
+        assert_eq!((page.matches("<script").count(), page.matches("<img").count()), (2, 0));
+        for which in [Figure::Gantt, Figure::Graph, Figure::Memory] {
+            let svg = figure(&Run::all(&log.records)[0], which).unwrap();
+            assert!(!svg.contains("<script") && !svg.contains("<img"), "{which:?}");
+        }
+    }
+}
+
+/// The plan is above what came of it, on the same axis; after a plan that was made anew, that one is there too.
+#[test]
+fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
+    let log = common::workflow(40, 4, "task");
+    let run = &Run::all(&log.records)[0];
+    let gantt = figure(run, Figure::Gantt).unwrap();
+    let at = |text: &str| gantt.find(text).unwrap_or_else(|| panic!("no {text} in {gantt}"));
+    assert!(
+        at(">planned at first<") < at(">planned in the end, after ")
+            && at(">planned in the end") < at(">as it ran<")
+    );
+    assert!(gantt.contains("task-7, planned from ") && gantt.contains("<title>task-7 from "));
+    let page = page(&log, &job());
+    assert!(page.contains("By the plan at the beginning the run takes "), "no words on the plan");
+    assert!(page.contains("One more plan was made while it ran"));
+    assert!(page.contains(">planned</text>"), "no memory that was planned");
+    assert!(page.contains("<h3>The graph</h3>"));
+    let graph = figure(run, Figure::Graph).unwrap();
+    assert_eq!(graph.matches("<circle class=\"node r").count(), 40);
+    assert!(graph.contains("class=\"edge on-path\"") && graph.contains("; on the critical path</title>"));
+    assert_eq!(graph.matches("failed\"").count(), 1);
+    let memory = figure(run, Figure::Memory).unwrap();
+    assert_eq!(memory.matches(">planned</text>").count(), 4);
+    // Without a workflow there is none of it.
+    assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);
+}
+
+/// With more than 500 tasks the graph is that of the ranks, and says so.
+#[test]
+fn the_graph_of_very_many_tasks_is_that_of_the_ranks() {
+    for (tasks, ranks, circles) in [(500, 5, 500), (501, 5, 5), (20_000, 60, 32)] {
+        let log = common::workflow(tasks, ranks, "t");
+        let page = page(&log, &job());
+        let is_of_ranks = page.contains(&format!("With {tasks} tasks the graph is that of the ranks"));
+        assert_eq!(is_of_ranks, tasks > 500);
+        assert_eq!(page.contains("Showing 32 of 60 ranks, those that ran most tasks."), ranks > 32);
+        let graph = figure(&Run::all(&log.records)[0], Figure::Graph).unwrap();
+        let shapes = graph.matches("class=\"node r").count();
+        assert_eq!(shapes, circles);
+        assert_eq!(graph.contains("from rank 0 to rank 1: "), tasks > 500, "arrows");
+        assert!(page.len() < 5_000_000, "{}", page.len());
+    }
 }
 
 #[test]
@@ -62,6 +116,23 @@ fn a_million_events_make_a_page_below_5_mb() {
     eprintln!("{} bytes in {:?}", page.len(), begin.elapsed());
     assert!(page.len() < 5_000_000, "{}", page.len());
     assert!(page.contains("of 120000 events; armature events prints all"));
+}
+
+/// A program that runs many large workflows has no larger page.
+#[test]
+fn many_large_workflows_make_a_page_below_5_mb() {
+    let mut records = Vec::new();
+    for run in 0..10 {
+        let log = common::workflow(2500, 64, &format!("a-task-with-a-long-name-of-run-{run}"));
+        records.extend(log.records.into_iter().map(|record| Record { run, ..record }));
+        let ranks = (0..200).flat_map(|n| common::rank(n, 200, 100, 1.0, "square"));
+        records.extend(ranks.map(|record| Record { run, ..record }));
+    }
+    records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
+    let page = page(&Log { records, notes: Vec::new() }, &job());
+    assert!(page.contains("Showing the 8 longest of the job"));
+    assert_eq!(page.matches("Showing 100 of 200 ranks.").count(), 8);
+    assert!(page.len() < 5_000_000, "{}", page.len());
 }
 
 #[test]

@@ -49,8 +49,18 @@ impl Run {
                 return;
             }
             Event::Held(held) => return self.rank_held(at, rank, held),
+            Event::Progress(reached) => {
+                if self.reached.last().is_none_or(|(_, last)| last.done != reached.done) {
+                    self.reached.push((at, reached.clone()));
+                }
+                return;
+            }
             Event::TaskBegan(began) => self.task_began(at, rank, began),
             Event::TaskEnded(ended) => self.task_ended(at, rank, ended),
+            Event::ValueCame(came) => {
+                let sent = self.values_sent.entry((came.from, rank)).or_default();
+                *sent = (sent.0 + 1, sent.1.saturating_add(came.bytes));
+            }
             event => self.decided(at, event),
         }
         self.lines.push(Line { at, rank, text: event.to_string() });
@@ -144,7 +154,7 @@ impl Run {
             }
         };
         let run = &mut self.tasks[number];
-        (run.end, run.failure) = (Some(at), ended.failure.clone());
+        (run.end, run.bytes, run.failure) = (Some(at), ended.bytes, ended.failure.clone());
     }
 
     /// There are at least this many ranks.
@@ -192,6 +202,7 @@ impl Run {
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
             Event::Planned(planned) => self.plans.extend(planned.ends_s.map(|ends| (at, at + ends))),
+            Event::Plan(plan) => self.schedules.push((at, plan.clone())),
             Event::WorkflowEnd(end) => {
                 (self.has_ended, self.seconds, self.done) = (true, end.seconds, Some(end.tasks));
             }

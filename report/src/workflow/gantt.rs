@@ -1,123 +1,152 @@
-//! Tasks by rank over time, with the critical path.
+//! Tasks by rank over time: as they were planned, and below, on the same axis, as they ran, with the critical path.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use armature::observe::PlanInForce;
 use armature::observe::words::seconds;
 
+use super::panel::{Bar, Panel, RANKS, Scale, panel};
 use crate::run::{Run, TaskRun};
-use crate::svg::{WIDTH, escaped, number, open, short_name, ticks};
+use crate::svg::{WIDTH, escaped, open};
 use crate::tables::shown_of;
 
-/// Tasks that are drawn: each takes some 300 bytes, and more could not be told apart.
-const DRAWN: usize = 2500;
-/// Ranks that have room.
-const RANKS: usize = 64;
-/// Tasks that a rank runs at once are drawn below each other, up to this number.
-const LANES: usize = 4;
-/// Room for names, and the height of a lane.
-const LEFT: f64 = 70.0;
-const LANE: f64 = 18.0;
+/// Tasks that are drawn, of all panels together: each takes some 300 bytes, and more could not be told apart.
+const DRAWN: usize = 3000;
+/// Of these, in each panel of planned ones.
+const PLANNED: usize = 750;
+/// Room for what a panel is.
+const HEAD: f64 = 18.0;
 
-/// The chart, and words on what is left out; `None` if there are no tasks.
-pub(crate) fn gantt(run: &Run, path: &[usize]) -> Option<(String, String)> {
+/// A chart and words on it.
+pub(crate) struct Gantt {
+    pub(crate) svg: String,
+    /// What was planned, in a sentence or two; empty where the log has no plan.
+    pub(crate) planned: String,
+    /// What is left out.
+    pub(crate) shown: String,
+}
+
+/// The chart, which has the room of one of `charts` on a page; `None` if there are no tasks.
+pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     if run.tasks.is_empty() {
         return None;
     }
+    let charts = charts.max(1);
+    let ends =
+        run.schedules.iter().flat_map(|(at, plan)| plan.longest.iter().map(move |task| at + task.end_s));
+    let to = ends.filter(|end| end.is_finite()).fold(run.seconds, f64::max);
+    let scale = Scale { to: if to > 0.0 { to } else { 1.0 }, ranks: run.ranks.len().min(RANKS) };
+    let (mut panels, mut left_out) = (Vec::new(), Vec::new());
+    // The plan at the beginning, and the one at the end.
+    let first_and_last = match run.schedules.as_slice() {
+        [] => Vec::new(),
+        [one] => vec![("planned".to_string(), one)],
+        [first, .., last] => vec![
+            ("planned at first".to_string(), first),
+            (format!("planned in the end, after {}", seconds(last.0)), last),
+        ],
+    };
+    for (what, (at, plan)) in first_and_last {
+        let most = PLANNED / charts;
+        let bars = planned(*at, plan, most);
+        left_out.push(shown_of(plan.tasks as usize, bars.len(), &format!("tasks {what}, the longest")));
+        panels.push((what, panel(&bars, &scale)));
+    }
+    let bars = ran(run, path, (DRAWN - PLANNED * panels.len()) / charts);
+    let of = "tries of tasks, those of the critical path and the longest";
+    left_out.push(shown_of(run.tasks.len(), bars.len(), of));
+    panels.push(("as it ran".to_string(), panel(&bars, &scale)));
+
+    let height = panels.iter().map(|(_, panel)| HEAD + panel.height).sum();
+    let mut svg = open(WIDTH, height, "Tasks of each rank, planned and as they ran");
+    let mut top = 0.0;
+    let has_several = panels.len() > 1;
+    for (what, Panel { elements, height }) in panels {
+        if has_several {
+            let _ =
+                write!(svg, r#"<text class="head" x="4" y="{:.1}">{}</text>"#, top + 13.0, escaped(&what));
+        }
+        top += HEAD;
+        let _ = write!(svg, r#"<g transform="translate(0 {top:.1})">{elements}</g>"#);
+        top += height;
+    }
+    let planned = told_of_plans(run);
+    left_out.retain(|text| !text.is_empty());
+    Some(Gantt { svg: svg + "</svg>", planned, shown: left_out.join(" ") })
+}
+
+/// What plans said, and what came of it.
+fn told_of_plans(run: &Run) -> String {
+    let Some((at, plan)) = run.schedules.first() else { return String::new() };
+    // What the planner said covers also the tasks that are not told.
+    let ends = run.plans.iter().find(|(made, _)| made == at).map_or_else(
+        || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
+        |(_, ends)| *ends,
+    );
+    let what = if run.has_ended { "took" } else { "has lasted, so far as is known," };
+    let mut text = format!(
+        "By the plan at the beginning the run takes {}; it {what} {}.",
+        seconds(ends),
+        seconds(run.seconds)
+    );
+    match run.schedules.len() {
+        1 => {}
+        2 => text += " One more plan was made while it ran, which is below the first.",
+        plans => {
+            let _ = write!(
+                text,
+                " {} more plans were made while it ran, the last of which is below the first.",
+                plans - 1
+            );
+        }
+    }
+    text
+}
+
+fn planned(at: f64, plan: &PlanInForce, most: usize) -> Vec<Bar<'_>> {
+    let mut tasks: Vec<_> = plan.longest.iter().filter(|task| task.rank < RANKS).collect();
+    tasks.sort_by(|a, b| (b.end_s - b.begin_s).total_cmp(&(a.end_s - a.begin_s)));
+    tasks.truncate(most);
+    tasks.sort_by(|a, b| a.begin_s.total_cmp(&b.begin_s));
+    let bar = |task: &armature::observe::PlannedTask| {
+        let (begin, end) = (at + task.begin_s, at + task.end_s);
+        (begin, end, format!("{}, planned from {} to {}", task.task, seconds(begin), seconds(end)))
+    };
+    tasks
+        .into_iter()
+        .map(|task| {
+            let (begin, end, told) = bar(task);
+            Bar { name: &task.task, rank: task.rank, begin, end, class: "plan", told, is_on_path: false }
+        })
+        .collect()
+}
+
+fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     let on_path: HashSet<usize> = path.iter().copied().collect();
     let end = |task: &TaskRun| task.end.unwrap_or(run.seconds).max(task.begin);
     let mut drawn: Vec<usize> = (0..run.tasks.len()).filter(|&n| run.tasks[n].rank < RANKS).collect();
     // Those of the path first, and then the longest ones.
     let length = |n: &usize| end(&run.tasks[*n]) - run.tasks[*n].begin;
     drawn.sort_by(|a, b| on_path.contains(b).cmp(&on_path.contains(a)).then(length(b).total_cmp(&length(a))));
-    drawn.truncate(DRAWN);
+    drawn.truncate(most);
     drawn.sort_by(|&a, &b| run.tasks[a].begin.total_cmp(&run.tasks[b].begin));
-    let shown =
-        shown_of(run.tasks.len(), drawn.len(), "tries of tasks, those of the critical path and the longest");
-
-    // By rank: when each of its lanes is free.
-    let mut lanes: Vec<Vec<f64>> = vec![vec![0.0]; run.ranks.len().min(RANKS)];
-    let placed: Vec<(usize, usize)> = drawn
-        .iter()
-        .filter_map(|&n| {
-            let task = &run.tasks[n];
-            let its = lanes.get_mut(task.rank)?;
-            let lane = match its.iter().position(|free| *free <= task.begin) {
-                Some(lane) => lane,
-                None if its.len() < LANES => {
-                    its.push(0.0);
-                    its.len() - 1
-                }
-                None => LANES - 1,
-            };
-            its[lane] = end(task);
-            Some((n, lane))
-        })
-        .collect();
-    let tops: Vec<f64> = lanes
-        .iter()
-        .scan(2.0, |top, its| {
-            let own = *top;
-            *top += LANE * its.len() as f64 + 4.0;
-            Some(own)
-        })
-        .collect();
-    let height =
-        tops.last().zip(lanes.last()).map_or(0.0, |(top, its)| top + LANE * its.len() as f64 + 4.0) + 22.0;
-    let to = if run.seconds > 0.0 { run.seconds } else { 1.0 };
-    let x = |at: f64| LEFT + (WIDTH - LEFT - 8.0) * (at / to).clamp(0.0, 1.0);
-
-    let mut svg = open(WIDTH, height, "Tasks of each rank");
-    for (rank, top) in tops.iter().enumerate() {
-        let _ = write!(
-            svg,
-            r#"<text x="{:.1}" y="{:.1}" text-anchor="end">rank {rank}</text>"#,
-            LEFT - 6.0,
-            top + 13.0
-        );
-    }
-    let mut way = String::new();
-    for (n, lane) in placed {
+    let bar = |n: usize| {
         let task = &run.tasks[n];
-        let (left, right) = (x(task.begin), x(end(task)));
-        let (wide, top) = ((right - left).max(0.5), tops[task.rank] + LANE * lane as f64);
-        let class = match (on_path.contains(&n), task.failure.is_some()) {
+        let is_on_path = on_path.contains(&n);
+        let class = match (is_on_path, task.failure.is_some()) {
             (_, true) => "fail",
             (true, false) => "crit",
             (false, false) => "b0",
         };
-        if on_path.contains(&n) {
-            let start = if way.is_empty() { 'M' } else { 'L' };
-            let y = top + LANE / 2.0 - 1.0;
-            let _ = write!(way, "{start}{left:.1},{y:.1}L{right:.1},{y:.1}");
-        }
-        let room = (wide / 7.0) as usize;
-        let name = if room >= 2 { short_name(&task.task, room) } else { String::new() };
-        let _ = write!(
-            svg,
-            r#"<g><title>{}</title><rect class="box {class}" x="{left:.1}" y="{top:.1}" width="{wide:.1}" height="{:.1}"/><text x="{:.1}" y="{:.1}">{}</text></g>"#,
-            escaped(&told(task, end(task))),
-            LANE - 2.0,
-            left + 3.0,
-            top + 12.0,
-            escaped(&name)
-        );
-    }
-    let _ = write!(svg, r#"<path class="way" d="{way}"/>"#);
-    for tick in ticks(to) {
-        let _ = write!(
-            svg,
-            r#"<text class="num" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-            x(tick),
-            height - 6.0,
-            number(tick)
-        );
-    }
-    Some((svg + "</svg>", shown))
+        let told = told(task, end(task));
+        Bar { name: &task.task, rank: task.rank, begin: task.begin, end: end(task), class, told, is_on_path }
+    };
+    drawn.into_iter().map(bar).collect()
 }
 
 /// A try of a task, for who points at it.
-fn told(task: &TaskRun, end: f64) -> String {
+pub(super) fn told(task: &TaskRun, end: f64) -> String {
     let mut text = format!("{} from {} to {}", task.task, seconds(task.begin), seconds(end));
     if task.attempt > 0 {
         let _ = write!(text, ", try {}", task.attempt + 1);

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use armature::observe::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
-use armature::observe::{Event, Log, Record};
+use armature::observe::{
+    Event, Held, Log, PlanInForce, Planned, PlannedTask, Record, TaskBegan, TaskEnded, TaskWait, ValueCame,
+    WaitedFor, WorkflowEnd, WorkflowStart,
+};
 
 /// A name that would be a script if it were not text.
 pub(crate) const HOSTILE: &str =
@@ -59,6 +62,108 @@ pub(crate) fn pipeline(name: &str) -> Log {
     tell(10.0, Event::Finish { items: 400, seconds: 10.0 });
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
     Log { records, notes: vec![format!("rank-1.jsonl: {name}")] }
+}
+
+/// A workflow of so many tasks on `ranks` ranks, each of which reads what up to three before it give. It takes a third longer than was
+/// planned; half of the way another plan was made.
+#[allow(dead_code, reason = "not every test program that shares this file uses it")]
+pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
+    let task_name = |n: usize| format!("{name}-{n}");
+    let reads = |n: usize| {
+        // Layers of growing width.
+        let some = [n / 2, n / 3, n.saturating_sub(ranks)];
+        let mut some: Vec<usize> = some.into_iter().filter(|&of| of < n).collect();
+        some.sort_unstable();
+        some.dedup();
+        some
+    };
+    // By task: rank, begin and end, where each takes so long.
+    let times = |longer: f64| {
+        let (mut free, mut times) = (vec![0.0f64; ranks], Vec::new());
+        for n in 0..tasks {
+            let rank = n % ranks;
+            let inputs = reads(n).into_iter().map(|of: usize| -> f64 {
+                let (_, _, end) = times[of];
+                end
+            });
+            let begin = inputs.fold(free[rank], f64::max);
+            let end: f64 = begin + longer * (1.0 + (n * 7 % 5) as f64);
+            free[rank] = end;
+            times.push((rank, begin, end));
+        }
+        times
+    };
+    let (planned, ran) = (times(1.0), times(1.33));
+    let last = |times: &[(usize, f64, f64)]| times.iter().map(|time| time.2).fold(0.0, f64::max);
+    let seconds = last(&ran);
+    let plan = |from: f64| {
+        let some = planned.iter().enumerate().filter(|(_, time)| time.1 >= from).take(1000);
+        PlanInForce {
+            tasks: planned.iter().filter(|time| time.1 >= from).count() as u64,
+            longest: some
+                .map(|(n, &(rank, begin, end))| PlannedTask {
+                    task: task_name(n),
+                    rank,
+                    begin_s: begin - from,
+                    end_s: end - from,
+                })
+                .collect(),
+            held: match from == 0.0 {
+                true => {
+                    (0..ranks).map(|_| (0..40).map(|n| (f64::from(n), 1 << (20 + n % 7))).collect()).collect()
+                }
+                false => Vec::new(),
+            },
+        }
+    };
+    let mut records = Vec::new();
+    let mut tell = |at, rank, event| records.push(Record { at, rank, run: 0, event });
+    tell(
+        0.0,
+        0,
+        Event::WorkflowStart(WorkflowStart { name: name.into(), ranks, tasks: tasks as u64, known: 0 }),
+    );
+    for (at, from, reason) in
+        [(0.0, 0.0, "the run begins"), (seconds / 2.0, last(&planned) / 2.0, "tasks take longer")]
+    {
+        let (by, ends_s) = (Some("HEFTM-BL".to_string()), Some(last(&planned) - from));
+        tell(
+            at,
+            0,
+            Event::Planned(Planned { by, ends_s, seconds: 0.01, reason: reason.into(), kept: false }),
+        );
+        tell(at, 0, Event::Plan(plan(from)));
+    }
+    for (n, &(rank, begin, end)) in ran.iter().enumerate() {
+        let wait = TaskWait { waited_for: WaitedFor::Transfer, of: None, seconds: 0.25 };
+        for of in reads(n).into_iter().filter(|&of| ran[of].0 != rank) {
+            tell(
+                begin,
+                rank,
+                Event::ValueCame(ValueCame { task: task_name(of), from: ran[of].0, bytes: 4096 * of as u64 }),
+            );
+        }
+        let reads = reads(n).into_iter().map(task_name).collect();
+        tell(
+            begin,
+            rank,
+            Event::TaskBegan(TaskBegan { task: task_name(n), attempt: 0, waits: vec![wait], reads }),
+        );
+        let (bytes, most) = (1 << (20 + n % 6), 1 << (20 + n % 8));
+        tell(begin, rank, Event::Held(Held { bytes, most, budget: Some(200 << 20) }));
+        let failure = (n == 5).then(|| "torn".to_string());
+        let ended = TaskEnded {
+            task: task_name(n),
+            seconds: end - begin,
+            bytes: 1 << 20,
+            peak_memory: None,
+            failure,
+        };
+        tell(end, rank, Event::TaskEnded(ended));
+    }
+    tell(seconds, 0, Event::WorkflowEnd(WorkflowEnd { tasks: tasks as u64, failed: 0, seconds }));
+    records.sort_by(|a, b| a.at.total_cmp(&b.at));
+    Log { records, notes: Vec::new() }
 }
 
 /// The kept log of a simulated run.

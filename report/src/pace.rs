@@ -1,0 +1,76 @@
+//! How fast a run goes on, by what rank 0 told of how far it is.
+
+use armature::observe::activity::Reached;
+
+/// Words on how far a run was that are kept although they are older than is asked for: where little is done, they are the latest.
+const KEPT: usize = 2;
+
+/// How much is done a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    pub(crate) per_second: f64,
+    /// The time for which that is told, in seconds.
+    pub(crate) over: f64,
+}
+
+/// The pace of the last `window` seconds, or of as many more as it takes until something was done. `None` if nothing was.
+pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<Pace> {
+    let (last_at, last) = reached.last()?;
+    let now = now.max(*last_at);
+    let begin = reached.first().map(|(_, first)| (0.0, first.before))?;
+    let is_before = |(at, done): &(f64, u64)| *at <= now - window && *done < last.done;
+    let some = reached.iter().map(|(at, reached)| (*at, reached.done));
+    let (at, done) = some.rev().find(is_before).unwrap_or(begin);
+    let over = now - at;
+    let is_known = last.done > done && over > 0.0;
+    is_known.then(|| Pace { per_second: (last.done - done) as f64 / over, over })
+}
+
+/// Forgets what is of no use for paces that end after `from`.
+pub(crate) fn forget(reached: &mut Vec<(f64, Reached)>, from: f64) {
+    let old = reached.partition_point(|(at, _)| *at < from);
+    reached.drain(..old.saturating_sub(KEPT));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told each second of a run whose end is at 1000.
+    fn told(done: impl Iterator<Item = u64>) -> Vec<(f64, Reached)> {
+        let mut told: Vec<(f64, Reached)> = Vec::new();
+        for (second, done) in (1..).zip(done) {
+            if told.last().is_none_or(|(_, last)| last.done != done) {
+                told.push((
+                    f64::from(second),
+                    Reached { done, before: 0, total: 1000, what: "items".into() },
+                ));
+            }
+        }
+        told
+    }
+
+    #[test]
+    fn it_is_that_of_the_last_seconds() {
+        let told = told((1..=20).chain((1..=20).map(|n| 20 + 10 * n)));
+        assert_eq!(pace(&told, 40.0, 10.0), Some(Pace { per_second: 10.0, over: 10.0 }));
+        assert_eq!(pace(&told[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, over: 5.0 }));
+        assert_eq!(pace(&[], 5.0, 10.0), None);
+    }
+
+    #[test]
+    fn it_reaches_back_as_far_as_something_was_done() {
+        // One in a minute.
+        let mut told = told((1..=200).map(|second| second / 60));
+        forget(&mut told, 180.0);
+        assert_eq!(pace(&told, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, over: 80.0 }));
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_done_does_not_count() {
+        let reached = |done| Reached { done, before: 400, total: 1000, what: "tasks".into() };
+        assert_eq!(pace(&[(1.0, reached(400))], 2.0, 10.0), None);
+        let told = [(1.0, reached(410)), (2.0, reached(420))];
+        assert_eq!(pace(&told, 2.0, 10.0), Some(Pace { per_second: 10.0, over: 2.0 }));
+    }
+}
