@@ -48,8 +48,10 @@ impl PlanInForce {
         held: Vec<Vec<(f64, u64)>>,
     ) -> Self {
         let all = tasks.len() as u64;
-        let length = |task: &(usize, (usize, f64, f64))| task.1.2 - task.1.1;
-        tasks.sort_by(|a, b| length(b).total_cmp(&length(a)));
+        // Lengths that differ by less than a tenth are alike, and of tasks that are alike some from everywhere are told, and not the first.
+        let length = |task: &(usize, (usize, f64, f64))| (8.0 * (task.1.2 - task.1.1).log2()).floor();
+        let order = |task: &(usize, (usize, f64, f64))| task.0.reverse_bits();
+        tasks.sort_by(|a, b| length(b).total_cmp(&length(a)).then(order(a).cmp(&order(b))));
         tasks.truncate(TOLD);
         tasks.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
         let told = |(task, (rank, begin_s, end_s))| PlannedTask {
@@ -98,9 +100,21 @@ mod tests {
         let names: Vec<String> = (0..5000).map(|task| task.to_string()).collect();
         let plan = PlanInForce::new(tasks.collect(), |task| &names[task], Vec::new());
         assert_eq!((plan.tasks, plan.longest.len()), (5000, TOLD));
-        assert!(plan.longest.iter().all(|task| task.end_s - task.begin_s >= 4000.0));
+        assert!(plan.longest.iter().all(|task| task.end_s - task.begin_s >= 3600.0));
         assert!(plan.longest.windows(2).all(|two| two[0].begin_s <= two[1].begin_s));
         assert!(plan.to_string().starts_with("The plan in force has 5000 tasks on 4 ranks"), "{plan}");
+    }
+
+    #[test]
+    fn of_tasks_that_are_alike_some_from_everywhere_are_told() {
+        // Their lengths differ by rounding alone.
+        let tasks = (0..5000).map(|task| (task, (task % 4, 0.1 * task as f64, 0.1 * task as f64 + 0.3)));
+        let plan = PlanInForce::new(tasks.collect(), |_| "alike", Vec::new());
+        for part in 0..10 {
+            let (from, to) = (50.0 * f64::from(part), 50.0 * f64::from(part + 1));
+            let told = plan.longest.iter().filter(|task| (from..to).contains(&task.begin_s)).count();
+            assert!((50..200).contains(&told), "{told} of those from {from} s to {to} s");
+        }
     }
 
     #[test]
