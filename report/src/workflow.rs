@@ -202,5 +202,9 @@ mod tests {
         assert!(gantt.svg.len() < 1_000_000, "{}", gantt.svg.len());
         assert!(gantt.shown.starts_with("Showing "), "{}", gantt.shown);
         assert!(gantt.svg.matches("class=\"box crit\"").count() >= 2);
+        // Those that are drawn of many that are alike are not only the first.
+        let number = |text: &str| text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
+        let drawn = gantt.svg.split("<title>t").filter_map(number);
+        assert!(drawn.filter(|number| *number > 50_000).count() > 500);
     }
 }

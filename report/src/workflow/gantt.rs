@@ -1,10 +1,11 @@
 //! Tasks by rank over time: as they were planned, and below, on the same axis, as they ran, with the critical path.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use armature::observe::PlanInForce;
 use armature::observe::words::seconds;
+use armature::observe::{PlanInForce, PlannedTask};
 
 use super::panel::{Bar, Panel, RANKS, Scale, panel};
 use crate::run::{Run, TaskRun};
@@ -105,21 +106,26 @@ fn told_of_plans(run: &Run) -> String {
 }
 
 fn planned(at: f64, plan: &PlanInForce, most: usize) -> Vec<Bar<'_>> {
-    let mut tasks: Vec<_> = plan.longest.iter().filter(|task| task.rank < RANKS).collect();
-    tasks.sort_by(|a, b| (b.end_s - b.begin_s).total_cmp(&(a.end_s - a.begin_s)));
+    let tasks = plan.longest.iter().enumerate().filter(|(_, task)| task.rank < RANKS);
+    let mut tasks: Vec<(usize, &PlannedTask)> = tasks.collect();
+    tasks.sort_by_key(|(n, task)| (Reverse(step(task.end_s - task.begin_s)), n.reverse_bits()));
     tasks.truncate(most);
-    tasks.sort_by(|a, b| a.begin_s.total_cmp(&b.begin_s));
-    let bar = |task: &armature::observe::PlannedTask| {
+    tasks.sort_by(|a, b| a.1.begin_s.total_cmp(&b.1.begin_s));
+    let mut bars = Vec::with_capacity(tasks.len());
+    for (_, task) in tasks {
         let (begin, end) = (at + task.begin_s, at + task.end_s);
-        (begin, end, format!("{}, planned from {} to {}", task.task, seconds(begin), seconds(end)))
-    };
-    tasks
-        .into_iter()
-        .map(|task| {
-            let (begin, end, told) = bar(task);
-            Bar { name: &task.task, rank: task.rank, begin, end, class: "plan", told, is_on_path: false }
-        })
-        .collect()
+        let told = format!("{}, planned from {} to {}", task.task, seconds(begin), seconds(end));
+        bars.push(Bar {
+            name: &task.task,
+            rank: task.rank,
+            begin,
+            end,
+            class: "plan",
+            told,
+            is_on_path: false,
+        });
+    }
+    bars
 }
 
 fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
@@ -127,8 +133,8 @@ fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     let end = |task: &TaskRun| task.end.unwrap_or(run.seconds).max(task.begin);
     let mut drawn: Vec<usize> = (0..run.tasks.len()).filter(|&n| run.tasks[n].rank < RANKS).collect();
     // Those of the path first, and then the longest ones.
-    let length = |n: &usize| end(&run.tasks[*n]) - run.tasks[*n].begin;
-    drawn.sort_by(|a, b| on_path.contains(b).cmp(&on_path.contains(a)).then(length(b).total_cmp(&length(a))));
+    let length = |n: usize| end(&run.tasks[n]) - run.tasks[n].begin;
+    drawn.sort_by_key(|&n| (!on_path.contains(&n), Reverse(step(length(n))), n.reverse_bits()));
     drawn.truncate(most);
     drawn.sort_by(|&a, &b| run.tasks[a].begin.total_cmp(&run.tasks[b].begin));
     let bar = |n: usize| {
@@ -143,6 +149,11 @@ fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
         Bar { name: &task.task, rank: task.rank, begin: task.begin, end: end(task), class, told, is_on_path }
     };
     drawn.into_iter().map(bar).collect()
+}
+
+/// A length in steps of a tenth: within one, lengths are alike, and of tasks that are alike some from everywhere are drawn.
+fn step(seconds: f64) -> i64 {
+    (8.0 * seconds.log2()).floor() as i64
 }
 
 /// A try of a task, for who points at it.
