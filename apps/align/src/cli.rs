@@ -1,13 +1,14 @@
 //! The command line.
 
 use crate::fasta::{self, Sequence};
-use crate::kernel::serial;
+use crate::kept;
+use crate::kernel::{Best, serial};
 use crate::lines::{Format, line};
 use crate::scores::{Gaps, LARGEST, Scores};
 use crate::table::align;
 use armature::loops::{Settings, Summary};
 use armature::{BoxError, Session};
-use armature_apps::loops::{BlockArgs, LoopArgs};
+use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
 use armature_apps::terminal::{print, tell};
 use clap::Parser;
 use std::error::Error;
@@ -55,6 +56,8 @@ struct Cli {
     #[command(flatten)]
     block: BlockArgs,
     #[command(flatten)]
+    checkpoint: CheckpointArgs,
+    #[command(flatten)]
     args: LoopArgs,
 }
 
@@ -82,9 +85,33 @@ impl Cli {
             .map_or_else(|| Ok(Scores::dna(self.alike, self.mismatch)), |name| Scores::named(name))
     }
 
-    fn settings(&self) -> Settings {
-        self.block.columns(self.args.settings()).panel_width(self.panel)
+    /// The settings of a pair's loop, of which checkpoints are kept between two panels.
+    fn settings(&self, pair: &Pair<'_>) -> Settings {
+        let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
+        match pair.other.letters.len() as u64 > self.panel {
+            true => self.checkpoint.within(&pair.place).add_to(settings, &pair.of),
+            false => settings,
+        }
     }
+}
+
+/// Two sequences, where in the directory of checkpoints they have their place, and what their alignment depends on.
+struct Pair<'p> {
+    one: &'p Sequence,
+    other: &'p Sequence,
+    place: String,
+    of: String,
+}
+
+/// All pairs, in their order.
+fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
+    let numbered = |all: &'p [Sequence]| all.iter().enumerate();
+    numbered(first).flat_map(move |(i, one)| {
+        numbered(second).map(move |(k, other)| {
+            let of = kept::fingerprint(one, other, scores, gaps);
+            Pair { one, other, place: format!("{i}-{k}"), of }
+        })
+    })
 }
 
 /// What rank 0 has read.
@@ -110,19 +137,29 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 /// One rank's part. Rank 0 reads, prints, and compares with the serial program if that is asked for: then it gives the seconds that this takes.
 fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
-    let (scores, first, second) = session.broadcast(read)?;
+    let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
-    for (one, other) in first.iter().flat_map(|one| second.iter().map(move |other| (one, other))) {
+    for (pair, known) in pairs(&read, gaps).zip(known(session, cli, &read)?) {
+        let Pair { one, other, .. } = &pair;
         let letters = (&one.letters[..], &other.letters[..]);
-        let (best, summary) = align(session, letters, &scores, gaps, cli.settings())?;
-        last = summary;
+        let best = match known {
+            Some(best) => best,
+            None => {
+                let (best, summary) = align(session, letters, &read.0, gaps, cli.settings(&pair))?;
+                last = summary;
+                best
+            }
+        };
         if !session.is_root() {
             continue;
+        }
+        if let (Some(dir), None) = (cli.checkpoint.dir(), known) {
+            kept::write(&dir.join(&pair.place), &pair.of, best)?;
         }
         print(line(cli.format, one, other, best))?;
         if verify {
             let begun = Instant::now();
-            let expected = serial(&one.letters, &other.letters, &scores, gaps);
+            let expected = serial(&one.letters, &other.letters, &read.0, gaps);
             seconds += begun.elapsed().as_secs_f64();
             if best != expected {
                 return Err(format!(
@@ -133,7 +170,18 @@ fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary
             }
         }
     }
+    if session.is_root() && last.is_none() {
+        tell("every pair was aligned before");
+    }
     Ok(last.map(|summary| (summary, seconds)))
+}
+
+/// What jobs before this one have found of each pair.
+fn known(session: &Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
+    let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
+    let known = |pair: Pair<'_>| kept::read(&dir.join(&pair.place), &pair.of);
+    let known = session.is_root().then(|| pairs(read, cli.gaps()).map(known).collect::<Result<_, _>>());
+    Ok(session.broadcast(known.transpose()?)?)
 }
 
 #[cfg(test)]

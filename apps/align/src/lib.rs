@@ -9,10 +9,12 @@
 //! - [`kernel`]: the recurrence, and the serial program
 //! - [`table`]: the table on ranks
 //! - [`lines`]: what is printed
+//! - [`kept`]: what a job that is started again need not do
 //! - [`cli`]: the command line
 
 pub mod cli;
 pub mod fasta;
+pub mod kept;
 pub mod kernel;
 pub mod lines;
 pub mod scores;

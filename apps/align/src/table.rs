@@ -32,6 +32,16 @@ impl Table for Pair<'_> {
         });
         Ok(())
     }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        // Numbers always have a JSON form.
+        Some(serde_json::to_vec(&self.best).unwrap_or_default())
+    }
+
+    fn restore(&mut self, saved: &[u8]) -> Result<(), BoxError> {
+        self.best = self.best.or(serde_json::from_slice(saved)?);
+        Ok(())
+    }
 }
 
 /// The best local alignment of two sequences; all ranks get it, and rank 0 how it went.

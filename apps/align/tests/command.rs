@@ -5,6 +5,7 @@ use armature_tests::program::{fails, outlives_its_reader, succeeds};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_align");
 
@@ -136,4 +137,52 @@ fn it_goes_on_without_its_reader() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 90);
     outlives_its_reader(|| align(&[&words(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
+}
+
+/// A job that keeps checkpoints all the time.
+fn keeping(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
+    let words = [&words(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
+    words.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).arg("--checkpoint").arg(dir)
+}
+
+/// The panels of the checkpoint of a pair that counts, if there is one.
+fn panels(dir: &Path, pair: &str) -> Option<u64> {
+    let manifest = fs::read_to_string(dir.join(pair).join("manifest")).ok()?;
+    let (_, rest) = manifest.split_once("\"pass\":")?;
+    rest.split(',').next()?.parse().ok()
+}
+
+/// It is killed a little later each time, so at one step or another of its checkpoints.
+#[test]
+fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    // Long enough for five deaths.
+    let paths = sequences(dir.path(), b"ACGT", 6_000);
+    let alone = succeeds(&mut align(&words(&paths)));
+    let kept = dir.path().join("kept");
+    let mut last = None;
+    for (round, ranks) in [2, 3, 1, 3, 2].into_iter().enumerate() {
+        let running = keeping(&paths, &kept, ranks).start();
+        let start = Instant::now();
+        while panels(&kept, "0-0") <= last {
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(start.elapsed() < Duration::from_secs(60), "after {last:?}: {}", running.complaints());
+        }
+        std::thread::sleep(Duration::from_millis(7 * round as u64));
+        running.kill();
+        last = panels(&kept, "0-0");
+    }
+    let went_on = last.unwrap();
+    let outcome = keeping(&paths, &kept, 3).succeeds();
+    assert!(outcome.stderr.contains(&format!("loop align: goes on after {went_on} passes")), "{outcome}");
+    assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
+    assert_eq!(outcome.stdout, alone.printed, "{outcome}");
+    // Nothing is left to do then.
+    let again = keeping(&paths, &kept, 2).succeeds();
+    assert!(again.stderr.contains("every pair was aligned before"), "{again}");
+    assert_eq!(again.stdout, alone.printed, "{again}");
+    let kept = kept.to_str().unwrap();
+    let other = [&words(&paths)[..], &["--checkpoint", kept, "--match", "3"]].concat();
+    let said = fails(&mut align(&other));
+    assert!(said.contains("best is of ") && said.contains("name another directory"), "{said}");
 }

@@ -6,7 +6,7 @@ use armature::loops::{Checkpoint, Settings, Summary};
 use armature::{Balance, BoxError, RunSummary, Session};
 use clap::{Args, ValueEnum};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Whether units move.
@@ -128,7 +128,7 @@ impl BlockArgs {
 }
 
 /// Where a loop of many passes keeps its units.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct CheckpointArgs {
     /// Keep the units in this directory now and then, which all ranks must see; started again with it, on any number of ranks,
     /// go on from there
@@ -145,6 +145,16 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 impl CheckpointArgs {
+    /// The directory that was named.
+    pub fn dir(&self) -> Option<&Path> {
+        self.checkpoint.as_deref()
+    }
+
+    /// The same in a directory within the one that was named, for one of several loops.
+    pub fn within(&self, name: &str) -> Self {
+        CheckpointArgs { checkpoint: self.dir().map(|dir| dir.join(name)), ..*self }
+    }
+
     /// These settings with the checkpoint that was asked for, of units that depend on nothing but `fingerprint`.
     pub fn add_to(&self, settings: Settings, fingerprint: &str) -> Settings {
         match &self.checkpoint {
@@ -182,6 +192,9 @@ mod tests {
         assert!(settings("").unwrap().contains("checkpoint: None"));
         let kept = settings("--checkpoint kept --checkpoint-every 1.5").unwrap();
         assert!(kept.contains("dir: \"kept\"") && kept.contains("every: 1.5s"), "{kept}");
+        let line = line("--checkpoint kept").unwrap();
+        let within = format!("{:?}", line.checkpoint.within("a").add_to(line.args.settings(), ""));
+        assert!(within.contains("dir: \"kept/a\""), "{within}");
         assert!(settings("--checkpoint-every 3").unwrap_err().contains("--checkpoint <DIR>"));
         assert!(settings("--checkpoint a --checkpoint-every -1").is_err());
     }

@@ -25,7 +25,7 @@ const AT_ONCE: f64 = 0.1;
 /// An option that a loop does not have is an error when it is run: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
 /// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop), `periodic` to
 /// [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), which has `strip_width`, too, and
-/// `checkpoint` to all but [`ParallelFor`](super::ParallelFor) and [`TableLoop`](super::TableLoop).
+/// `checkpoint` to all but [`ParallelFor`](super::ParallelFor).
 ///
 /// ```
 /// use armature::Balance;
@@ -140,7 +140,8 @@ macro_rules! loop_options {
     };
     (checkpoint) => {
         /// Keeps the units in files at the end of a pass now and then, while computing goes on. A job that is started again
-        /// with the same directory goes on from there, on any number of ranks, and ends with the same bytes.
+        /// with the same directory goes on from there, on any number of ranks, and ends with the same bytes. Passes of a
+        /// [table](crate::loops::Table) are panels, and what has come of its rows is kept with them.
         pub fn checkpoint(self, checkpoint: crate::loops::Checkpoint) -> Self {
             self.change(|settings| settings.checkpoint = Some(checkpoint))
         }
@@ -224,7 +225,7 @@ impl Settings {
             ("options.least", sets_least, &[DoAcross, Stencil, Table]),
             ("block_size", self.block_size.is_some(), &[DoAll, Indices]),
             ("strip_width", self.strip_width.is_some(), &[DoAcross, Table]),
-            ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil]),
+            ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil, Table]),
             ("periodic", self.is_periodic, &[Stencil]),
             ("panel_width", self.panel_width.is_some(), &[Table]),
         ];
@@ -335,7 +336,7 @@ mod tests {
             (&block, "block_size", &[DoAcross, Stencil, Table][..]),
             (&least, "options.least", &[DoAll, Indices]),
             (&strip, "strip_width", &[DoAll, Indices, Stencil]),
-            (&kept, "checkpoint", &[Indices, Table]),
+            (&kept, "checkpoint", &[Indices]),
             (&Settings::new().periodic(), "periodic", &[DoAll, Indices, DoAcross, Table]),
             (&Settings::new().panel_width(9), "panel_width", &[DoAll, Indices, DoAcross, Stencil]),
         ] {

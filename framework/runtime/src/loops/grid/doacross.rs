@@ -6,7 +6,8 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::convergence::UntilDone;
-use super::grid_loop::{GridLoop, Job};
+use super::findings::{Findings, Resume, nothing_found};
+use super::grid_loop::{Begin, GridLoop, Job};
 use super::prefetch::in_bands;
 use super::shape::Shape;
 use super::strip_width::StripWidth;
@@ -106,6 +107,19 @@ pub struct DoAcrossLoop<U: DoAcross> {
     user: U,
 }
 
+/// What some runs have beside their sweeps: an end that is not known, and a result that is no rows.
+pub(super) struct Extras<'e, R> {
+    pub(super) until: Option<UntilDone<'e>>,
+    pub(super) findings: Option<Findings>,
+    pub(super) resume: R,
+}
+
+impl<U> Extras<'_, fn(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> {
+    fn none() -> Self {
+        Extras { until: None, findings: None, resume: nothing_found }
+    }
+}
+
 impl<U: DoAcross> DoAcrossLoop<U> {
     /// A loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
@@ -136,7 +150,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
-        Ok(self.go(session, sweeps, None, |_| ())?.summary)
+        Ok(self.go(session, sweeps, Extras::none(), |_| Ok(()))?.summary)
     }
 
     /// Sweeps until the loop has converged: at each check that `until` asks for, each rank gives the residual of its rows, and
@@ -197,7 +211,11 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         let mine = OwnResidual::new(until);
         let user_side = mine.clone();
         let job = Some(UntilDone { until, mine, is_done: &mut is_done });
-        self.go(session, until.passes, job, move |user| user_side.add(residual(user)))
+        let extras = Extras { until: job, ..Extras::none() };
+        self.go(session, until.passes, extras, move |user| {
+            user_side.add(residual(user));
+            Ok(())
+        })
     }
 
     /// Runs it; `after` is called after each piece.
@@ -205,9 +223,10 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         &mut self,
         session: &Session,
         sweeps: u64,
-        until: Option<UntilDone<'_>>,
-        mut after: impl FnMut(&mut U) + Send,
+        extras: Extras<'_, impl Resume<U>>,
+        mut after: impl FnMut(&mut U) -> Result<(), BoxError> + Send,
     ) -> Result<Converged> {
+        let Extras { until, findings, resume } = extras;
         let inner = self.grid_loop.inner();
         let fixed = self.grid_loop.settings.strip_width;
         let strip_width =
@@ -216,9 +235,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         // A simulated processor has none, and each call costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
-            Job { session, sweeps, until },
-            &mut self.user,
-            U::row,
+            Job { session, sweeps, until, findings },
+            Begin { user: &mut self.user, row: U::row, resume },
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
             move |user, local, columns| {
                 if has_caches {
@@ -226,8 +244,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
                 } else {
                     user.sweep(local.grid(), columns.clone())?;
                 }
-                after(user);
-                Ok(())
+                after(user)
             },
             |worker| {
                 let width = worker.strip_width.width();

@@ -1,6 +1,7 @@
 //! A grid that is spread over the ranks in blocks of rows.
 
 mod gather;
+mod resume;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,8 +9,9 @@ use std::time::Duration;
 use bytemuck::Pod;
 
 use super::chain::Chain;
-use super::checkpoint::CheckpointWriter;
+use super::checkpoint::{CheckpointWriter, Resumed};
 use super::convergence::{Checks, UntilDone, share};
+use super::findings::{Findings, Resume};
 use super::kernel::Kernel;
 use super::local_rows::LocalRows;
 use super::neighbours::Position;
@@ -21,13 +23,10 @@ use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::controller::LoopController;
 use crate::loops::coordinator::{Coordinator, Learned};
-use crate::loops::events::log_resumed;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
 use crate::loops::until::{Converged, Verdict};
-use crate::persist::snapshot::{
-    LoadedPiece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint, load, starting_point,
-};
+use crate::persist::snapshot::LoadedPiece;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Driver as Choice, Session};
@@ -63,7 +62,21 @@ pub(super) struct Job<'j, 'd> {
     /// At most, where it runs until it has converged.
     pub(super) sweeps: u64,
     pub(super) until: Option<UntilDone<'d>>,
+    /// What user code finds in the rows, where that is to be in checkpoints.
+    pub(super) findings: Option<Findings>,
 }
+
+/// What user code does before the first sweep.
+pub(super) struct Begin<'u, U, R, S> {
+    pub(super) user: &'u mut U,
+    /// Makes a row that no checkpoint has.
+    pub(super) row: R,
+    /// Takes in how many sweeps an earlier job has done, and what some of its ranks had found.
+    pub(super) resume: S,
+}
+
+/// Who watches a rank's sweeps, and how many an earlier job has done.
+type Watched<'d> = (Option<Chain>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl<T: Pod + Send> GridLoop<T> {
     pub(super) fn new(name: &str, shape: Shape, kind: LoopKind) -> Self {
@@ -87,8 +100,7 @@ impl<T: Pod + Send> GridLoop<T> {
     pub(super) fn run<U: Send, M: Worker>(
         &mut self,
         job: Job<'_, '_>,
-        user: &mut U,
-        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+        begin: Begin<'_, U, impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>, impl Resume<U>>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
         work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
@@ -107,7 +119,7 @@ impl<T: Pod + Send> GridLoop<T> {
         let what = until.map_or(what.clone(), |until| until.announced(what));
         let (config, sweeps) = (job.session.config(), job.sweeps);
         endpoint.begin_run(&what, config.join_limit)?;
-        let result = self.on_rank(endpoint, job, user, row, make, work, end).and_then(|(summary, last)| {
+        let result = self.on_rank(endpoint, job, begin, make, work, end).and_then(|(summary, last)| {
             let last =
                 if until.is_some() { share(endpoint, &self.name, config.limits(), last)? } else { None };
             Ok(Converged::new(last, sweeps, summary))
@@ -115,23 +127,26 @@ impl<T: Pod + Send> GridLoop<T> {
         result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
     fn on_rank<U: Send, M: Worker>(
         &mut self,
         endpoint: &mut Endpoint,
         job: Job<'_, '_>,
-        user: &mut U,
-        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+        begin: Begin<'_, U, impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>, impl Resume<U>>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
         mut work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
     ) -> Result<(Option<Summary>, Option<Verdict>)> {
         let (rank, size, config) = (endpoint.rank(), endpoint.size(), job.session.config());
         let position = self.position(rank, size);
-        let (snapshots, writer, before) = self.resume(endpoint, position, config, job.sweeps)?;
+        let Begin { user, row, resume } = begin;
+        let Resumed { snapshots, writer, before, found } =
+            self.resume(endpoint, position, config, job.sweeps, job.findings.as_ref())?;
         self.create(rank, size, user, row)?;
+        if before > 0 {
+            user_code::call(|| resume(user, before, found))?;
+        }
         let sweeps = job.sweeps - before;
-        let checkpoints = writer.map(|writer| CheckpointWriter::new(writer, before));
+        let checkpoints = writer.map(|writer| CheckpointWriter::new(writer, before, job.findings));
         let coordinator = if rank == 0 {
             let name = &self.name;
             let mut controller =
@@ -158,7 +173,7 @@ impl<T: Pod + Send> GridLoop<T> {
             Some(local) => {
                 let mut worker = make(position, local, sweeps);
                 let code = |storage: &mut M::Storage, piece: &M::Piece| work(user, storage, piece);
-                let watched = (coordinator, checkpoints, checks);
+                let watched = (coordinator, checkpoints, checks, before);
                 let ended = self.sweep(endpoint, position, config, &mut worker, code, watched)?;
                 let (local, size) = end(worker);
                 (self.local, block_size) = (Some(local), size);
@@ -188,11 +203,11 @@ impl<T: Pod + Send> GridLoop<T> {
         config: &Config,
         worker: &mut M,
         code: impl FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
-        (coordinator, checkpoints, checks): (Option<Chain>, Option<CheckpointWriter>, Option<Checks<'_>>),
+        (coordinator, checkpoints, checks, before): Watched<'_>,
     ) -> Result<(Option<Chain>, Option<Verdict>)> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
         let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
-        let kernel = Kernel::new(code, clock);
+        let kernel = Kernel::new(code, clock, before);
         std::thread::scope(|scope| {
             let usual = self.piece_time;
             let executor =
@@ -279,59 +294,6 @@ impl<T: Pod + Send> GridLoop<T> {
         let first = self.settings.first(self.units(), size)?;
         let chain = self.position(0, size).chain;
         Ok(if chain < size { vec![1; chain] } else { first })
-    }
-
-    /// Looks for a checkpoint and reads this rank's rows of it. Returns rank 0's records, the rank's writer, and the
-    /// sweeps that are done.
-    fn resume(
-        &mut self,
-        endpoint: &mut Endpoint,
-        position: Position,
-        config: &Config,
-        sweeps: u64,
-    ) -> Result<(Option<SnapshotCoordinator>, Option<SnapshotWriter>, u64)> {
-        let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, None, 0)) };
-        let (first, units) = (self.first(endpoint.size())?, self.units());
-        if position.rank >= position.chain {
-            return Ok((None, None, 0));
-        }
-        if self.local.is_some() {
-            let text = "a checkpoint is of one run of a loop, and this is not its first";
-            return Err(Error::new(ErrorKind::Config, text));
-        }
-        let StartingPoint { store, found, writer } = starting_point(
-            endpoint,
-            (position.chain, Route::Chain),
-            checkpoint,
-            &self.name,
-            units,
-            config.join_limit,
-        )?;
-        log_resumed(position.rank, &self.name, checkpoint, found.as_ref());
-        let before = found.as_ref().map_or(0, |found| found.pass);
-        if before > sweeps {
-            let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");
-            return Err(Error::new(ErrorKind::Config, text));
-        }
-        if let Some(manifest) = found {
-            let start = first[..position.rank].iter().sum::<u64>();
-            // With the rows of the neighbours, which are the halo rows.
-            let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
-            let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
-            if self.settings.is_periodic && position.across().is_some() {
-                let ends = [units - 1..units, 0..1];
-                for end in ends.into_iter().filter(|end| !wanted.contains(&end.start)) {
-                    found.extend(load(&checkpoint.dir, &manifest, &end)?);
-                }
-            }
-            let bytes = self.width() * size_of::<T>();
-            found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
-            self.found = found;
-        }
-        let now = endpoint.clock().now();
-        let snapshots =
-            store.map(|store| SnapshotCoordinator::new(store, checkpoint, position.chain, before, now));
-        Ok((snapshots, Some(writer), before))
     }
 
     /// Makes this rank's rows, if that was not done before.

@@ -38,13 +38,16 @@ pub(super) struct Kernel<M, F> {
     timer: BlockTimer,
     /// The thread that communicates, which measures pieces in stretches.
     home: ThreadId,
+    /// Sweeps that an earlier job has done.
+    before: u64,
     worker: PhantomData<fn(M)>,
 }
 
 impl<M: Worker, F> Kernel<M, F> {
     /// Made on the thread that communicates.
-    pub(super) fn new(work: F, clock: Clock) -> Self {
-        Kernel { work, timer: BlockTimer::new(clock), home: std::thread::current().id(), worker: PhantomData }
+    pub(super) fn new(work: F, clock: Clock, before: u64) -> Self {
+        let home = std::thread::current().id();
+        Kernel { work, timer: BlockTimer::new(clock), home, before, worker: PhantomData }
     }
 }
 
@@ -65,7 +68,8 @@ where
         let Task { mut storage, piece, sweep, usual } = task;
         let begun = (std::thread::current().id() != self.home).then(|| self.timer.begin());
         user_code::call(|| (self.work)(&mut storage, &piece)).map_err(|error| {
-            let text = format!("{} (in {})", error.message(), M::whereabouts(sweep, &storage, &piece));
+            let place = M::whereabouts(self.before + sweep, &storage, &piece);
+            let text = format!("{} (in {place})", error.message());
             Error::new(error.kind(), text)
         })?;
         let time = begun.map(|begun| self.timer.end(&begun));

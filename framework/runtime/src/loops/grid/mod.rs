@@ -9,6 +9,7 @@ mod checkpoint_tests;
 mod convergence;
 mod directive;
 mod doacross;
+mod findings;
 #[cfg(test)]
 mod golden_tests;
 mod grid_loop;
@@ -28,6 +29,8 @@ mod stencil;
 mod stencil_step;
 mod strip_width;
 mod table;
+#[cfg(test)]
+mod table_checkpoint_tests;
 mod table_loop;
 #[cfg(test)]
 mod table_tests;

@@ -164,7 +164,7 @@ fn run(
     };
     let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
     let executor =
-        Executor::at_first_task(None, 1, Choice::Inline, waker, clock, Kernel::new(work, clock), None);
+        Executor::at_first_task(None, 1, Choice::Inline, waker, clock, Kernel::new(work, clock, 0), None);
     let driver = Driver::new(&mut endpoint, executor, config, "the loop");
     let position = Position { rank: 1, chain: 2 };
     let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None, None);

@@ -5,7 +5,8 @@ use std::fmt;
 use bytemuck::Pod;
 
 use super::convergence::UntilDone;
-use super::grid_loop::{GridLoop, Job};
+use super::findings::nothing_found;
+use super::grid_loop::{Begin, GridLoop, Job};
 use super::shape::Shape;
 use super::stencil_step::StencilStep;
 use super::view::OldGrid;
@@ -198,9 +199,8 @@ impl<U: Stencil> StencilLoop<U> {
         mut after: impl FnMut(&mut U) + Send,
     ) -> Result<Converged> {
         self.grid_loop.run(
-            Job { session, sweeps: steps, until },
-            &mut self.user,
-            U::row,
+            Job { session, sweeps: steps, until, findings: None },
+            Begin { user: &mut self.user, row: U::row, resume: nothing_found },
             StencilStep::new,
             move |user, storage, rows| {
                 let (old, new) = storage.band(rows);

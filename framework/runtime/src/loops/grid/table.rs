@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::doacross::DoAcross;
+use super::findings::Findings;
 use super::view::Grid;
 use crate::error::BoxError;
 
@@ -37,6 +38,27 @@ pub trait Table: Send {
     /// # Errors
     /// Any error ends the job.
     fn fill(&mut self, cells: Cells<'_, Self::Value>) -> Result<(), BoxError>;
+
+    /// What has come of this rank's rows so far as bytes, for a [checkpoint](super::TableLoop::checkpoint): it is asked for after each panel, where
+    /// the loop has one.
+    ///
+    /// `None`, the default, says that a job cannot go on from them: a checkpoint is refused then. A loop's body that gathers nothing
+    /// returns `Some(Vec::new())`.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Takes in what a rank of the job before has [saved](Table::save), beside what there is already. It is called once for each of these ranks, on
+    /// whichever rank of this job: for some of them several times, for others never.
+    ///
+    /// # Errors
+    /// An error ends the job. The default refuses all but nothing.
+    fn restore(&mut self, saved: &[u8]) -> Result<(), BoxError> {
+        if saved.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the table was handed {} bytes of a checkpoint but has no `restore`", saved.len()).into())
+    }
 }
 
 /// Some neighbouring columns of some neighbouring rows of a [`Table`], to be filled row by row.
@@ -122,11 +144,22 @@ impl<U: Table> Panels<U> {
         self.columns.div_ceil(width.max(1) as u64)
     }
 
-    /// A strip of all rows is filled.
-    pub(super) fn end_strip(&mut self) {
-        if self.until == self.width + 1 {
-            (self.panel, self.until) = (self.panel + 1, 0);
+    /// So many panels were filled by an earlier job, of which this rank takes over what some ranks had found.
+    pub(super) fn resume(&mut self, panels: u64, found: Vec<Vec<u8>>) -> Result<(), BoxError> {
+        self.panel = panels;
+        found.iter().try_for_each(|saved| self.user.restore(saved))
+    }
+
+    /// A strip of all rows is filled; behind the last one of a panel, what has been found goes where checkpoints are made of it.
+    pub(super) fn end_strip(&mut self, findings: Option<&Findings>) -> Result<(), BoxError> {
+        if self.until < self.width + 1 {
+            return Ok(());
         }
+        (self.panel, self.until) = (self.panel + 1, 0);
+        if let Some(findings) = findings {
+            findings.put(self.user.save().ok_or("`save` of the table gave nothing, as it had before")?);
+        }
+        Ok(())
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use super::doacross::DoAcrossLoop;
+use super::doacross::{DoAcrossLoop, Extras};
+use super::findings::Findings;
+use super::grid_loop::GridLoop;
 use super::shape::Shape;
 use super::table::{Panels, Table};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::session::Session;
+use crate::user_code;
 
 /// Fills a [`Table`] on all ranks.
 ///
@@ -76,6 +79,7 @@ impl<U: Table> TableLoop<U> {
     loop_options!(common);
     loop_options!(strip_width);
     loop_options!(panel_width);
+    loop_options!(checkpoint);
 
     fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         self.sweeps = self.sweeps.change(set);
@@ -92,7 +96,40 @@ impl<U: Table> TableLoop<U> {
     pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
         let width = self.sweeps.grid_loop.inner().len();
         let panels = self.sweeps.body_mut().begin(width);
-        Ok(self.sweeps.go(session, panels, None, Panels::end_strip)?.summary)
+        let findings = self.findings(session)?;
+        let user_side = findings.clone();
+        let extras = Extras { until: None, findings, resume: Panels::resume };
+        let after = move |panels: &mut Panels<U>| panels.end_strip(user_side.as_ref());
+        Ok(self.sweeps.go(session, panels, extras, after)?.summary)
+    }
+
+    /// Where what is found is put down for checkpoints, if the loop has them.
+    fn findings(&self, session: &Session) -> Result<Option<Findings>> {
+        let GridLoop { settings, shape, .. } = &self.sweeps.grid_loop;
+        if settings.checkpoint.is_none() {
+            return Ok(None);
+        }
+        let columns = shape.columns;
+        let why = match settings.panel_width {
+            Some(width) if width >= columns as u64 && columns > 0 => format!(
+                "panels of {width} columns are all {columns} of the table, and checkpoints are made between two panels"
+            ),
+            _ if user_code::call(|| Ok::<_, BoxError>(self.body().save()))?.is_none() => {
+                "a checkpoint is set of a table without `save`: what has come of its rows would be lost"
+                    .to_string()
+            }
+            _ => return Ok(Some(Findings::new(columns))),
+        };
+        Err(self.misused(session, why)?)
+    }
+
+    /// An error that all are told of.
+    fn misused(&self, session: &Session, why: String) -> Result<Error> {
+        let mut endpoint = session.endpoint()?;
+        let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.name);
+        let error = error.at_rank(endpoint.rank());
+        endpoint.report(&error);
+        Ok(error)
     }
 
     /// What is computed, with what has come of this rank's rows.
@@ -117,11 +154,7 @@ impl<U: Table> TableLoop<U> {
                 "{} of the {columns} columns of the table are kept, expected all of them where it is collected: set panel_width",
                 width - 1
             );
-            let mut endpoint = session.endpoint()?;
-            let error = Error::new(ErrorKind::Config, text).in_loop(&self.sweeps.grid_loop.name);
-            let error = error.at_rank(endpoint.rank());
-            endpoint.report(&error);
-            return Err(error);
+            return Err(self.misused(session, text)?);
         }
         let rows = self.sweeps.collect(session)?;
         // Without the column to the left of the first.

@@ -9,7 +9,7 @@ use armature_files::regular;
 
 use super::manifest::{Manifest, Saved};
 use super::{Checkpoint, io_error, refused};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Neighbouring units from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,13 @@ pub(crate) struct LoadedPiece {
     pub(crate) units: Range<u64>,
     /// Their data.
     pub(crate) data: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// An error: what is in the directory is not to be used.
+    pub(crate) fn refused(&self, why: &str) -> Error {
+        refused(&self.dir, why)
+    }
 }
 
 impl LoadedPiece {
@@ -43,8 +50,9 @@ impl LoadedPiece {
 pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Result<Vec<LoadedPiece>> {
     let mut loaded = Vec::new();
     for (rank, pieces) in manifest.ranks.iter().enumerate() {
-        let mut wanted =
-            pieces.iter().filter(|p| p.first < range.end && p.first + p.count > range.start).peekable();
+        let wanted =
+            pieces.iter().filter(|p| p.count > 0 && p.first < range.end && p.first + p.count > range.start);
+        let mut wanted = wanted.peekable();
         if wanted.peek().is_none() {
             continue;
         }
@@ -56,6 +64,25 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     }
     loaded.sort_by_key(|piece| piece.units.start);
     Ok(loaded)
+}
+
+/// What ranks have written beside their units, in a piece without any; nothing of a rank that has not. Of those of the job before of which `is_mine` says so.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_beside(
+    dir: &Path,
+    manifest: &Manifest,
+    is_mine: impl Fn(usize) -> bool,
+) -> Result<Vec<Vec<u8>>> {
+    let mine = manifest.ranks.iter().enumerate().filter(|(rank, _)| is_mine(*rank));
+    let found = mine.map(|(rank, pieces)| {
+        let Some(piece) = pieces.iter().find(|piece| piece.count == 0) else { return Ok(Vec::new()) };
+        let path = manifest.file(dir, rank);
+        let mut file = regular::open(&path).map_err(|error| io_error("open", &path, &error))?;
+        Ok(read(dir, &path, &mut file, piece)?.data)
+    });
+    found.collect()
 }
 
 fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<LoadedPiece> {

@@ -11,6 +11,8 @@
 //! DIR/pass-120-0123456789abcdef/rank-3   the data of rank 3's units, piece after piece; behind the pass, the start of the job
 //! ```
 //!
+//! A piece of no units is what a rank keeps beside its units.
+//!
 //! A job that dies may leave a directory without a manifest, and a manifest that was not finished (`.manifest-….tmp`). The next
 //! job that has the lock removes them.
 
@@ -29,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use coordinator::{Route, SnapshotCoordinator, StartingPoint, starting_point};
-pub(crate) use load::{LoadedPiece, load};
+pub(crate) use load::{LoadedPiece, load, load_beside};
 pub(crate) use manifest::{Manifest, Saved};
 pub(crate) use writer::{Piece, SnapshotWriter};
 

@@ -1,0 +1,105 @@
+//! What a job that is started again need not do: pairs that were aligned, and the part of a table that was filled.
+//!
+//! ```text
+//! DIR/0-3/manifest …    the checkpoint of the table of the first sequence of one file and the fourth of the other
+//! DIR/0-3/best          JSON on one line: of what it is, and the best alignment, when that is known
+//! ```
+
+use crate::fasta::Sequence;
+use crate::kernel::Best;
+use crate::scores::{Gaps, Scores};
+use armature_apps::names::path as shown;
+use armature_files::{output, regular};
+use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Most bytes of a file with an alignment: ample room for two names.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The file's content.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    of: String,
+    best: Best,
+}
+
+/// What the alignment of a pair depends on, in a few words.
+pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: Gaps) -> String {
+    let sum = |letters: &[u8]| format!("{} letters {:08x}", letters.len(), crc32fast::hash(letters));
+    // Numbers always have a JSON form.
+    let scores = crc32fast::hash(&serde_json::to_vec(scores).unwrap_or_default());
+    let (first, second) = (sum(&first.letters), sum(&second.letters));
+    format!("{first}, {second}, scores {scores:08x}, gaps {}+{}", gaps.open, gaps.extend)
+}
+
+/// The alignment of a pair that is kept in its directory, if there is one.
+///
+/// # Errors
+/// If it is of something else, or damaged; those of the file system.
+pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
+    let path = dir.join("best");
+    let text = match regular::read_text_at_most(&path, MOST_BYTES) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot read {}: {error}", shown(&path))),
+    };
+    let kept: Kept = serde_json::from_str(&text)
+        .map_err(|error| format!("{}: {error}; remove it to align the pair again", shown(&path)))?;
+    if kept.of != of {
+        let text = format!("{} is of {}, expected {of}: name another directory", shown(&path), kept.of);
+        return Err(text);
+    }
+    Ok(Some(kept.best))
+}
+
+/// Keeps the alignment of a pair.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write(dir: &Path, of: &str, best: Best) -> Result<(), String> {
+    let path = dir.join("best");
+    // Strings and numbers always have a JSON form.
+    let text = serde_json::to_string(&Kept { of: of.into(), best }).unwrap_or_default() + "\n";
+    let written = std::fs::create_dir_all(dir).and_then(|()| output::replace(&path, text.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", shown(&path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(letters: &[u8]) -> Sequence {
+        Sequence { name: "a".into(), letters: letters.to_vec() }
+    }
+
+    #[test]
+    fn what_is_kept_is_of_these_letters_scores_and_gaps() {
+        let (dna, gaps) = (Scores::dna(2, -3), Gaps { open: 5, extend: 2 });
+        let of =
+            |one: &[u8], other: &[u8], scores, gaps| fingerprint(&named(one), &named(other), scores, gaps);
+        let this = of(&[0, 1], &[2], &dna, gaps);
+        for other in [
+            of(&[0, 2], &[2], &dna, gaps),
+            of(&[0, 1], &[2, 2], &dna, gaps),
+            of(&[0, 1], &[2], &Scores::dna(2, -2), gaps),
+            of(&[0, 1], &[2], &dna, Gaps { open: 5, extend: 1 }),
+        ] {
+            assert_ne!(this, other);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("0-0");
+        assert_eq!(read(&dir, &this), Ok(None));
+        let best = Best { score: 7, first_end: 2, second_end: 1 };
+        write(&dir, &this, best).unwrap();
+        assert_eq!(read(&dir, &this), Ok(Some(best)));
+        let refused = read(&dir, "another").unwrap_err();
+        assert!(
+            refused.contains("best is of 2 letters ") && refused.contains("expected another"),
+            "{refused}"
+        );
+        std::fs::write(dir.join("best"), "{}").unwrap();
+        assert!(read(&dir, &this).unwrap_err().contains("missing field"));
+    }
+}
