@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use armature::farm::Farm;
 use armature::loops::{
-    self, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, Shape, Stencil, StencilLoop, Until,
+    self, Cells, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, Shape, Stencil, StencilLoop, Table,
+    TableLoop, Until,
 };
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::workflow::{Action, Description, Task, Workflow};
@@ -160,6 +161,51 @@ fn loops_tell_how_far_they_are() {
     });
     tells("loop \"steps\"", "of 3 sweeps", |session| {
         Ok(StencilLoop::new("steps", SHAPE, Rows::quick()).run(session, 3).map(drop)?)
+    });
+}
+
+/// A loop of one long sweep, and a table: they tell how far they are long before their end.
+#[test]
+fn a_single_sweep_tells_how_far_it_is() {
+    struct Slow;
+    impl DoAcross for Slow {
+        type Value = f64;
+
+        fn row(&mut self, _: u64, _: &mut [f64]) -> Result<(), BoxError> {
+            Ok(())
+        }
+
+        fn sweep(&mut self, _: Grid<'_, f64>, _: Range<usize>) -> Result<(), BoxError> {
+            sleep(Duration::from_millis(500));
+            Ok(())
+        }
+    }
+    impl Table for Slow {
+        type Value = f64;
+
+        fn fill(&mut self, _: Cells<'_, f64>) -> Result<(), BoxError> {
+            sleep(Duration::from_millis(500));
+            Ok(())
+        }
+    }
+    let moves = |name: &str, what: &str, body: &(dyn Fn(&Session) -> Result<(), BoxError> + Sync)| {
+        let lines = told(name, Progress::Auto, body);
+        let (_, rest) =
+            lines.first().and_then(|line| line.split_once(what)).expect("one is told of, and how much of it");
+        let percent: u32 = rest.split_once(" %").expect("per cent").0.parse().expect("a number");
+        assert!((10..95).contains(&percent) && rest.contains(" left"), "{lines:?}");
+    };
+    let sweep = |session: &Session| {
+        let shape = Shape { rows: 4, columns: 16 };
+        Ok(DoAcrossLoop::new("one sweep", shape, Slow).strip_width(1).run(session, 1).map(drop)?)
+    };
+    let table = |session: &Session| {
+        let shape = Shape { rows: 4, columns: 14 };
+        Ok(TableLoop::new("one panel", shape, Slow).strip_width(1).run(session).map(drop)?)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| moves("loop \"one sweep\"", " 0 of 1 sweeps (", &sweep));
+        scope.spawn(|| moves("loop \"one panel\"", " 0 of 1 panels (", &table));
     });
 }
 

@@ -59,7 +59,7 @@ impl Coordinator {
         rest: String,
     ) -> Progress {
         let of = format!("loop {:?}", self.name);
-        Progress { of, done, before: 0, total, what, rest }
+        Progress { of, done, before: 0, part: 0.0, total, what, rest }
     }
 
     /// Whether the units are to be written as they are after `pass` passes.

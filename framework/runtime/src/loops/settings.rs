@@ -75,6 +75,16 @@ impl fmt::Display for LoopKind {
     }
 }
 
+impl LoopKind {
+    /// What a loop over a grid does again and again.
+    pub(super) fn passes(self) -> &'static str {
+        match self {
+            LoopKind::Table => "panels",
+            _ => "sweeps",
+        }
+    }
+}
+
 /// Methods of a builder that set options of a loop: those that every loop has, and by name those that some have. The type has a
 /// method `change`, which lets a function change its [`Settings`].
 macro_rules! loop_options {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::progress::{Pace, Progress};
+use super::progress::{PARTS, Pace, Progress};
 use crate::comm::waiting::FIRST_WORD;
 use crate::session::Progress as Choice;
 
@@ -13,6 +13,17 @@ use crate::session::Progress as Choice;
 const REDRAW: Duration = Duration::from_millis(100);
 /// Between two lines elsewhere, two of which have come when people begin to wonder.
 const LINE: Duration = FIRST_WORD.checked_div(2).expect("2 is not 0");
+
+/// Columns of a terminal that has room for a bar beside the text, and of one that does not say how many it has.
+const WIDE: usize = 80;
+/// Columns of the bar.
+const BAR: usize = 24;
+
+/// Columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(WIDE)
+}
 
 /// See the module's page.
 #[derive(Debug)]
@@ -31,13 +42,17 @@ pub(crate) struct Display {
 #[derive(Debug)]
 enum Form {
     Lines,
-    Bar { bar: ProgressBar, template: &'static str },
+    Bar {
+        line: ProgressBar,
+        /// Whether it has a bar, once it has been shown.
+        has_bar: Option<bool>,
+    },
 }
 
 impl Form {
     fn of(choice: Choice) -> Self {
         match choice == Choice::Auto && std::io::stderr().is_terminal() {
-            true => Form::Bar { bar: ProgressBar::new_spinner(), template: "" },
+            true => Form::Bar { line: ProgressBar::new_spinner(), has_bar: None },
             false => Form::Lines,
         }
     }
@@ -50,21 +65,29 @@ impl Form {
         }
     }
 
-    fn show(&mut self, progress: &Progress, text: String) {
-        let Form::Bar { bar, template } = self else {
-            log::info!("{text}");
+    fn show(&mut self, progress: &Progress, elapsed: Duration, pace: Option<f64>) {
+        let Form::Bar { line, has_bar } = self else {
+            log::info!("{}", progress.text(elapsed, pace));
             return;
         };
-        let total = progress.total();
-        let wanted = if total.is_some() { "{bar:24} {msg}" } else { "{spinner} {msg}" };
-        if std::mem::replace(template, wanted) != wanted
-            && let Ok(style) = ProgressStyle::with_template(wanted)
+        // A line that is longer would be several, and stay when the window becomes narrower.
+        let columns = columns();
+        let is_bar = progress.total().is_some() && columns >= WIDE;
+        let (begin, taken) =
+            if is_bar { (format!("{{bar:{BAR}}}"), BAR) } else { ("{spinner}".to_string(), 1) };
+        if *has_bar != Some(is_bar)
+            && let Ok(style) = ProgressStyle::with_template(&format!("{begin} {{msg}}"))
         {
-            bar.set_style(style);
+            line.set_style(style);
+            *has_bar = Some(is_bar);
         }
-        bar.set_length(total.unwrap_or(progress.done));
-        bar.set_position(progress.done);
-        bar.set_message(text);
+        // Beside it and a blank; what is as wide as the terminal would begin another line on some.
+        let letters = columns.saturating_sub(taken + 2);
+        let text = progress.text_within(letters, elapsed, pace);
+        // Of a long sweep the bar shows a part.
+        line.set_length(PARTS as u64);
+        line.set_position((progress.share().unwrap_or_default() * PARTS) as u64);
+        line.set_message(text);
     }
 }
 
@@ -99,9 +122,8 @@ impl Display {
             return;
         };
         (self.last, self.next) = (Some(now), now + form.every());
-        let pace = self.pace.see(now, progress.done.saturating_sub(progress.before));
-        let text = progress.text(now.saturating_sub(self.begin), pace);
-        form.show(&progress, text);
+        let pace = self.pace.see(now, progress.done_now());
+        form.show(&progress, now.saturating_sub(self.begin), pace);
     }
 
     /// How long runs of this session have lasted since anything was shown.
@@ -113,8 +135,8 @@ impl Display {
 impl Drop for Display {
     /// Takes the line off the terminal.
     fn drop(&mut self) {
-        if let Some(Form::Bar { bar, .. }) = &self.form {
-            bar.finish_and_clear();
+        if let Some(Form::Bar { line, .. }) = &self.form {
+            line.finish_and_clear();
         }
     }
 }
@@ -136,7 +158,15 @@ mod tests {
                 display.show(now, || {
                     shown.push(ms);
                     let (of, rest) = ("loop \"rows\"".to_string(), String::new());
-                    Some(Progress { of, done: ms.into(), before: 0, total: None, what: "rows", rest })
+                    Some(Progress {
+                        of,
+                        done: ms.into(),
+                        before: 0,
+                        part: 0.0,
+                        total: None,
+                        what: "rows",
+                        rest,
+                    })
                 });
             }
         }
@@ -147,7 +177,7 @@ mod tests {
     fn a_line_comes_every_five_seconds_and_a_terminal_is_kept_up_to_date() {
         assert_eq!(shown(Choice::Auto, Duration::ZERO, Form::Lines), [5000, 10_000]);
         assert_eq!(shown(Choice::On, Duration::ZERO, Form::Lines), [0, 5000, 10_000]);
-        let bar = || Form::Bar { bar: ProgressBar::hidden(), template: "" };
+        let bar = || Form::Bar { line: ProgressBar::hidden(), has_bar: None };
         assert_eq!(shown(Choice::Auto, Duration::ZERO, bar())[..3], [100, 200, 300]);
         assert!(shown(Choice::Off, Duration::ZERO, bar()).is_empty());
     }
@@ -170,6 +200,7 @@ mod tests {
                         of,
                         done: 1,
                         before: 0,
+                        part: 0.0,
                         total: Some(2),
                         what: "rows",
                         rest: String::new(),

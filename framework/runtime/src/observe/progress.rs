@@ -6,8 +6,22 @@ use super::activity::Reached;
 use super::event::Event;
 use super::words::{hours, per_second, short, whole_percent};
 
+/// Parts of all in which what is done of it is shown, where that is no whole number: far more than a terminal has columns.
+pub(super) const PARTS: f64 = 1e4;
+
+/// Parts of a text, those that matter most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Count,
+    Left,
+    What,
+    Time,
+    Pace,
+    Rest,
+}
+
 /// How far a run is, as rank 0 knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Progress {
     /// What is run: `farm "toil"`.
     pub(crate) of: String,
@@ -15,6 +29,8 @@ pub(crate) struct Progress {
     pub(crate) done: u64,
     /// … and how much of that an earlier run had done.
     pub(crate) before: u64,
+    /// How much of the next one, less than 1, where one may take long.
+    pub(crate) part: f64,
     /// How much there is to do, where that is certain.
     pub(crate) total: Option<u64>,
     /// What is counted: `items`.
@@ -36,27 +52,70 @@ impl Progress {
         Some(Event::Progress(Reached { done, before, total, what: what.to_string() }))
     }
 
+    /// What is done of all, from 0 to 1, where it is known how much that is.
+    pub(super) fn share(&self) -> Option<f64> {
+        let total = self.total()?;
+        Some(if self.done < total { (self.done as f64 + self.part) / total as f64 } else { 1.0 })
+    }
+
+    /// What this run has done, in things and parts of one.
+    pub(super) fn done_now(&self) -> f64 {
+        self.done.saturating_sub(self.before) as f64 + self.part
+    }
+
+    /// The same in whole per cent: all of them only when all is done.
+    fn percent(&self, total: u64) -> String {
+        match self.share() {
+            Some(share) if self.part > 0.0 => whole_percent((share * PARTS).floor() as u64, PARTS as u64),
+            _ => whole_percent(self.done, total),
+        }
+    }
+
     /// The seconds that what is left takes at this pace.
     fn left(&self, pace: f64) -> Option<f64> {
         let left = self.total()? - self.done;
-        (left > 0 && pace > 0.0).then(|| left as f64 / pace)
+        (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
     }
 
     /// What people read, `elapsed` after the run began; `pace` is how much was done a second lately.
     pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
-        let Progress { of, done, what, rest, .. } = self;
-        let mut parts = vec![of.clone(), format!("{:.1} s", elapsed.as_secs_f64())];
-        parts.push(match self.total() {
-            Some(total) => format!("{done} of {total} {what} ({})", whole_percent(*done, total)),
-            None => format!("{done} {what}"),
-        });
-        if let Some(pace) = pace {
-            parts.push(format!("{} {what}/s", short(pace)));
-            parts.extend(self.left(pace).map(|left| format!("about {} left", hours(left))));
-        }
-        parts.extend(Some(rest.clone()).filter(|rest| !rest.is_empty()));
-        parts.join("  ")
+        joined(&self.parts(elapsed, pace))
     }
+
+    /// The same in a line of so many letters: what matters less is left out where that is too few, and the end of what is left.
+    pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
+        let mut parts = self.parts(elapsed, pace);
+        while let [.., _, _] = &parts[..]
+            && joined(&parts).chars().count() > letters
+        {
+            let least = (0..parts.len()).max_by_key(|&at| parts[at].0).unwrap_or_default();
+            parts.remove(least);
+        }
+        joined(&parts).chars().take(letters).collect()
+    }
+
+    /// The parts of the text, in their order.
+    fn parts(&self, elapsed: Duration, pace: Option<f64>) -> Vec<(Part, String)> {
+        let Progress { of, done, what, rest, .. } = self;
+        let mut parts =
+            vec![(Part::What, of.clone()), (Part::Time, format!("{:.1} s", elapsed.as_secs_f64()))];
+        let count = match self.total() {
+            Some(total) => format!("{done} of {total} {what} ({})", self.percent(total)),
+            None => format!("{done} {what}"),
+        };
+        parts.push((Part::Count, count));
+        if let Some(pace) = pace {
+            parts.push((Part::Pace, format!("{} {what}/s", short(pace))));
+            parts.extend(self.left(pace).map(|left| (Part::Left, format!("about {} left", hours(left)))));
+        }
+        parts.extend(Some((Part::Rest, rest.clone())).filter(|(_, rest)| !rest.is_empty()));
+        parts
+    }
+}
+
+/// Parts of a text as one.
+fn joined(parts: &[(Part, String)]) -> String {
+    parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
 /// How much is done a second, lately: since one of the last two times at which more was done than before. So there is a pace also
@@ -65,23 +124,23 @@ impl Progress {
 pub(super) struct Pace {
     /// Between two such times at least.
     span: Duration,
-    older: (Duration, u64),
-    newer: (Duration, u64),
+    older: (Duration, f64),
+    newer: (Duration, f64),
 }
 
 impl Pace {
     /// Of what begins now.
     pub(super) fn new(span: Duration, now: Duration) -> Self {
-        Pace { span, older: (now, 0), newer: (now, 0) }
+        Pace { span, older: (now, 0.0), newer: (now, 0.0) }
     }
 
     /// So much is done by now. Returns how much was done a second lately, if anything was.
-    pub(super) fn see(&mut self, now: Duration, done: u64) -> Option<f64> {
+    pub(super) fn see(&mut self, now: Duration, done: f64) -> Option<f64> {
         if done > self.newer.1 && now.saturating_sub(self.newer.0) >= self.span {
             self.older = std::mem::replace(&mut self.newer, (now, done));
         }
         let (then, before) = self.older;
-        (done > before).then(|| per_second((done - before) as f64, now.saturating_sub(then)))
+        (done > before).then(|| per_second(done - before, now.saturating_sub(then)))
     }
 }
 
@@ -93,7 +152,7 @@ mod tests {
 
     fn progress(done: u64, total: Option<u64>) -> Progress {
         let (of, rest) = ("farm \"toil\"".to_string(), "3 workers".to_string());
-        Progress { of, done, before: 0, total, what: "tasks", rest }
+        Progress { of, done, before: 0, part: 0.0, total, what: "tasks", rest }
     }
 
     #[test]
@@ -105,6 +164,31 @@ mod tests {
         );
         let endless = progress(275, None).text(S * 5, Some(55.0));
         assert_eq!(endless, "farm \"toil\"  5.0 s  275 tasks  55.00 tasks/s  3 workers");
+    }
+
+    #[test]
+    fn a_narrow_line_has_what_matters_most() {
+        let known = progress(275, Some(1000));
+        let within = |letters| known.text_within(letters, S * 5, Some(55.0));
+        assert_eq!(within(200), known.text(S * 5, Some(55.0)));
+        assert_eq!(within(64), "farm \"toil\"  5.0 s  275 of 1000 tasks (27 %)  about 14 s left");
+        assert_eq!(within(57), "farm \"toil\"  275 of 1000 tasks (27 %)  about 14 s left");
+        assert_eq!(within(45), "275 of 1000 tasks (27 %)  about 14 s left");
+        assert_eq!((within(30), within(11)), ("275 of 1000 tasks (27 %)".into(), "275 of 1000".into()));
+    }
+
+    #[test]
+    fn the_part_of_a_long_one_counts() {
+        let sweep =
+            |done, part| Progress { done, part, rest: String::new(), what: "sweeps", ..progress(0, Some(2)) };
+        assert_eq!(
+            sweep(0, 0.5).text(S * 30, Some(0.5 / 30.0)),
+            "farm \"toil\"  30.0 s  0 of 2 sweeps (25 %)  0.02 sweeps/s  about 1:30 min left"
+        );
+        assert_eq!((sweep(1, 0.25).share(), sweep(2, 0.0).share()), (Some(0.625), Some(1.0)));
+        assert!(sweep(1, 0.9999).text(S, None).contains("(99 %)"), "not all is done");
+        // Of these one was done before.
+        assert_eq!(Progress { before: 1, ..sweep(1, 0.25) }.done_now(), 0.25);
     }
 
     #[test]
@@ -123,12 +207,12 @@ mod tests {
     #[test]
     fn a_pace_is_that_of_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
-        assert_eq!(pace.see(S * 102, 0), None);
+        assert_eq!(pace.see(S * 102, 0.0), None);
         // Slow at first, then ten times as fast.
-        let slow = (103..120).map(|second| pace.see(S * second, u64::from(second) - 100)).last().unwrap();
+        let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
-            .map(|second| pace.see(S * second, 20 + (u64::from(second) - 120) * 10))
+            .map(|second| pace.see(S * second, 20.0 + (f64::from(second) - 120.0) * 10.0))
             .last()
             .unwrap();
         assert_eq!(fast, Some(10.0));
@@ -139,7 +223,7 @@ mod tests {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
         // One in a minute, seen every second.
         let seen: Vec<Option<f64>> =
-            (1..=240).map(|second| pace.see(S * second, u64::from(second / 60))).collect();
+            (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));
         assert!(
             seen[59..].iter().flatten().all(|pace| (1.0 / 121.0..=1.0 / 60.0).contains(pace)),

@@ -357,6 +357,7 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
             of: format!("pipeline {:?}", self.run_spec.name),
             done,
             before: 0,
+            part: 0.0,
             total: left.map(|left| done + left),
             what: "items",
             rest: format!("{} in flight  {mapping}", count(in_flight as u64, "batch")),

@@ -73,7 +73,7 @@ impl HoldUps {
 }
 
 /// These ranks, which ascend, in words: `ranks 0, 3-5`.
-fn ranks_of(ranks: &[usize]) -> String {
+pub(crate) fn ranks_of(ranks: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &rank in ranks {
         match runs.last_mut() {

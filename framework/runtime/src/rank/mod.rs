@@ -3,7 +3,7 @@
 pub(crate) mod driver;
 pub(crate) mod executor;
 pub(crate) mod heartbeat;
-mod hold_up;
+pub(crate) mod hold_up;
 pub(crate) mod protocol;
 mod sign;
 pub(crate) mod user_code;

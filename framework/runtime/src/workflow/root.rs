@@ -257,6 +257,7 @@ impl Root {
             of: format!("workflow {:?}", self.graph.name),
             done: done as u64,
             before: self.known as u64,
+            part: 0.0,
             total: Some(all as u64),
             what: "tasks",
             rest: left.map_or(String::new(), |left| format!("critical path {}", seconds(left))),

@@ -120,6 +120,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             of: format!("farm {:?}", self.name),
             done: tasks.counts().ended,
             before: self.state.known,
+            part: 0.0,
             total: total.filter(|_| self.streaming),
             what: "tasks",
             rest: format!("{}  {} handed out", count(workers, "worker"), count(out, "task")),

@@ -11,6 +11,7 @@ use crate::loops::controller::Instruction;
 use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::{Event, Progress};
+use crate::rank::hold_up::ranks_of;
 
 /// What rank 0 knows of all ranks.
 pub(super) struct Chain {
@@ -18,6 +19,8 @@ pub(super) struct Chain {
     /// Rows of each rank that has any, once all movements are made.
     held: Vec<u64>,
     sweeps: u64,
+    /// What a sweep is called, and how many an earlier job has done.
+    earlier: (&'static str, u64),
     /// Whether they were to be more.
     is_stopped: bool,
     /// Whether movements are drawn at random, as often as can be.
@@ -27,6 +30,8 @@ pub(super) struct Chain {
     /// The sweep before which reports were asked for last, and when.
     asked: (u64, Duration),
     totals: Vec<Option<RankReport>>,
+    /// Sweeps that each rank has done, as it has said last; in a simulator it says nothing.
+    done: Vec<Option<f64>>,
     /// From which sweep on, and after which, ranks report next.
     report_from: u64,
     report_after: u64,
@@ -42,8 +47,10 @@ impl Chain {
         Chain {
             of_run,
             totals: vec![None; held.len()],
+            done: vec![None; held.len()],
             held,
             sweeps,
+            earlier: ("sweeps", 0),
             is_stopped: false,
             eager,
             sweep_began: None,
@@ -66,6 +73,11 @@ impl Chain {
             ToCoordinator::Total(report) => {
                 if let Some(total) = self.totals.get_mut(rank) {
                     *total = Some(report);
+                }
+            }
+            ToCoordinator::Done(sweeps) => {
+                if let Some(done) = self.done.get_mut(rank) {
+                    *done = Some(sweeps);
                 }
             }
             // Whoever makes the checks takes it.
@@ -183,13 +195,33 @@ impl Chain {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// How far the run is, where rank 0 is in this sweep; they may be fewer where it is checked whether there is another.
-    pub(super) fn progress(&self, sweep: u64, is_checked: bool) -> Progress {
+    /// An earlier job has done `before` sweeps; they are called `what`.
+    pub(super) fn after(self, what: &'static str, before: u64) -> Self {
+        Chain { earlier: (what, before), ..self }
+    }
+
+    /// Who is in the last sweep while rank 0 has done it.
+    fn not_through(&self) -> String {
+        let mut others = self.missing();
+        others.retain(|&rank| rank > 0);
+        if others.is_empty() { String::new() } else { format!("waits for {}", ranks_of(&others)) }
+    }
+
+    /// How far the run is, where rank 0 has done a part of this sweep: as far as the last of all. There may be fewer sweeps where it is checked
+    /// whether there is another.
+    pub(super) fn progress(&self, (sweep, part): (u64, f64), is_checked: bool) -> Progress {
+        let (what, before) = self.earlier;
+        let others = self.done.iter().zip(&self.totals).skip(1).filter(|(_, total)| total.is_none());
+        let others = others.filter_map(|(done, _)| *done);
+        let least = others.fold(sweep as f64 + part, f64::min);
+        let (done, part) = (least.floor() as u64, least.fract());
+        let all = before + self.sweeps;
         let (total, rest) = match is_checked {
-            true => (None, format!("at most {}", self.sweeps)),
-            false => (Some(self.sweeps), String::new()),
+            true => (None, format!("at most {all}")),
+            false if sweep == self.sweeps => (Some(all), self.not_through()),
+            false => (Some(all), String::new()),
         };
-        self.of_run.progress((sweep, total), "sweeps", rest)
+        Progress { before, part, ..self.of_run.progress((before + done, total), what, rest) }
     }
 
     /// How it went on `size` ranks, with the size of blocks at the end.

@@ -79,3 +79,24 @@ fn rates_of_another_size_of_blocks_are_forgotten() {
         begin(&mut coordinator, sweep + 1, grain);
     }
 }
+
+#[test]
+fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
+    let mut chain = coordinator().after("panels", 1_000);
+    // An earlier job has done as many.
+    chain.on_message(1, ToCoordinator::Done(7.25)).unwrap();
+    let progress = chain.progress((4, 0.5), false);
+    assert_eq!(
+        (progress.before, progress.done, progress.part, progress.total),
+        (1_000, 1_004, 0.5, Some(2_000))
+    );
+    assert_eq!((progress.what, &progress.rest[..]), ("panels", ""));
+    let until = chain.progress((4, 0.5), true);
+    assert_eq!((until.total, &until.rest[..]), (None, "at most 2000"));
+    // Rank 0 is through.
+    let ahead = chain.progress((1_000, 0.0), false);
+    assert_eq!((ahead.done, ahead.part, &ahead.rest[..]), (1_007, 0.25, "waits for rank 1"));
+    chain.on_message(1, ToCoordinator::Total(RankReport::default())).unwrap();
+    let through = chain.progress((1_000, 0.0), false);
+    assert_eq!((through.done, &through.rest[..]), (2_000, ""));
+}

@@ -157,7 +157,7 @@ impl<T: Pod + Send> GridLoop<T> {
             let eager = self.settings.forced.is_some();
             let now = endpoint.clock().now();
             let of_run = Coordinator::new(name, controller, snapshots, self.held.clone(), now);
-            Some(Chain::new(of_run, sweeps, eager, now))
+            Some(Chain::new(of_run, sweeps, eager, now).after(self.kind.passes(), before))
         } else {
             None
         };

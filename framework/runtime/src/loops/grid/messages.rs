@@ -60,6 +60,8 @@ pub(super) enum ToCoordinator {
     Total(RankReport),
     /// Before this sweep: the residual since the last check.
     Residual(u64, f64),
+    /// Sweeps that the rank has done, and the part of the next one.
+    Done(f64),
 }
 
 /// From the coordinator to a rank without rows.

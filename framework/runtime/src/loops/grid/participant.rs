@@ -1,6 +1,7 @@
 //! The part of a rank that has rows: a worker's steps, its user code, reports, and on rank 0 decisions.
 
 mod checking;
+mod telling;
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -14,11 +15,13 @@ use super::neighbours::Position;
 use super::times::Times;
 use super::worker::{Step, Worker};
 use crate::balance::link_probe::{LinkProbe, ROUNDS};
+use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{BoxError, Result};
 use crate::loops::until::Verdict;
+use crate::observe::Progress;
 use crate::rank::heartbeat::{Sign, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
@@ -72,6 +75,8 @@ pub(super) struct Participant<'w, 'd, M: Worker, F> {
     /// Where the loop runs until it has converged.
     checks: Option<Checks<'d>>,
     has_reported: bool,
+    /// When the rank next says how far it is.
+    next_word: Duration,
     code: PhantomData<fn(F)>,
 }
 
@@ -102,6 +107,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
             checkpoints,
             checks,
             has_reported: false,
+            next_word: clock.now() + HEARTBEAT_PERIOD,
             code: PhantomData,
         }
     }
@@ -365,29 +371,17 @@ where
         }
     }
 
-    fn sign(&self) -> Sign {
-        let sweep = self.worker.sweep();
-        let state = match (&self.phase, &self.push_out, self.times.waits()) {
-            (Phase::Probing(probe), ..) => format!("waits for rank {} to answer a probe", probe.to),
-            (Phase::Checking(sweep), ..) => self.awaits_verdict(*sweep),
-            (Phase::Ending(_), ..) => match &self.coordinator {
-                Some(coordinator) if self.has_reported => {
-                    format!("waits for ranks {:?} to end the last sweep", coordinator.missing())
-                }
-                _ => "ends the loop".to_string(),
-            },
-            (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to take rows"),
-            (Phase::Deciding(sweep), _, true) => {
-                format!("waits for the reports of ranks {:?} before sweep {sweep}", self.awaited(*sweep))
-            }
-            (_, _, true) => format!("waits {}", self.worker.waiting_for()),
-            _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
-        };
-        Sign::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), state)
+    fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.tell(now, out).map(|()| false)
     }
 
-    fn progress(&mut self) -> Option<crate::observe::Progress> {
-        self.coordinator.as_ref().map(|root| root.progress(self.worker.sweep(), self.checks.is_some()))
+    fn sign(&self) -> Sign {
+        Sign::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), self.state())
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        let at = (self.worker.sweep(), self.worker.part_done());
+        self.coordinator.as_ref().map(|root| root.progress(at, self.checks.is_some()))
     }
 
     fn is_held_up(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The worker of a DOACROSS loop: what a rank does when, without clock and transport. `README.md` has the protocol.
 
+mod telling;
+
 use std::ops::Range;
 
 use armature_planner::loops::ShiftCost;
@@ -373,24 +375,12 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         local.edges().place(sweep, local.numbers(&(0..local.len())), piece, local.width())
     }
 
+    fn part_done(&self) -> f64 {
+        self.part()
+    }
+
     fn waiting_for(&self) -> String {
-        let from = |rank: Option<usize>| rank.map_or(String::new(), |rank| format!(" from rank {rank}"));
-        match &self.phase {
-            Phase::Moving(migration) => migration.waiting_for(),
-            Phase::Sweeping(()) if self.above_until <= self.column => {
-                format!("for strip {} of sweep {}{}", self.done, self.sweep, from(self.position.above()))
-            }
-            Phase::Sweeping(()) => format!(
-                "for columns {}.. of sweep {}{}",
-                self.below_until,
-                self.sweep.saturating_sub(1),
-                from(self.position.below())
-            ),
-            Phase::Closing => {
-                format!("for columns {}.. of the last sweep{}", self.below_until, from(self.position.below()))
-            }
-            Phase::Between | Phase::Moved => "for nothing".to_string(),
-        }
+        self.waiting()
     }
 }
 

@@ -136,6 +136,36 @@ fn one_row_a_rank_and_one_column_are_enough() {
     }
 }
 
+struct Nowhere;
+
+impl Outgoing for Nowhere {
+    fn send(&mut self, _: usize, _: ToNeighbour<&[u8]>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sweep_is_done_by_the_columns() {
+    let local = LocalRows::<f64>::create(10, 1..3, |_, _| Ok(())).unwrap();
+    let strips = StripWidth::new(8, 1, Some(2));
+    let mut wavefront = Wavefront::new(Position { rank: 0, chain: 1 }, local, 1..9, 2, strips);
+    let mut parts = Vec::new();
+    loop {
+        match wavefront.next(&mut Nowhere).unwrap() {
+            Step::Compute(_) => {
+                parts.push((wavefront.sweep(), wavefront.part_done()));
+                wavefront.computed(&mut Nowhere).unwrap();
+            }
+            Step::Done => break,
+            _ => {}
+        }
+    }
+    let once = [0.0, 0.25, 0.5, 0.75];
+    let expected = [0, 1].into_iter().flat_map(|sweep| once.map(|part| (sweep, part)));
+    assert!(parts.iter().copied().eq(expected), "{parts:?}");
+    assert_eq!((wavefront.sweep(), wavefront.part_done()), (2, 0.0));
+}
+
 #[test]
 fn messages_out_of_step_are_refused() {
     let local = LocalRows::<f64>::create(5, 4..6, |_, _| Ok(())).unwrap();
@@ -147,12 +177,6 @@ fn messages_out_of_step_are_refused() {
     };
     let error = wavefront.receive(3, halo_row(0, 0, 8)).unwrap_err();
     assert!(error.to_string().contains("rank 3 sent a halo row, expected nothing"), "{error}");
-    struct Nowhere;
-    impl Outgoing for Nowhere {
-        fn send(&mut self, _: usize, _: ToNeighbour<&[u8]>) -> Result<()> {
-            Ok(())
-        }
-    }
     assert_eq!(wavefront.next(&mut Nowhere).unwrap(), Step::Boundary(0));
     assert_eq!(wavefront.next(&mut Nowhere).unwrap(), Step::Wait);
     assert_eq!(wavefront.waiting_for(), "for strip 0 of sweep 0 from rank 0");

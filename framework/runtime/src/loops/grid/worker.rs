@@ -112,6 +112,11 @@ pub(super) trait Worker {
     /// The sweep that is being done.
     fn sweep(&self) -> u64;
 
+    /// How much of it is done, less than 1, where it is done in pieces.
+    fn part_done(&self) -> f64 {
+        0.0
+    }
+
     /// Where in the loop a piece of this sweep is, for errors.
     fn whereabouts(sweep: u64, storage: &Self::Storage, piece: &Self::Piece) -> String;
 

@@ -1,0 +1,40 @@
+//! What a rank with rows says that it does.
+
+use std::time::Duration;
+
+use super::{Outgoing, Participant, Phase, PushOut, ToCoordinator, Worker};
+use crate::comm::HEARTBEAT_PERIOD;
+use crate::error::Result;
+
+impl<M: Worker, F> Participant<'_, '_, M, F> {
+    /// Says now and then how far it is: nothing else keeps rank 0 from being through long before the others, and taking itself for all.
+    pub(super) fn tell(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
+        if now < self.next_word || self.coordinator.is_some() || self.has_reported || self.leave_by_themselves
+        {
+            return Ok(());
+        }
+        self.next_word = now + HEARTBEAT_PERIOD;
+        self.report(ToCoordinator::Done(self.worker.sweep() as f64 + self.worker.part_done()), out)
+    }
+
+    /// What it does, or whom it waits for.
+    pub(super) fn state(&self) -> String {
+        let sweep = self.worker.sweep();
+        match (&self.phase, &self.push_out, self.times.waits()) {
+            (Phase::Probing(probe), ..) => format!("waits for rank {} to answer a probe", probe.to),
+            (Phase::Checking(sweep), ..) => self.awaits_verdict(*sweep),
+            (Phase::Ending(_), ..) => match &self.coordinator {
+                Some(coordinator) if self.has_reported => {
+                    format!("waits for ranks {:?} to end the last sweep", coordinator.missing())
+                }
+                _ => "ends the loop".to_string(),
+            },
+            (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to take rows"),
+            (Phase::Deciding(sweep), _, true) => {
+                format!("waits for the reports of ranks {:?} before sweep {sweep}", self.awaited(*sweep))
+            }
+            (_, _, true) => format!("waits {}", self.worker.waiting_for()),
+            _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
+        }
+    }
+}
