@@ -69,9 +69,40 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         Farm::worker(name, move || Ok(Closure::new(f.clone())))
     }
 
-    /// A farm whose ranks each make a [`Worker`], once, before their first task.
+    /// A farm whose ranks each set something up, once, before their first task: `make` opens a model or a database, and returns the
+    /// function that does tasks with it.
     ///
-    /// An error or panic of `make` ends the job.
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use armature::farm::{Context, Farm};
+    ///
+    /// let translated = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::with_setup("translate", || {
+    ///         // Here a file would be read. An error ends the job.
+    ///         let words = BTreeMap::from([("tea".to_string(), "Tee"), ("milk".to_string(), "Milch")]);
+    ///         Ok(move |word: String, _: &mut Context| Ok(words.get(&word).ok_or("no such word")?.to_string()))
+    ///     });
+    ///     Ok(farm.collect(session, ["milk", "tea"].map(String::from))?.map(|(words, _)| words))
+    /// })?;
+    /// assert_eq!(translated.unwrap(), ["Milch", "Tee"]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    ///
+    /// It is as with [`worker`](Farm::worker), of which this is a short form.
+    pub fn with_setup<F>(name: &str, mut make: impl FnMut() -> Result<F, BoxError> + Movable + 'f) -> Self
+    where
+        F: FnMut(I, &mut Context) -> Result<O, BoxError> + Send + 'f,
+        I: 'f,
+        O: 'f,
+    {
+        Farm::worker(name, move || Ok(Closure::new(make()?)))
+    }
+
+    /// A farm whose ranks each make a [`Worker`], once, before their first task: also one that is parked at first and woken later. A rank that
+    /// does no tasks, such as a [dedicated master](Farm::dedicated_master), makes none. It stays for all runs of the farm, and is dropped with it.
+    ///
+    /// An error or panic of `make` ends the job. The [`Summary`](super::Summary) has the time that it takes, which counts as idle.
     pub fn worker<W>(name: &str, mut make: impl FnMut() -> Result<W, BoxError> + Movable + 'f) -> Self
     where
         W: Worker<In = I, Out = O> + 'f,

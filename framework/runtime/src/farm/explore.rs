@@ -139,8 +139,41 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
         I: 'f,
         O: 'f,
     {
-        let make = move || Ok(Explorer { call: f.clone(), types: std::marker::PhantomData });
-        Farm::worker(name, make)
+        Farm::exploring_with_setup(name, move || Ok(f.clone()))
+    }
+
+    /// The same for ranks that each set something up, once, before their first task, as [`with_setup`](Farm::with_setup) says: `make`
+    /// returns the function that does tasks.
+    ///
+    /// ```
+    /// use armature::farm::{Farm, More};
+    ///
+    /// let found = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::exploring_with_setup("sums", || {
+    ///         // Each rank has room for the digits of one number, which it uses again and again.
+    ///         let mut digits = Vec::new();
+    ///         Ok(move |number: &u32, more: &mut More<u32>| {
+    ///             digits.clear();
+    ///             digits.extend(number.to_string().bytes().map(|digit| u32::from(digit - b'0')));
+    ///             more.extend((digits.len() < 3).then(|| 10 * number + digits[0] + 1));
+    ///             Ok(digits.iter().sum::<u32>())
+    ///         })
+    ///     });
+    ///     Ok(farm.explore_in_order(session, [1, 2])?.map(|(sums, _)| sums))
+    /// })?;
+    /// assert_eq!(found.unwrap(), [1, 3, 5, 2, 5, 8]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn exploring_with_setup<F>(
+        name: &str,
+        mut make: impl FnMut() -> Result<F, BoxError> + Movable + 'f,
+    ) -> Self
+    where
+        F: FnMut(&I, &mut More<I>) -> Result<O, BoxError> + Send + 'f,
+        I: 'f,
+        O: 'f,
+    {
+        Farm::worker(name, move || Ok(Explorer { call: make()?, types: std::marker::PhantomData }))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::error::{BoxError, ErrorKind};
-use crate::session::{Config, Driver, run};
+use crate::session::{Balance, Config, Driver, Session, run};
 
 fn config(ranks: usize) -> Config {
     Config::new().ranks(ranks).progress(crate::Progress::Off)
@@ -40,6 +40,97 @@ fn pause(node: u64) {
     if node.is_multiple_of(64) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+}
+
+/// What a rank has set up: says so when it is made, and when it is dropped.
+struct SetUp<'c> {
+    rank: usize,
+    made: &'c [AtomicUsize; 4],
+    dropped: &'c AtomicUsize,
+}
+
+impl<'c> SetUp<'c> {
+    fn new(rank: usize, made: &'c [AtomicUsize; 4], dropped: &'c AtomicUsize) -> Self {
+        made[rank].fetch_add(1, Ordering::Relaxed);
+        SetUp { rank, made, dropped }
+    }
+
+    /// It is this rank's own, and the only one.
+    fn check(&self, rank: usize) {
+        assert_eq!((self.rank, self.made[rank].load(Ordering::Relaxed)), (rank, 1));
+    }
+}
+
+impl Drop for SetUp<'_> {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs a farm on four ranks with each kind of driver. Returns how often each has set something up; all of that has been dropped.
+fn set_up(
+    work: impl Fn(&Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
+) -> Vec<[usize; 4]> {
+    let count = |driver| {
+        let (made, dropped) = (std::array::from_fn(|_| AtomicUsize::new(0)), AtomicUsize::new(0));
+        run(&config(4).driver(driver), |session| Ok(work(session, &made, &dropped)?)).unwrap();
+        let made = made.map(AtomicUsize::into_inner);
+        assert_eq!(dropped.into_inner(), made.iter().sum::<usize>());
+        made
+    };
+    [Driver::Auto, Driver::Inline, Driver::Threaded].map(count).to_vec()
+}
+
+#[test]
+fn each_rank_sets_up_once_whatever_its_part() {
+    // Ranks that are parked in the first run work in the second; what is set up stays.
+    let woken = set_up(|session, made, dropped| {
+        let rank = session.rank();
+        let mut farm = Farm::with_setup("woken", || {
+            let own = SetUp::new(rank, made, dropped);
+            Ok(move |x: u64, cx: &mut Context| {
+                own.check(cx.rank());
+                Ok(x)
+            })
+        });
+        farm = farm.workers(1).balance(Balance::Off);
+        farm.collect(session, 0..50)?;
+        farm = farm.workers(4);
+        farm.collect(session, 0..50).map(drop)
+    });
+    assert!(woken.iter().flatten().all(|made| *made <= 1), "{woken:?}");
+    let dedicated = set_up(|session, made, dropped| {
+        let rank = session.rank();
+        let mut farm = Farm::exploring_with_setup("tree", || {
+            let own = SetUp::new(rank, made, dropped);
+            Ok(move |node: &(u64, u32), more: &mut More<(u64, u32)>| {
+                own.check(rank);
+                more.extend(below(node));
+                Ok(node.0)
+            })
+        });
+        farm = farm.dedicated_master();
+        let found = farm.explore_in_order(session, ROOTS)?;
+        assert!(found.is_none_or(|(found, _)| found == serial_tree()));
+        Ok(())
+    });
+    assert!(dedicated.iter().all(|made| made[0] == 0 && made.iter().all(|made| *made <= 1)), "{dedicated:?}");
+    assert!(dedicated.iter().all(|made| made.iter().sum::<usize>() > 0), "{dedicated:?}");
+}
+
+#[test]
+fn a_set_up_that_fails_ends_the_job() {
+    // On all ranks, because others may do all tasks while one is late.
+    let error = run(&config(3), |session| {
+        let has_model = session.size() == 0;
+        let make = move || match has_model {
+            true => Ok(|x: u64, _: &mut Context| Ok(x)),
+            false => Err("no such model".into()),
+        };
+        Ok(Farm::with_setup("models", make).collect(session, 0..50).map(drop)?)
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(": farm models: its worker could not be made: no such model"), "{error}");
 }
 
 #[test]
