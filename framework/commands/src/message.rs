@@ -295,6 +295,36 @@ fields!(Request {
 });
 fields!(Ended { outcome, stopped, run_time, cpu_time, peak_memory, lost_output });
 
+impl Ended {
+    /// As bytes, for another process of this program.
+    ///
+    /// ```
+    /// use armature_commands::{Ended, Outcome};
+    ///
+    /// let ended = Ended {
+    ///     outcome: Outcome::Exited(3),
+    ///     stopped: None,
+    ///     run_time: std::time::Duration::from_millis(1200),
+    ///     cpu_time: std::time::Duration::from_millis(900),
+    ///     peak_memory: 5_000_000,
+    ///     lost_output: 0,
+    /// };
+    /// let bytes = ended.to_bytes();
+    /// assert_eq!(Ended::from_bytes(&bytes[1..]), None);
+    /// assert_eq!(Ended::from_bytes(&bytes), Some(ended));
+    /// ```
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.put(&mut bytes);
+        bytes
+    }
+
+    /// From such bytes; `None` if they are others.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        take(bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,12 +12,14 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Commands {
     cores: u32,
     output: Option<PathBuf>,
+    /// The output is in the directory of rank 0 alone.
+    is_collected: bool,
     program: Option<PathBuf>,
 }
 
 impl Default for Commands {
     fn default() -> Self {
-        Commands { cores: 1, output: None, program: None }
+        Commands { cores: 1, output: None, is_collected: false, program: None }
     }
 }
 
@@ -36,7 +38,15 @@ impl Commands {
     /// A directory, which must exist, for what commands write to their standard output and standard error: in it rank n has the file
     /// `rank-n.out`, which an `armature_commands::OutputLog` takes apart again. What an earlier job has left there stays.
     pub fn output(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.output = Some(directory.into());
+        (self.output, self.is_collected) = (Some(directory.into()), false);
+        self
+    }
+
+    /// The same in a directory of rank 0's host, which is made there if need be, for ranks that share none: what commands have written on
+    /// the others comes there when a workflow ends that [sends files](crate::workflow::Workflow::send_files), into `rank-n.out`, or
+    /// `2-rank-n.out` and so on beside what earlier runs have left. What commands of another workflow write is dropped on these ranks.
+    pub fn output_on_root(mut self, directory: impl Into<PathBuf>) -> Self {
+        (self.output, self.is_collected) = (Some(directory.into()), true);
         self
     }
 
@@ -53,16 +63,29 @@ impl Commands {
     /// [`ErrorKind::Io`] if it cannot be started.
     pub(super) fn start(&self, rank: usize) -> Result<RankCommands> {
         let mut options = Options::new().cores(self.cores);
-        if let Some(directory) = &self.output {
-            options = options.output(directory.join(format!("rank-{rank}.out")));
+        if let Some(directory) = self.output.as_ref().filter(|_| rank == 0 || !self.is_collected) {
+            if self.is_collected {
+                std::fs::create_dir_all(directory).map_err(|error| {
+                    let text =
+                        format!("cannot make the directory of outputs {}: {error}", directory.display());
+                    Error::new(ErrorKind::Io, text).at_rank(rank)
+                })?;
+            }
+            options = options.output(directory.join(output_file(rank)));
         }
         let starter = match &self.program {
             Some(program) => Starter::spawn_program(program, &options),
             None => Starter::spawn(&options),
         };
         let starter = starter.map_err(|error| Error::new(ErrorKind::Io, error.to_string()).at_rank(rank))?;
-        Ok(RankCommands { starter, cores: self.cores })
+        let collected = self.output.clone().filter(|_| self.is_collected);
+        Ok(RankCommands { starter, cores: self.cores, collected })
     }
+}
+
+/// The name of the file for what the commands of a rank write.
+pub(crate) fn output_file(rank: usize) -> String {
+    format!("rank-{rank}.out")
 }
 
 /// What starts commands for a rank.
@@ -71,4 +94,6 @@ pub(crate) struct RankCommands {
     pub(crate) starter: Starter,
     /// How many cores these may occupy.
     pub(crate) cores: u32,
+    /// Where rank 0 collects what those of all ranks write, if it is to.
+    pub(crate) collected: Option<PathBuf>,
 }

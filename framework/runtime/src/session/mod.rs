@@ -33,7 +33,7 @@ use crate::user_code;
 pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
 pub use commands::Commands;
-pub(crate) use commands::RankCommands;
+pub(crate) use commands::{RankCommands, output_file};
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 pub(crate) use logging::name_rank;
 pub(crate) use values::{NextPiece, PIECE};

@@ -35,6 +35,7 @@ pub(super) struct Options {
     pub(super) on_all_ranks: bool,
     pub(super) journal: Option<(PathBuf, Vec<u8>)>,
     pub(super) directory: Option<PathBuf>,
+    pub(super) sends_files: bool,
     pub(super) enforces_memory: bool,
 }
 
@@ -75,6 +76,7 @@ impl<'w> Workflow<'w> {
                 on_all_ranks: false,
                 journal: None,
                 directory: None,
+                sends_files: false,
                 enforces_memory: false,
             },
         }
@@ -132,7 +134,7 @@ impl<'w> Workflow<'w> {
     }
 
     /// The directory in which commands run; that in which the ranks were started unless it is set. Ranks on several machines must
-    /// share it: the files that one task writes and another reads are there.
+    /// share it: the files that one task writes and another reads are there. Where they share none, [`send_files`](Workflow::send_files).
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.options.directory = Some(directory.into());
         self
@@ -349,6 +351,7 @@ impl<'w> Workflow<'w> {
             .with("needs of digest", format_args!("{:08x}", digest.finalize()))
             .with("a journal", self.options.journal.is_some())
             .with("results", if collects { "collected" } else { "dropped" })
+            .with("files", if self.options.sends_files { "sent" } else { "shared" })
             .with("memory", self.options.memory.map_or("any".to_string(), |bytes| bytes.to_string()))
             .with("ranks of digest", known_digest(self.options.cluster.as_ref()))
             .with("a plan of digest", known_digest(self.options.given.as_ref()))

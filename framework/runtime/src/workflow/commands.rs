@@ -15,6 +15,7 @@ use crate::session::RankCommands;
 /// The commands of a rank.
 pub(super) struct Commands<'s> {
     rank: RefMut<'s, Option<RankCommands>>,
+    number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
     /// The attempts of those that were handed over and have not ended, by task.
@@ -28,6 +29,10 @@ pub(super) struct Try {
     /// How often the task had failed before.
     pub(super) attempt: u32,
     pub(super) ended: Ended,
+    /// Where it ran.
+    pub(super) rank: usize,
+    /// Where files are sent: which of its files cannot be, and why.
+    pub(super) fault: Option<String>,
 }
 
 impl Try {
@@ -37,17 +42,20 @@ impl Try {
             Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
             _ => Reason::Error,
         };
-        (!self.ended.is_success()).then(|| (reason, self.ended.to_string()))
+        if self.ended.is_success() {
+            return self.fault.clone().map(|fault| (Reason::Error, fault));
+        }
+        Some((reason, self.ended.to_string()))
     }
 }
 
 impl<'s> Commands<'s> {
-    /// For a workflow of which some tasks are commands, or none; they run in `directory`.
+    /// For a workflow of which some tasks are commands, or none, on the rank of this number; they run in `directory`.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if some are, and nothing starts them, or they cannot be run.
     pub(super) fn new(
-        rank: RefMut<'s, Option<RankCommands>>,
+        (rank, number): (RefMut<'s, Option<RankCommands>>, usize),
         description: &'s Description,
         directory: Option<&Path>,
     ) -> Result<Self> {
@@ -68,7 +76,8 @@ impl<'s> Commands<'s> {
                 return Err(Error::new(ErrorKind::Config, text).in_workflow(description.name()));
             }
         }
-        Ok(Commands { rank, tasks, directory: directory.map(Path::to_path_buf), running: HashMap::new() })
+        let directory = directory.map(Path::to_path_buf);
+        Ok(Commands { rank, number, tasks, directory, running: HashMap::new() })
     }
 
     /// How many may be handed over: as many as may run, and as many again, so that no core waits for the next one.
@@ -76,9 +85,25 @@ impl<'s> Commands<'s> {
         self.rank.as_ref().map_or(0, |rank| 2 * rank.cores as usize)
     }
 
-    /// Whether another one may be handed over.
-    pub(super) fn have_room(&self) -> bool {
-        self.running.len() < self.slots()
+    /// Whether another one may be handed over, where `starting` are about to be.
+    pub(super) fn have_room(&self, starting: usize) -> bool {
+        self.running.len() + starting < self.slots()
+    }
+
+    /// What commands write to their standard output goes to this file from now on, if it is to be collected.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if what starts commands has died.
+    pub(super) fn write_output_to(&mut self, file: PathBuf) -> Result<()> {
+        match self.rank.as_mut().filter(|rank| rank.collected.is_some()) {
+            Some(rank) => rank.starter.output(file).map_err(dead),
+            None => Ok(()),
+        }
+    }
+
+    /// The directory in which rank 0 collects what the commands of all ranks have written, if it is to.
+    pub(super) fn collected(&self) -> Option<&Path> {
+        self.rank.as_ref()?.collected.as_deref()
     }
 
     /// The part of a rank's time that a command takes which took so long, where others run beside it.
@@ -118,13 +143,15 @@ impl<'s> Commands<'s> {
     /// # Errors
     /// [`ErrorKind::Io`] if what starts commands has died.
     pub(super) fn look(&mut self) -> Result<Vec<Try>> {
-        let Commands { rank, running, .. } = self;
+        let Commands { rank, running, number, .. } = self;
+        let here = *number;
         let Some(rank) = rank.as_mut().filter(|_| !running.is_empty()) else { return Ok(Vec::new()) };
         let events = rank.starter.events(Duration::ZERO).map_err(dead)?;
         let ended = events.into_iter().filter_map(|event| match event {
             Event::Ended { id, ended } => {
                 let task = id as usize;
-                running.remove(&task).map(|attempt| Try { task, attempt, ended })
+                let of = |attempt| Try { task, attempt, ended, rank: here, fault: None };
+                running.remove(&task).map(of)
             }
             Event::Started { .. } => None,
         });

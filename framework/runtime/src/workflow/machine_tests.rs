@@ -333,9 +333,7 @@ impl World {
                 self.master.on_report(from, report)?;
                 self.flush(0, false)?;
             }
-            Content::End | Content::Final(_) | Content::MeasureSpeed | Content::Speed(_) => {
-                unreachable!("machines do not send it")
-            }
+            _ => unreachable!("machines do not send it"),
         }
         self.flush(to, false)
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::files::{Ask, Piece};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
@@ -24,6 +25,10 @@ tags! {
         Speed = 40,
         Lost = 41,
         Gone = 42,
+        Ask = 43,
+        Piece = 44,
+        Ended = 45,
+        Kept = 46,
     }
 }
 
@@ -125,6 +130,17 @@ pub(super) struct Report {
     pub(super) returned: Vec<usize>,
 }
 
+/// A try of a command that has ended, where files are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TryEnded {
+    pub(super) task: usize,
+    pub(super) attempt: u32,
+    /// How, and what it used: the bytes of an [`Ended`](armature_commands::Ended).
+    pub(super) ended: Vec<u8>,
+    /// Which of its files cannot be sent, and why.
+    pub(super) fault: Option<String>,
+}
+
 /// A message of a workflow.
 #[derive(Debug)]
 pub(super) enum Content {
@@ -150,6 +166,14 @@ pub(super) enum Content {
     Lost(usize),
     /// The answer to [`Want`](Content::Want) where nobody needed the value any more.
     Gone(usize),
+    /// To who has a file: a piece of it is wanted.
+    Ask(Ask),
+    /// The answer.
+    Piece(Piece),
+    /// To rank 0: a command has ended, and what it has written can be fetched.
+    Ended(TryEnded),
+    /// The answer, when rank 0 has that: a task, and why the try has failed if it has.
+    Kept(usize, Option<(Reason, String)>),
 }
 
 impl Content {
@@ -167,6 +191,10 @@ impl Content {
             Content::Speed(speed) => encode(run, Tag::Speed, &speed),
             Content::Lost(rank) => encode(run, Tag::Lost, &rank),
             Content::Gone(task) => encode(run, Tag::Gone, &task),
+            Content::Ask(ask) => encode(run, Tag::Ask, &ask),
+            Content::Piece(piece) => piece.into_frame(run),
+            Content::Ended(ended) => encode(run, Tag::Ended, &ended),
+            Content::Kept(task, failure) => encode(run, Tag::Kept, &(task, failure)),
         }
     }
 
@@ -176,7 +204,7 @@ impl Content {
     /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if it is no message of a workflow, or damaged.
     pub(super) fn decode(message: Message) -> Result<Self> {
         let tag = message.tag()?;
-        let body = message.body;
+        let body = message.body.clone();
         Ok(match tag {
             Tag::Orders => Content::Orders(wire::from_bytes(&body)?),
             Tag::End => Content::End,
@@ -192,6 +220,13 @@ impl Content {
             Tag::Speed => Content::Speed(wire::from_bytes(&body)?),
             Tag::Lost => Content::Lost(wire::from_bytes(&body)?),
             Tag::Gone => Content::Gone(wire::from_bytes(&body)?),
+            Tag::Ask => Content::Ask(wire::from_bytes(&body)?),
+            Tag::Piece => Content::Piece(Piece::from_message(message)?),
+            Tag::Ended => Content::Ended(wire::from_bytes(&body)?),
+            Tag::Kept => {
+                let (task, failure) = wire::from_bytes(&body)?;
+                Content::Kept(task, failure)
+            }
         })
     }
 }

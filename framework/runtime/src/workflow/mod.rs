@@ -31,7 +31,7 @@
 //! plan, tasks go to whichever rank is free, near their inputs.
 //!
 //! A task may also be a command ([`Config::commands`](crate::Config::commands)): it reads and writes files in a
-//! [directory](Workflow::directory) that all ranks share, several run at a time on a rank, and its run time and peak memory are
+//! [directory](Workflow::directory) that all ranks share, or its files are [sent](Workflow::send_files), several run at a time on a rank, and its run time and peak memory are
 //! [measured](Summary::measured).
 //!
 //! # What can go wrong
@@ -50,6 +50,7 @@ mod builder;
 mod closure;
 mod commands;
 mod failed_task;
+mod files;
 mod forecast;
 #[cfg(test)]
 mod golden_tests;
@@ -65,6 +66,7 @@ mod results;
 mod root;
 mod run;
 mod running;
+mod send;
 mod share;
 mod spill;
 mod summary;

@@ -63,10 +63,14 @@ impl Workflow<'_> {
         let settings = Settings { budget: memory[rank], collects, journals: self.options.journal.is_some() };
         graph.check_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
         self.check_plan(&graph, ranks)?;
+        let mut files = self.files(rank, ranks)?;
         let run = endpoint.begin_run(&self.announcement(&graph, &closure_of, collects), config.join_limit)?;
         let begin = clock.now();
-        let commands =
-            Commands::new(session.commands(), &self.description, self.options.directory.as_deref())?;
+        let directory = files.as_ref().map(|files| files.folder.path()).or(self.options.directory.as_deref());
+        let mut commands = Commands::new((session.commands(), rank), &self.description, directory)?;
+        if let Some(output) = files.as_ref().and_then(|files| files.folder.output()) {
+            commands.write_output_to(output)?;
+        }
         let mut worker = Worker::new(rank, graph.clone(), settings);
         let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
         let mut spill = SpillFolder::new(&parent, run, rank);
@@ -131,8 +135,12 @@ impl Workflow<'_> {
             let executor =
                 Executor::at_first_task(Some(scope), rank, config.driver, waker, clock, code, None);
             let driver = Driver::new(endpoint, executor, config, NAME);
-            let mut running =
-                Running::new(worker, root, (commands, self.options.enforces_memory, is_heard_of));
+            let mut running = Running::new(
+                worker,
+                root,
+                (commands, files.take()),
+                (self.options.enforces_memory, is_heard_of),
+            );
             running.log_events(config.events.as_deref(), endpoint);
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.

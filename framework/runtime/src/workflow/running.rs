@@ -1,17 +1,19 @@
 //! A rank in a run of a workflow, as the rank's driver sees it: messages, what user code has done, orders and reports.
 
 mod beside;
+mod commands;
 mod ending;
+mod files;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::commands::{Commands, Try};
-use super::messages::{Content, Orders, Reason};
+use super::files::Files;
+use super::messages::{Content, Orders};
 use super::root::Root;
 use super::user_code::{Job, Outcome, TaskCode};
-use super::value::Value;
 use super::worker::{Step, Worker};
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,6 +33,8 @@ pub(super) struct Running<'c, 'w> {
     enforces_memory: bool,
     /// Commands that have ended and of which user code is to hear first, if it is to hear of them.
     unsettled: Option<VecDeque<Try>>,
+    /// The files of commands, where they are sent.
+    files: Option<Files>,
     /// On rank 0.
     pub(super) root: Option<Root>,
     /// Whether it is to be measured how fast this rank is.
@@ -52,13 +56,15 @@ impl<'c, 'w> Running<'c, 'w> {
     pub(super) fn new(
         worker: Worker,
         root: Option<Root>,
-        (commands, enforces_memory, is_heard_of): (Commands<'c>, bool, bool),
+        (commands, files): (Commands<'c>, Option<Files>),
+        (enforces_memory, is_heard_of): (bool, bool),
     ) -> Self {
         Running {
             worker,
             commands,
             enforces_memory,
             unsettled: is_heard_of.then(VecDeque::new),
+            files,
             root,
             is_to_measure: false,
             limited: VecDeque::new(),
@@ -158,7 +164,10 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             // What a rank sent before it was lost may come afterwards: the task is run again by then, and its value comes from there.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => self.worker.on_value(from, task, value),
-            Content::Lost(rank) => self.worker.on_lost(rank),
+            Content::Lost(rank) => {
+                self.worker.on_lost(rank);
+                self.lose_files(rank, out)?;
+            }
             Content::Gone(task) => self.worker.on_gone(from, task),
             Content::Report(report) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
@@ -172,6 +181,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
                 root.finals[from] = Some(report);
             }
+            content => self.on_file_message(from, content, out)?,
         }
         self.flush(false, at, out)
     }
@@ -218,8 +228,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             }
             Outcome::Heard(ended, failure) => {
                 self.in_hand = None;
-                self.settle(&ended, failure)?;
-                self.unreported += REPORT_AFTER;
+                self.conclude(&ended, failure, out)?;
             }
             Outcome::Restored(values) => {
                 self.in_hand = None;
@@ -238,27 +247,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_turn(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        if self.commands.slots() == 0 {
-            return Ok(false);
-        }
-        self.note_time(at);
-        let ended = self.commands.look()?;
-        let mut has_moved = !ended.is_empty();
-        match &mut self.unsettled {
-            Some(unsettled) => unsettled.extend(ended),
-            None => ended.iter().try_for_each(|ended| self.settle(ended, None))?,
-        }
-        if has_moved {
-            self.flush(true, at, out)?;
-        }
-        while self.commands.have_room()
-            && let Step::Run { task, attempt, exceeded, .. } = self.worker.next_command()
-        {
-            has_moved = true;
-            let limit = self.worker.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
-            self.commands.run(task, attempt, limit)?;
-        }
-        Ok(has_moved)
+        self.turn_commands(at, out)
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
@@ -358,6 +347,9 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         if let Some(what) = self.in_hand {
             state = format!("{what}; {state}");
         }
+        if let Some(files) = self.files.as_ref().and_then(Files::state) {
+            state = format!("{state}; {files}");
+        }
         if let Some(root) = &self.root {
             state = format!("{state}; waits {}", root.waits_for());
         }
@@ -370,23 +362,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn is_held_up(&self) -> bool {
         let is_probing = self.root.as_ref().is_some_and(|root| root.probe.is_some());
-        !is_probing && self.in_hand.is_none() && self.worker.running().next().is_none()
-    }
-}
-
-impl Running<'_, '_> {
-    /// A command has ended, and user code has heard of it, which may have failed over it.
-    fn settle(&mut self, ended: &Try, failure: Option<(Reason, String)>) -> Result<()> {
-        let used = &ended.ended;
-        self.worker.totals.busy += self.commands.share(used.run_time);
-        match ended.failure().or(failure) {
-            None => {
-                let (took, peak) = (used.run_time.as_nanos() as u64, used.peak_memory);
-                self.worker.on_done(ended.task, Value::nothing()?, took, Some(peak));
-            }
-            Some((reason, message)) => self.worker.on_failed(ended.task, reason, message, used.run_time),
-        }
-        Ok(())
+        let is_fetching = self.files.as_ref().is_some_and(|files| !files.transfers.is_idle());
+        !is_probing && !is_fetching && self.in_hand.is_none() && self.worker.running().next().is_none()
     }
 }
 

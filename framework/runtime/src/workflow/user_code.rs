@@ -111,7 +111,10 @@ impl TaskCode<'_, '_> {
     fn hear(&mut self, ended: &Try) -> Result<()> {
         self.begin(ended.task, ended.attempt);
         let Some(hear) = &mut self.after_command else { return Ok(()) };
-        user_code::call(|| hear(&ended.ended, &self.context))
+        let here = std::mem::replace(&mut self.context.rank, ended.rank);
+        let heard = user_code::call(|| hear(&ended.ended, &self.context));
+        self.context.rank = here;
+        heard
     }
 }
 

@@ -46,7 +46,7 @@ impl Master {
                 State::Gone => {}
                 _ => continue,
             }
-            // What a command gives says that its files are there, in a directory that all share.
+            // What a command gives says that its files are there: in a directory that all share, or on rank 0, which has what is done.
             if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
                 self.tasks[task].state = if is_read { State::Done(0) } else { State::Gone };

@@ -49,6 +49,7 @@ impl Running<'_, '_> {
     /// On rank 0: all hear that a rank has died.
     pub(super) fn tell_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.worker.on_lost(lost);
+        self.lose_files(lost, out)?;
         let Some(root) = &self.root else { return Ok(()) };
         for rank in (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank)) {
             out.send(rank, Content::Lost(lost).encode(out.run())?)?;

@@ -9,6 +9,10 @@ use crate::workflow::user_code::Job;
 impl Running<'_, '_> {
     /// On rank 0: lets the others go when all is done.
     pub(super) fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let is_due = self.root.as_ref().is_some_and(|root| root.is_over() && !self.has_ended);
+        if is_due && !self.has_all_output(out)? {
+            return Ok(());
+        }
         let Some(root) = self.root.as_mut().filter(|root| root.is_over() && !self.has_ended) else {
             return Ok(());
         };

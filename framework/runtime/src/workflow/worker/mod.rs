@@ -114,6 +114,8 @@ struct Held {
     uses: u32,
     /// Those of them that have been begun.
     pins: u32,
+    /// The rank that it came from, unless it was made here.
+    from: Option<usize>,
     /// Whether it was made here, so that it stays until the master says that nobody needs it.
     is_origin: bool,
     /// Whether there is a copy on disk.
@@ -272,7 +274,7 @@ impl Worker {
         (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
         if self.values[task].place.is_elsewhere() {
             self.set(task, Place::Absent);
-            self.values[task].bytes = value.bytes();
+            (self.values[task].bytes, self.values[task].from) = (value.bytes(), None);
             self.set(task, Place::Memory(value));
         }
         for (rank, room) in waiting {
@@ -358,6 +360,11 @@ impl Worker {
     /// How long a try of a task may take.
     pub(super) fn time_limit(&self, task: usize) -> Option<Duration> {
         self.graph.needs(task).time_limit
+    }
+
+    /// The rank that has what a task has written, as far as is known here: the one from which its value came.
+    pub(super) fn maker(&self, task: usize) -> usize {
+        self.values[task].from.unwrap_or(self.rank)
     }
 
     /// A task's name.

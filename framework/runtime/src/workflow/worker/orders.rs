@@ -199,7 +199,7 @@ impl Worker {
         let has_room = matches!(held.place, Place::Coming(_)) || bytes <= held.granted || self.fits(bytes);
         // What room was kept for has the same size.
         self.set(task, Place::Absent);
-        self.values[task].bytes = bytes;
+        (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
         // One that came to be kept may be too large to be held as well.
         self.set(task, if has_room { Place::Memory(value) } else { Place::Offered(from) });
     }

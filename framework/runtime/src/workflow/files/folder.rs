@@ -1,0 +1,304 @@
+//! A rank's copies of files: the directory in which its commands run.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use armature_files::regular::{self, Links};
+
+use super::pieces::PIECE;
+use super::table::OURS;
+use super::{Ask, Piece, PieceHead};
+use crate::comm::Part;
+use crate::session::output_file;
+
+/// Of what a file's mode says, who may read, write and execute it.
+const PERMISSIONS: u32 = 0o777;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(in crate::workflow) struct Folder {
+    path: PathBuf,
+    /// What goes with the run: all but rank 0 have a directory of their own.
+    own: Option<PathBuf>,
+}
+
+impl Folder {
+    /// In `directory`: that itself on rank 0, a new one within it on any other, as ranks may be on one host.
+    pub(super) fn new(directory: &Path, rank: usize) -> Result<Self, String> {
+        let wrong =
+            |error: io::Error| format!("cannot use the directory {} for files: {error}", directory.display());
+        let directory = std::path::absolute(directory).map_err(wrong)?;
+        if rank == 0 {
+            let path = directory.canonicalize().map_err(wrong)?;
+            return Ok(Folder { path, own: None });
+        }
+        fs::create_dir_all(&directory).map_err(wrong)?;
+        let directory = directory.canonicalize().map_err(wrong)?;
+        let mut number = std::process::id();
+        let own = loop {
+            let own = directory.join(format!("{OURS}rank-{rank}-{number}"));
+            match fs::create_dir(&own) {
+                Ok(()) => break own,
+                // Another run of the same number, on another host or one that was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number = number.wrapping_add(1),
+                Err(error) => return Err(wrong(error)),
+            }
+        };
+        // From here on it is removed when it is dropped.
+        let folder = Folder { path: own.join("files"), own: Some(own) };
+        fs::create_dir(&folder.path).map_err(wrong)?;
+        Ok(folder)
+    }
+
+    /// The directory in which commands run.
+    pub(in crate::workflow) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where what commands write to their standard output goes; `None` where the caller says.
+    pub(in crate::workflow) fn output(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|own| own.join("output"))
+    }
+
+    /// Where a file is, which no link on the way leads out of the directory.
+    fn place(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        let parent = path.parent().unwrap_or(&self.path);
+        match parent.canonicalize()?.starts_with(&self.path) {
+            true => Ok(path),
+            false => Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "a symbolic link on its way leads out of the directory",
+            )),
+        }
+    }
+
+    /// Makes the directories in which these files will be.
+    pub(in crate::workflow) fn make_room<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<(), String> {
+        for name in names {
+            let path = self.path.join(name);
+            let parent = path.parent().unwrap_or(&self.path);
+            fs::create_dir_all(parent)
+                .map_err(|error| format!("cannot make the directory of {name:?}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a file is there that can be sent.
+    ///
+    /// # Errors
+    /// Why it is not, in words.
+    pub(in crate::workflow) fn look(&self, name: &str) -> Result<(), String> {
+        let open = || regular::open_with(&self.place(name)?, OpenOptions::new().read(true), Links::Refused);
+        open().map(drop).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "it is not there".to_string(),
+            _ => error.to_string(),
+        })
+    }
+
+    /// A piece of one of the files.
+    pub(in crate::workflow) fn read(&self, name: &str, ask: Ask) -> Piece {
+        let piece = self.place(name).and_then(|path| read(&path, Links::Refused, ask));
+        piece.unwrap_or_else(|error| Piece::refused(ask, format!("cannot read {name:?}: {error}")))
+    }
+
+    /// A piece of what commands have written here.
+    pub(in crate::workflow) fn read_output(&self, ask: Ask) -> Piece {
+        let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
+        let piece = piece.and_then(|path| read(&path, Links::Followed, ask));
+        piece.unwrap_or_else(|error| Piece::refused(ask, error.to_string()))
+    }
+
+    /// Puts a piece into its place. With its last one the file is there, and not before.
+    pub(in crate::workflow) fn write(
+        &self,
+        name: &str,
+        head: &PieceHead,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        self.make_room([name])?;
+        let write = || {
+            let path = self.place(name)?;
+            if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
+                return Err(io::Error::new(
+                    ErrorKind::IsADirectory,
+                    "is a directory, expected a regular file",
+                ));
+            }
+            write(&beside(&path, head.file), &path, head, bytes)
+        };
+        write().map_err(|error| format!("cannot write {name:?} in {}: {error}", self.path.display()))
+    }
+
+    /// What has come of a file is not needed.
+    pub(in crate::workflow) fn forget(&self, name: &str, file: usize) {
+        // It is not there if nothing has come.
+        let _ = fs::remove_file(beside(&self.path.join(name), file));
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Some(own) = &self.own
+            && let Err(error) = fs::remove_dir_all(own)
+        {
+            log::warn!("cannot remove {}: {error}", own.display());
+        }
+    }
+}
+
+/// Where a file is until it is complete.
+fn beside(path: &Path, file: usize) -> PathBuf {
+    path.with_file_name(format!("{OURS}part-{}-{file}", std::process::id()))
+}
+
+fn read(path: &Path, links: Links, ask: Ask) -> io::Result<Piece> {
+    let mut file = regular::open_with(path, OpenOptions::new().read(true), links)?;
+    let found = file.metadata()?;
+    let Ask { file: number, offset } = ask;
+    let length = found.len().saturating_sub(offset).min(PIECE);
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    let mode = found.permissions().mode() & PERMISSIONS;
+    let head = PieceHead { file: number, offset, total: found.len(), mode, refusal: None };
+    Ok(Piece { head, bytes: Part::of(bytes) })
+}
+
+/// Puts a piece of what the commands of a rank have written into a directory, beside what an earlier run has left there.
+pub(in crate::workflow) fn write_output(
+    directory: &Path,
+    rank: usize,
+    head: &PieceHead,
+    bytes: &[u8],
+) -> Result<(), String> {
+    let name = |number: u32| match number {
+        1 => output_file(rank),
+        _ => format!("{number}-{}", output_file(rank)),
+    };
+    let mut paths = (1..).map(|number| directory.join(name(number)));
+    let path = paths.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name(1)));
+    write(&beside(&path, head.file), &path, head, bytes).map_err(|error| {
+        format!("cannot write what commands wrote on rank {rank} to {}: {error}", path.display())
+    })
+}
+
+/// Writes a piece to the file at `part`, which becomes that at `path` with its last one.
+fn write(part: &Path, path: &Path, head: &PieceHead, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(head.offset == 0);
+    let mut file = regular::open_with(part, &mut options, Links::Refused)?;
+    file.seek(SeekFrom::Start(head.offset))?;
+    file.write_all(bytes)?;
+    if head.offset + bytes.len() as u64 == head.total {
+        file.set_permissions(Permissions::from_mode(head.mode & PERMISSIONS))?;
+        fs::rename(part, path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A file goes from one folder to another; returns how many pieces it had.
+    fn send(from: &Folder, to: &Folder, name: &str) -> Result<usize, String> {
+        let (mut offset, mut pieces) = (0, 0);
+        loop {
+            let Piece { head, bytes } = from.read(name, Ask { file: 5, offset });
+            if let Some(why) = head.refusal {
+                return Err(why);
+            }
+            to.write(name, &head, bytes.bytes())?;
+            (offset, pieces) = (offset + bytes.len() as u64, pieces + 1);
+            if offset == head.total {
+                return Ok(pieces);
+            }
+            assert!(to.look(name).is_err(), "it is there before it is complete");
+        }
+    }
+
+    fn folders() -> (tempfile::TempDir, Folder, Folder) {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, other) = (Folder::new(dir.path(), 0).unwrap(), Folder::new(dir.path(), 1).unwrap());
+        (dir, root, other)
+    }
+
+    #[test]
+    fn files_keep_their_content_and_mode() {
+        let (dir, root, other) = folders();
+        assert_eq!(root.path(), dir.path().canonicalize().unwrap());
+        let content: Vec<u8> = (0..2 * PIECE + 7).map(|n| (n % 251) as u8).collect();
+        for (name, content, pieces) in
+            [("a", &content[..], 3), ("d/e/empty", &[], 1), ("x", &content[..9], 1)]
+        {
+            other.make_room([name]).unwrap();
+            fs::write(other.path().join(name), content).unwrap();
+            let mode = Permissions::from_mode(if name == "x" { 0o750 } else { 0o640 });
+            fs::set_permissions(other.path().join(name), mode.clone()).unwrap();
+            assert_eq!(send(&other, &root, name), Ok(pieces));
+            let copy = dir.path().join(name);
+            assert_eq!(fs::read(&copy).unwrap(), content);
+            assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, mode.mode());
+        }
+        drop((root, other));
+        let mut left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["a", "d", "x"], "only what rank 0 has stays");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_within_the_directory_is_refused() {
+        let (dir, root, other) = folders();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("f"), "secret").unwrap();
+        symlink(outside.path(), dir.path().join("out")).unwrap();
+        symlink(outside.path().join("f"), dir.path().join("link")).unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        let refused = |name: &str, says: &str| {
+            let why = root.look(name).unwrap_err();
+            assert!(why.contains(says), "{name}: {why}");
+            assert!(send(&root, &other, name).is_err(), "{name}");
+        };
+        refused("none", "it is not there");
+        refused("d", "is a directory, expected a regular file");
+        refused("link", "symbolic link");
+        refused("out/f", "leads out of the directory");
+        for name in ["out/f", "d"] {
+            other.make_room([name]).unwrap();
+            fs::write(other.path().join(name), "new").unwrap();
+            assert!(send(&other, &root, name).unwrap_err().contains("cannot write"), "{name}");
+        }
+        assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
+        // A link in the place of a file is replaced, what it led to is not.
+        fs::write(other.path().join("link"), "new").unwrap();
+        send(&other, &root, "link").unwrap();
+        assert_eq!(fs::read(dir.path().join("link")).unwrap(), b"new");
+        assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn what_has_come_of_a_file_can_be_forgotten() {
+        let (dir, root, _other) = folders();
+        let head = PieceHead { file: 3, offset: 0, total: 9, mode: 0o644, refusal: None };
+        root.write("f", &head, b"half").unwrap();
+        let parts = || {
+            fs::read_dir(dir.path())
+                .unwrap()
+                .flatten()
+                .filter(|entry| entry.file_name().to_string_lossy().contains("part"))
+                .count()
+        };
+        assert_eq!(parts(), 1);
+        root.forget("f", 3);
+        assert_eq!(parts(), 0);
+    }
+}

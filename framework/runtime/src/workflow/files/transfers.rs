@@ -1,0 +1,374 @@
+//! Which files are on a rank, which come, from where, and who waits for them. Pure: no file, no clock; what is to be asked comes out of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Ask, PieceHead};
+
+/// Files that come at once from one rank: the next piece of one is read while that of another is written. Each takes the memory of a piece on both.
+const AT_ONCE: usize = 2;
+
+/// Who waits for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reader {
+    /// A command that is to begin here.
+    Task(usize),
+    /// On rank 0: the word that a task is done, whose files are to be here first.
+    Made(usize),
+    /// On rank 0: the end, before which comes what commands of this rank have written.
+    Output(usize),
+}
+
+/// What has come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::workflow) enum Settled {
+    /// All inputs of a command are here, or why they cannot be.
+    Task(usize, Result<(), String>),
+    /// On rank 0: all that a task has written is here, or why it cannot be.
+    Made(usize, Result<(), String>),
+    /// On rank 0: what commands have written elsewhere is here, or why it cannot be.
+    Output(Result<(), String>),
+    /// A file will not be complete: what has come of it can go.
+    Abandoned(usize),
+}
+
+/// A file that comes.
+#[derive(Debug)]
+struct Transfer {
+    from: usize,
+    /// Bytes that are here.
+    offset: u64,
+    /// Bytes that there are, once that is known.
+    total: Option<u64>,
+    /// Whether it is among those that come at once.
+    is_begun: bool,
+    is_asked: bool,
+    readers: BTreeSet<Reader>,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(in crate::workflow) struct Transfers {
+    rank: usize,
+    /// By file.
+    is_here: Vec<bool>,
+    transfers: BTreeMap<usize, Transfer>,
+    /// How many files each waits for.
+    waiting: BTreeMap<Reader, usize>,
+    settled: Vec<Settled>,
+    /// Ranks that have died.
+    lost: BTreeSet<usize>,
+}
+
+impl Transfers {
+    /// For a rank's copies of so many files.
+    pub(super) fn new(rank: usize, files: usize) -> Self {
+        Transfers {
+            rank,
+            is_here: vec![false; files],
+            transfers: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            settled: Vec::new(),
+            lost: BTreeSet::new(),
+        }
+    }
+
+    /// A command is to begin that reads these files, each with the rank that made it. Returns whether all are here; if not, they come. Rank
+    /// 0 has whatever tasks that are done have written.
+    pub(in crate::workflow) fn need(
+        &mut self,
+        task: usize,
+        inputs: impl IntoIterator<Item = (usize, usize)>,
+    ) -> bool {
+        if self.rank == 0 {
+            return true;
+        }
+        let inputs = inputs.into_iter().filter(|&(file, _)| !self.is_here[file]);
+        let missing: Vec<(usize, usize)> = inputs.collect();
+        for &(file, from) in &missing {
+            self.fetch(file, from, Reader::Task(task));
+        }
+        missing.is_empty()
+    }
+
+    /// On rank 0: a rank has written these files for a task. Returns whether there are none; else they come.
+    pub(in crate::workflow) fn made(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
+        // Whatever came of them before is of another try.
+        files.iter().for_each(|&file| self.abandon(file));
+        files.iter().for_each(|&file| self.fetch(file, from, Reader::Made(task)));
+        files.is_empty()
+    }
+
+    /// On rank 0: what commands have written on a rank is to come.
+    pub(in crate::workflow) fn want_output(&mut self, from: usize) {
+        self.fetch(self.is_here.len() + from, from, Reader::Output(from));
+    }
+
+    /// On rank 0: whether that of no rank is on its way.
+    pub(in crate::workflow) fn has_outputs(&self) -> bool {
+        !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
+    }
+
+    fn fetch(&mut self, file: usize, from: usize, reader: Reader) {
+        let from = if self.lost.contains(&from) { 0 } else { from };
+        let new = || Transfer {
+            from,
+            offset: 0,
+            total: None,
+            is_begun: false,
+            is_asked: false,
+            readers: BTreeSet::new(),
+        };
+        if self.transfers.entry(file).or_insert_with(new).readers.insert(reader) {
+            *self.waiting.entry(reader).or_default() += 1;
+        }
+    }
+
+    /// These files are here: a task has written them, and rank 0 has them.
+    pub(in crate::workflow) fn have(&mut self, files: &[usize]) {
+        files.iter().for_each(|&file| self.is_here[file] = true);
+    }
+
+    /// What is to be asked of whom.
+    pub(in crate::workflow) fn take_asks(&mut self) -> Vec<(usize, Ask)> {
+        let mut begun: BTreeMap<usize, usize> = BTreeMap::new();
+        for transfer in self.transfers.values().filter(|transfer| transfer.is_begun) {
+            *begun.entry(transfer.from).or_default() += 1;
+        }
+        let mut asks = Vec::new();
+        for (&file, transfer) in &mut self.transfers {
+            let begun = begun.entry(transfer.from).or_default();
+            if !transfer.is_begun && *begun < AT_ONCE {
+                transfer.is_begun = true;
+                *begun += 1;
+            }
+            if transfer.is_begun && !transfer.is_asked {
+                transfer.is_asked = true;
+                asks.push((transfer.from, Ask { file, offset: transfer.offset }));
+            }
+        }
+        asks
+    }
+
+    /// A piece of `bytes` bytes has come. Returns whether it is to be written; then [`written`](Transfers::written) follows, or
+    /// [`fail`](Transfers::fail).
+    pub(in crate::workflow) fn on_piece(&mut self, from: usize, head: &PieceHead, bytes: u64) -> bool {
+        let Some(transfer) = self.transfers.get_mut(&head.file) else { return false };
+        if (transfer.from, transfer.offset) != (from, head.offset) || !transfer.is_asked {
+            return false;
+        }
+        let end = head.offset.checked_add(bytes);
+        let is_sound = *transfer.total.get_or_insert(head.total) == head.total
+            && end.is_some_and(|end| end <= head.total && (bytes > 0 || end == head.total));
+        if head.refusal.is_none() && is_sound {
+            return true;
+        }
+        let has_changed = || format!("it has changed while it was sent from rank {from}");
+        let why = head.refusal.clone().unwrap_or_else(has_changed);
+        let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
+        match from != 0 && is_for_tasks {
+            // Rank 0 has it, too.
+            true => self.restart(head.file),
+            false => self.fail(head.file, &why),
+        }
+        false
+    }
+
+    /// The piece is in its place.
+    pub(in crate::workflow) fn written(&mut self, head: &PieceHead, bytes: u64) {
+        let Some(transfer) = self.transfers.get_mut(&head.file) else { return };
+        transfer.offset += bytes;
+        transfer.is_asked = false;
+        if transfer.offset < head.total {
+            return;
+        }
+        let Some(Transfer { readers, .. }) = self.transfers.remove(&head.file) else { return };
+        if let Some(is_here) = self.is_here.get_mut(head.file) {
+            *is_here = true;
+        }
+        for reader in readers {
+            let Some(files) = self.waiting.get_mut(&reader) else { continue };
+            *files -= 1;
+            if *files == 0 {
+                self.settle(reader, Ok(()));
+            }
+        }
+    }
+
+    /// A file cannot be had.
+    pub(in crate::workflow) fn fail(&mut self, file: usize, why: &str) {
+        let Some(Transfer { readers, .. }) = self.transfers.remove(&file) else { return };
+        self.settled.push(Settled::Abandoned(file));
+        for reader in readers {
+            self.settle(reader, Err(why.to_string()));
+            self.forget(reader);
+        }
+    }
+
+    fn settle(&mut self, reader: Reader, result: Result<(), String>) {
+        self.waiting.remove(&reader);
+        match reader {
+            Reader::Task(task) => self.settled.push(Settled::Task(task, result)),
+            Reader::Made(task) => self.settled.push(Settled::Made(task, result)),
+            Reader::Output(_) => self.settled.push(Settled::Output(result)),
+        }
+    }
+
+    /// Somebody waits for nothing any more.
+    fn forget(&mut self, reader: Reader) {
+        self.waiting.remove(&reader);
+        let left = |transfer: &mut Transfer| transfer.readers.remove(&reader) && transfer.readers.is_empty();
+        let of_nobody: Vec<usize> = self
+            .transfers
+            .iter_mut()
+            .filter_map(|(&file, transfer)| left(transfer).then_some(file))
+            .collect();
+        of_nobody.into_iter().for_each(|file| self.abandon(file));
+    }
+
+    fn abandon(&mut self, file: usize) {
+        let Some(Transfer { readers, .. }) = self.transfers.remove(&file) else { return };
+        self.settled.push(Settled::Abandoned(file));
+        readers.into_iter().for_each(|reader| self.forget(reader));
+    }
+
+    /// A file comes from rank 0, from its beginning.
+    fn restart(&mut self, file: usize) {
+        if let Some(transfer) = self.transfers.get_mut(&file) {
+            (transfer.from, transfer.offset, transfer.total) = (0, 0, None);
+            (transfer.is_begun, transfer.is_asked) = (false, false);
+        }
+    }
+
+    /// A rank has died. What was to come from it for a command comes from rank 0, which has it; on rank 0 nobody waits for what only it had.
+    pub(in crate::workflow) fn on_lost(&mut self, rank: usize) {
+        self.lost.insert(rank);
+        let from_it = self.transfers.iter().filter(|(_, transfer)| transfer.from == rank);
+        let from_it: Vec<usize> = from_it.map(|(&file, _)| file).collect();
+        for file in from_it {
+            match self.rank {
+                0 => self.abandon(file),
+                _ => self.restart(file),
+            }
+        }
+    }
+
+    /// Whether nothing is to come.
+    pub(in crate::workflow) fn is_idle(&self) -> bool {
+        self.transfers.is_empty()
+    }
+
+    /// What has come to its end since the last call.
+    pub(in crate::workflow) fn take_settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Files that come, each with the rank from which it does.
+    pub(super) fn coming(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let begun = self.transfers.iter().filter(|(_, transfer)| transfer.is_begun);
+        begun.map(|(&file, transfer)| (file, transfer.from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(file: usize, offset: u64, total: u64) -> PieceHead {
+        PieceHead { file, offset, total, mode: 0o644, refusal: None }
+    }
+
+    fn ask(file: usize, offset: u64) -> Ask {
+        Ask { file, offset }
+    }
+
+    /// A piece comes and is written.
+    fn comes(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
+        assert!(transfers.on_piece(from, head, bytes), "{head:?}");
+        transfers.written(head, bytes);
+    }
+
+    #[test]
+    fn inputs_come_piece_by_piece_and_once() {
+        let mut transfers = Transfers::new(1, 3);
+        assert!(!transfers.need(7, [(0, 2), (1, 2)]));
+        assert_eq!(transfers.take_asks(), [(2, ask(0, 0)), (2, ask(1, 0))]);
+        // Another reader, and a third file from the same rank, which has to wait.
+        assert!(!transfers.need(8, [(0, 2), (2, 2)]));
+        assert_eq!(transfers.take_asks(), []);
+        comes(&mut transfers, 2, &head(0, 0, 10), 6);
+        assert!(transfers.take_settled().is_empty());
+        assert_eq!(transfers.take_asks(), [(2, ask(0, 6))]);
+        comes(&mut transfers, 2, &head(0, 6, 10), 4);
+        comes(&mut transfers, 2, &head(1, 0, 0), 0);
+        assert_eq!(transfers.take_settled(), [Settled::Task(7, Ok(()))]);
+        assert_eq!(transfers.take_asks(), [(2, ask(2, 0))]);
+        comes(&mut transfers, 2, &head(2, 0, 1), 1);
+        assert_eq!(transfers.take_settled(), [Settled::Task(8, Ok(()))]);
+        assert!(transfers.need(9, [(0, 2), (1, 2), (2, 0)]));
+    }
+
+    #[test]
+    fn rank_0_stands_in_for_who_has_died_or_refuses() {
+        let mut transfers = Transfers::new(1, 2);
+        transfers.need(7, [(0, 2), (1, 3)]);
+        transfers.take_asks();
+        comes(&mut transfers, 2, &head(0, 0, 10), 6);
+        transfers.on_lost(2);
+        let refusal = PieceHead { refusal: Some("it is gone".into()), ..head(1, 0, 0) };
+        assert!(!transfers.on_piece(3, &refusal, 0));
+        assert!(!transfers.on_piece(2, &head(0, 6, 10), 4), "from a rank that is lost");
+        assert_eq!(transfers.take_asks(), [(0, ask(0, 0)), (0, ask(1, 0))]);
+        comes(&mut transfers, 0, &head(0, 0, 10), 10);
+        assert!(!transfers.on_piece(0, &refusal, 0));
+        let failed = Settled::Task(7, Err("it is gone".into()));
+        assert_eq!(transfers.take_settled(), [Settled::Abandoned(1), failed]);
+        // Who is known to be dead is not asked.
+        assert!(!transfers.need(8, [(1, 2)]));
+        assert_eq!(transfers.take_asks(), [(0, ask(1, 0))]);
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_refused() {
+        let mut transfers = Transfers::new(1, 1);
+        transfers.need(7, [(0, 0)]);
+        transfers.take_asks();
+        comes(&mut transfers, 0, &head(0, 0, 10), 6);
+        transfers.take_asks();
+        assert!(!transfers.on_piece(0, &head(0, 6, 9), 3));
+        let why = "it has changed while it was sent from rank 0";
+        assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), Settled::Task(7, Err(why.into()))]);
+        // No progress would be none for ever.
+        transfers.need(7, [(0, 0)]);
+        transfers.take_asks();
+        assert!(!transfers.on_piece(0, &head(0, 0, 10), 0));
+        assert_eq!(transfers.take_settled().len(), 2);
+    }
+
+    #[test]
+    fn on_rank_0_tasks_wait_for_nothing_and_their_ends_for_files() {
+        let mut transfers = Transfers::new(0, 3);
+        assert!(transfers.need(7, [(0, 2)]));
+        assert!(transfers.made(1, 7, &[]));
+        assert!(!transfers.made(1, 7, &[0, 1]));
+        assert!(!transfers.made(2, 8, &[2]));
+        assert_eq!(transfers.take_asks(), [(1, ask(0, 0)), (1, ask(1, 0)), (2, ask(2, 0))]);
+        comes(&mut transfers, 1, &head(0, 0, 1), 1);
+        transfers.on_lost(1);
+        assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
+        // It is run again elsewhere.
+        assert!(!transfers.made(2, 7, &[0, 1]));
+        transfers.take_asks();
+        transfers.fail(0, "no room");
+        let failed = Settled::Made(7, Err("no room".into()));
+        assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), failed, Settled::Abandoned(1)]);
+        comes(&mut transfers, 2, &head(2, 0, 1), 1);
+        assert_eq!(transfers.take_settled(), [Settled::Made(8, Ok(()))]);
+        transfers.want_output(2);
+        transfers.want_output(3);
+        assert_eq!(transfers.take_asks(), [(2, ask(5, 0)), (3, ask(6, 0))]);
+        transfers.on_lost(3);
+        assert!(!transfers.has_outputs());
+        comes(&mut transfers, 2, &head(5, 0, 1), 1);
+        assert!(transfers.has_outputs());
+    }
+}

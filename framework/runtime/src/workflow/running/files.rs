@@ -1,0 +1,230 @@
+//! Files that are sent: inputs come before a command begins, and what it has written goes to rank 0 before it is done.
+
+use std::time::Duration;
+
+use armature_commands::Ended;
+
+use super::{REPORT_AFTER, Running, unexpected};
+use crate::error::{Error, ErrorKind, Result};
+use crate::rank::protocol::Outgoing;
+use crate::workflow::commands::Try;
+use crate::workflow::files::{Ask, Files, Piece, Settled, write_output};
+use crate::workflow::messages::{Content, Reason, TryEnded};
+
+impl Running<'_, '_> {
+    /// A command is to run: at once, or when its inputs are here.
+    pub(super) fn begin_command(
+        &mut self,
+        task: usize,
+        attempt: u32,
+        limit: Option<u64>,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let Some(files) = &mut self.files else { return self.commands.run(task, attempt, limit) };
+        let inputs = files.table.inputs(task).iter();
+        let inputs =
+            inputs.map(|input| (input.file, input.maker.map_or(0, |maker| self.worker.maker(maker))));
+        if files.transfers.need(task, inputs) {
+            return self.start_command(task, attempt, limit);
+        }
+        files.starting.insert(task, (attempt, limit));
+        self.move_files(out)
+    }
+
+    /// All that a command reads is here.
+    fn start_command(&mut self, task: usize, attempt: u32, limit: Option<u64>) -> Result<()> {
+        let made = self.files.as_ref().map_or(Ok(()), |files| {
+            files.folder.make_room(files.table.outputs(task).iter().map(|&file| files.table.name(file)))
+        });
+        match made {
+            Ok(()) => self.commands.run(task, attempt, limit),
+            Err(why) => {
+                self.give_up(task, why);
+                Ok(())
+            }
+        }
+    }
+
+    /// A command cannot begin.
+    fn give_up(&mut self, task: usize, why: String) {
+        self.worker.on_failed(task, Reason::Error, why, Duration::ZERO);
+        self.unreported += REPORT_AFTER;
+    }
+
+    /// A command has ended here. Where files are sent, rank 0 has to have what it has written before it is done.
+    pub(super) fn on_ended(&mut self, mut ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(files) = &mut self.files else { return self.hear_of(ended, out) };
+        let task = ended.task;
+        if ended.ended.is_success() {
+            let names = files.table.outputs(task).iter().map(|&file| files.table.name(file));
+            let mut wrong = names.filter_map(|name| Some((name, files.folder.look(name).err()?)));
+            ended.fault = wrong.next().map(|(name, why)| {
+                format!(
+                    "it ended with exit code 0, but what it was to write as {name:?} cannot be sent: {why}"
+                )
+            });
+        }
+        if self.root.is_some() {
+            return self.hear_of(ended, out);
+        }
+        let (attempt, fault) = (ended.attempt, ended.fault.clone());
+        let content = Content::Ended(TryEnded { task, attempt, ended: ended.ended.to_bytes(), fault });
+        files.told.insert(task, ended);
+        out.send(0, content.encode(out.run())?)
+    }
+
+    /// What a command here has written is in its place, and rank 0 has it.
+    pub(super) fn have_written(&mut self, task: usize) {
+        if let Some(files) = &mut self.files {
+            files.transfers.have(files.table.outputs(task));
+        }
+    }
+
+    /// User code has heard of a command that has ended, here or, on rank 0, elsewhere.
+    pub(super) fn conclude(
+        &mut self,
+        ended: &Try,
+        failure: Option<(Reason, String)>,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        self.unreported += REPORT_AFTER;
+        let root = self.root.as_mut().filter(|_| ended.rank != 0);
+        let Some(root) = root else { return self.settle(ended, failure) };
+        if root.master.is_lost(ended.rank) {
+            return Ok(());
+        }
+        let failure = ended.failure().or(failure);
+        if failure.is_none() {
+            // From now on it is done, also if its rank dies before it says so.
+            root.master.has_journalled(ended.task);
+        }
+        out.send(ended.rank, Content::Kept(ended.task, failure).encode(out.run())?)
+    }
+
+    /// A message about files.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] where none are sent, or for one that is for rank 0.
+    pub(super) fn on_file_message(
+        &mut self,
+        from: usize,
+        content: Content,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        // What comes from a rank that was given up is of no use any more.
+        if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) {
+            return Ok(());
+        }
+        let Some(files) = &mut self.files else {
+            return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent a file, where none are sent")));
+        };
+        match content {
+            Content::Ask(ask) => {
+                let piece = files.piece(ask);
+                return out.send(from, Content::Piece(piece).encode(out.run())?);
+            }
+            Content::Piece(piece) => self.on_piece(from, &piece),
+            Content::Ended(TryEnded { task, attempt, ended, fault }) => {
+                let root = self.root.as_ref().ok_or_else(|| unexpected(from))?;
+                let ended = Ended::from_bytes(&ended).filter(|_| task < root.graph.len());
+                let ended = ended.ok_or_else(|| {
+                    Error::new(ErrorKind::Wire, format!("rank {from} sent what is no end of a command"))
+                })?;
+                let ended = Try { task, attempt, ended, rank: from, fault };
+                if ended.failure().is_some() || files.transfers.made(from, task, files.table.outputs(task)) {
+                    return self.hear_of(ended, out);
+                }
+                files.coming.insert(task, ended);
+            }
+            Content::Kept(task, failure) => {
+                if let Some(ended) = files.told.remove(&task) {
+                    self.unreported += REPORT_AFTER;
+                    self.settle(&ended, failure)?;
+                }
+            }
+            _ => {}
+        }
+        self.move_files(out)
+    }
+
+    fn on_piece(&mut self, from: usize, piece: &Piece) {
+        let Some(files) = &mut self.files else { return };
+        let Piece { head, bytes } = piece;
+        if !files.transfers.on_piece(from, head, bytes.len() as u64) {
+            return;
+        }
+        let written = match files.table.name_of(head.file) {
+            Some(name) => files.folder.write(name, head, bytes.bytes()),
+            None => match self.commands.collected() {
+                Some(directory) => write_output(directory, from, head, bytes.bytes()),
+                None => Err("nobody wants it".to_string()),
+            },
+        };
+        match written {
+            Ok(()) => files.transfers.written(head, bytes.len() as u64),
+            Err(why) => files.transfers.fail(head.file, &why),
+        }
+    }
+
+    /// Does what follows from files that have come, and asks for what is to come next.
+    pub(super) fn move_files(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(files) = &mut self.files else { return Ok(()) };
+        for settled in files.transfers.take_settled() {
+            let Some(files) = &mut self.files else { return Ok(()) };
+            match settled {
+                Settled::Task(task, result) => match (files.starting.remove(&task), result) {
+                    (Some((attempt, limit)), Ok(())) => self.start_command(task, attempt, limit)?,
+                    (Some(_), Err(why)) => self.give_up(task, why),
+                    (None, _) => {}
+                },
+                Settled::Made(task, result) => {
+                    if let Some(mut ended) = files.coming.remove(&task) {
+                        ended.fault = result.err();
+                        self.hear_of(ended, out)?;
+                    }
+                }
+                Settled::Output(Err(why)) => log::warn!("{why}"),
+                Settled::Output(Ok(())) => {}
+                Settled::Abandoned(file) => {
+                    if let Some(name) = files.table.name_of(file) {
+                        files.folder.forget(name, file);
+                    }
+                }
+            }
+        }
+        let asks = self.files.as_mut().map(|files| files.transfers.take_asks()).unwrap_or_default();
+        for (to, ask) in asks {
+            out.send(to, Content::Ask(ask).encode(out.run())?)?;
+        }
+        Ok(())
+    }
+
+    /// A rank has died.
+    pub(super) fn lose_files(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(files) = &mut self.files else { return Ok(()) };
+        files.transfers.on_lost(lost);
+        files.coming.retain(|_, ended| ended.rank != lost);
+        self.move_files(out)
+    }
+
+    /// On rank 0, when all tasks have ended: whether it has what their commands have written elsewhere, which is asked for.
+    pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
+        let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
+        if !std::mem::replace(&mut files.has_asked_for_output, true) && self.commands.collected().is_some() {
+            let living = (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank));
+            living.for_each(|rank| files.transfers.want_output(rank));
+            self.move_files(out)?;
+        }
+        Ok(self.files.as_ref().is_none_or(|files| files.transfers.has_outputs()))
+    }
+}
+
+impl Files {
+    /// What another rank asks for.
+    fn piece(&self, ask: Ask) -> Piece {
+        match self.table.name_of(ask.file) {
+            Some(name) => self.folder.read(name, ask),
+            None => self.folder.read_output(ask),
+        }
+    }
+}
