@@ -137,7 +137,8 @@ enum WorkflowAction {
 /// Run a workflow's commands, or replay what was measured, on the ranks of this machine, of a hostfile or of the batch job around it.
 ///
 /// The workflow is read first, so that a fault in it is told before anything starts. Then the program armature-workflow is started as by
-/// `armature run`: on each rank it runs one task at a time. Its options follow FILE: armature-workflow --help shows them.
+/// `armature run`: on each rank it runs one task at a time. Its options follow FILE: armature-workflow --help shows them. Where hosts share no
+/// directory, --send-files brings files to the tasks that read them.
 ///
 /// Exit code: 0 when all tasks are done; 1 if one has failed, or the job has; otherwise as with armature run.
 #[derive(Debug, Args)]

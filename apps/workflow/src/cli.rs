@@ -1,5 +1,7 @@
 //! The command line.
 
+mod send;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,11 +30,13 @@ const SIMULATED_SPEED: f64 = 1e9;
 ///
 ///   armature workflow run align.dag
 ///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
+///   mpirun -n 4 --hostfile hosts armature-workflow align.toml --send-files
 ///   mpirun -n 4 armature-workflow rnaseq.json --toil --time-scale 0.001 --memory-scale 0.01
 ///   mpirun -n 4 armature-workflow --generate montage:200 --toil --time-scale 0.0001 --platform four.toml
 ///
 /// The workflow is a file in WfFormat (such as the traces of nf-core), a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs as many commands at a time as it has cores for
-/// them (--cores). They run in one directory, which all ranks share; a task that has ended is noted in the rescue file, and a run that is started again leaves it out.
+/// them (--cores). They run in one directory, which all ranks share unless files are sent (--send-files); a task that has ended is noted in the rescue file, and a run that
+/// is started again leaves it out.
 ///
 /// A task that fails is tried again; if it fails for good, all that do not depend on it are run, and the exit code is 1.
 #[derive(Debug, Parser)]
@@ -48,6 +52,10 @@ struct Cli {
     /// The directory in which commands run
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
+    /// For ranks that share no directory: bring the files that tasks name as inputs to the rank that runs them, and what they write to
+    /// the directory of rank 0. Other ranks run commands in new directories within theirs, which go with the run
+    #[arg(long, conflicts_with_all = ["toil", "generate"])]
+    send_files: bool,
     /// Where what commands write, and what was measured of them, is kept [default: FILE.outputs]
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
@@ -129,6 +137,7 @@ pub fn main() -> ExitCode {
 fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     let summary = match (&args.file, &args.generate) {
         (_, Some(generated)) => toil(args, &generated.describe()?, TaskMemory::Additive),
+        (Some(file), None) if args.send_files => send::commands(args, file),
         (Some(file), None) => {
             let (described, format) = prepare::read(file)?;
             match args.toil {
@@ -219,15 +228,10 @@ fn commands(
     mut described: Description,
     format: Format,
 ) -> Result<Option<Summary>, Box<dyn Error>> {
-    let beside = |ending: &str| {
-        let mut name = file.as_os_str().to_os_string();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(".rescue")));
-    let outputs = args.outputs.clone().unwrap_or_else(|| beside(".outputs"));
+    let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(file, ".rescue")));
+    let outputs = args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
-    let known = rescue.read(&mut described)?;
+    rescue.read(&mut described)?;
     let description = prepare::with_commands(&described, &outputs)?;
     // Traces name files that were there when they were recorded.
     let check_files = format != Format::WfFormat;
@@ -250,8 +254,8 @@ fn commands(
     let config = args.run.config()?.commands(starters);
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
-        if session.is_root() && known > 0 {
-            tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
+        if session.is_root() {
+            tell_known(&described, &rescue);
         }
         let mut aftermath = Aftermath::new(&described, &settings, &rescue, session.rank())?;
         let mut workflow = set_up(args, cluster.as_ref(), description.clone(), TaskMemory::Additive)
@@ -264,17 +268,44 @@ fn commands(
         Ok(workflow.run(session)?)
     })?;
     if let Some(summary) = &found {
-        if summary.failed.is_empty() {
-            rescue.remove();
-        }
-        if let Some(file) = &args.trace {
-            record::put_into(&mut described, &record::read(&settings.outputs)?)?;
-            let text = to_wfformat(&described, &timestamp(start), summary.elapsed);
-            armature_files::output::write(file, text.as_bytes())
-                .map_err(|error| format!("cannot write the trace {}: {error}", file.display()))?;
-        }
+        close(args, &rescue, &mut described, &settings.outputs, (start, summary))?;
     }
     Ok(found)
+}
+
+/// A file beside that of the workflow.
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_os_string();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Says how much there is not to be done.
+fn tell_known(described: &Description, rescue: &Rescue) {
+    let known = described.tasks().iter().filter(|task| task.done).count();
+    if known > 0 {
+        tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
+    }
+}
+
+/// On rank 0, after a run: nothing is to be rescued if all is done, and there may be a trace to write.
+fn close(
+    args: &Cli,
+    rescue: &Rescue,
+    described: &mut Description,
+    outputs: &Path,
+    (start, summary): (SystemTime, &Summary),
+) -> Result<(), Box<dyn Error>> {
+    if summary.failed.is_empty() {
+        rescue.remove();
+    }
+    if let Some(file) = &args.trace {
+        record::put_into(described, &record::read(outputs)?)?;
+        let text = to_wfformat(described, &timestamp(start), summary.elapsed);
+        armature_files::output::write(file, text.as_bytes())
+            .map_err(|error| format!("cannot write the trace {}: {error}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// A moment as ISO 8601 has it, in UTC.
@@ -318,6 +349,7 @@ mod tests {
         assert!(refused(&["w"]).contains("FILE"));
         assert!(refused(&["w", "a.dag", "--generate", "blast:9", "--toil"]).contains("cannot be used with"));
         assert!(refused(&["w", "--generate", "blast:9"]).contains("--toil"));
+        assert!(refused(&["w", "a.toml", "--toil", "--send-files"]).contains("cannot be used with"));
         assert!(refused(&["w", "--generate", "blast", "--toil"]).contains("expected FAMILY:TASKS"));
     }
 

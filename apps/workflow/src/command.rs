@@ -30,6 +30,8 @@ pub struct Aftermath<'a> {
     settings: &'a Settings,
     ledger: Ledger,
     recorder: Recorder,
+    /// By rank: its host, where this sees to the commands of all.
+    machines: Vec<String>,
 }
 
 impl<'a> Aftermath<'a> {
@@ -44,7 +46,13 @@ impl<'a> Aftermath<'a> {
         rank: usize,
     ) -> Result<Self, BoxError> {
         let recorder = Recorder::open(&record::file(&settings.outputs, rank))?;
-        Ok(Aftermath { description, settings, ledger: Ledger::new(rescue.path()), recorder })
+        let (ledger, machines) = (Ledger::new(rescue.path()), Vec::new());
+        Ok(Aftermath { description, settings, ledger, recorder, machines })
+    }
+
+    /// The same for the commands of all ranks, of which these are the hosts.
+    pub fn on(self, machines: Vec<String>) -> Self {
+        Aftermath { machines, ..self }
     }
 
     /// A try has ended.
@@ -54,7 +62,11 @@ impl<'a> Aftermath<'a> {
     pub fn of(&mut self, ended: &Ended, cx: &Context) -> Result<(), BoxError> {
         let number = cx.number() as usize;
         let task = &self.description.tasks()[number];
-        self.recorder.add(&Record::of(&task.name, cx.attempt() + 1, ended, cx.rank()))?;
+        let mut record = Record::of(&task.name, cx.attempt() + 1, ended, cx.rank());
+        if let Some(machine) = self.machines.get(cx.rank()) {
+            record.machine.clone_from(machine);
+        }
+        self.recorder.add(&record)?;
         let finished = if ended.is_success() { self.finish(number, task) } else { Ok(()) };
         self.forget_pipes(number, task);
         finished

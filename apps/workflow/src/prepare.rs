@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use armature_files::regular;
 use armature_planner::workflow::generate::Family;
-use armature_workflow_files::{Action, Description, Format, Forward, Task, read_as};
+use armature_workflow_files::{Action, Description, File, Format, Forward, Task, read_as};
 
 /// The closure of tasks that run nothing, but for which others wait.
 pub const NOTHING: &str = "nothing";
@@ -99,6 +99,46 @@ fn scaled(bytes: u64, by: f64) -> u64 {
 /// # Errors
 /// A task that cannot be run here.
 pub fn with_commands(description: &Description, outputs: &Path) -> Result<Description, Box<dyn Error>> {
+    check_commands(description)?;
+    rebuilt(description, to_run, |number, task| with_pipes(number, task, outputs), |_| 0)
+}
+
+/// The same for ranks that share no directory: commands keep the names of the files that are to be sent.
+///
+/// # Errors
+/// A task that cannot be run so.
+pub fn with_sent_files(description: &Description) -> Result<Description, Box<dyn Error>> {
+    check_commands(description)?;
+    let tasks = description.tasks();
+    if let Some(task) = tasks.iter().find(|task| !task.forwards.is_empty()) {
+        let text = format!(
+            "task {:?} hands something on (-f, -F), which is not done with --send-files: expected a file among its outputs",
+            task.name
+        );
+        return Err(text.into());
+    }
+    if tasks.iter().all(|task| task.inputs.is_empty() && task.outputs.is_empty()) {
+        let text = "no task names a file that it reads or writes, so --send-files has nothing to send: expected inputs and \
+                    outputs, which a .dag cannot have";
+        return Err(text.into());
+    }
+    let names = |files: &[File]| files.iter().map(|file| File { size: None, ..file.clone() }).collect();
+    let with_files = |number: usize, task: Task| match task.action {
+        Action::Closure(_) => task,
+        _ => Task { inputs: names(&tasks[number].inputs), outputs: names(&tasks[number].outputs), ..task },
+    };
+    rebuilt(description, to_run, with_files, |_| 0)
+}
+
+/// What a task of a file runs here.
+fn to_run(action: &Action) -> Action {
+    match action {
+        Action::Nothing => Action::Closure(NOTHING.into()),
+        command => command.clone(),
+    }
+}
+
+fn check_commands(description: &Description) -> Result<(), Box<dyn Error>> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
         let text = "no task says what it runs: expected commands. --toil replays the times and sizes that were measured";
         return Err(text.into());
@@ -117,11 +157,7 @@ pub fn with_commands(description: &Description, outputs: &Path) -> Result<Descri
             return Err(format!("task {name:?} has {pipes} pipes (-f): expected {most} at most").into());
         }
     }
-    let action = |action: &Action| match action {
-        Action::Nothing => Action::Closure(NOTHING.into()),
-        command => command.clone(),
-    };
-    rebuilt(description, action, |number, task| with_pipes(number, task, outputs), |_| 0)
+    Ok(())
 }
 
 /// The descriptors of a task's pipes: those that every shell can give a command beside the three that it has anyway.

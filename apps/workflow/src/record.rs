@@ -45,10 +45,15 @@ impl Record {
             run_time: ended.run_time.as_secs_f64(),
             cpu_time: ended.cpu_time.as_secs_f64(),
             peak_memory: ended.peak_memory,
-            machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            machine: machine(),
             rank,
         }
     }
+}
+
+/// The name of this host.
+pub fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Where a rank's records are in the directory of outputs, beside what its commands wrote.

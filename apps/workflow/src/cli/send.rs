@@ -1,0 +1,82 @@
+//! Commands on ranks that share no directory: rank 0 has the workflow's file and its inputs, and keeps what is kept of the run.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::SystemTime;
+
+use armature::workflow::{Cluster, Summary, TaskMemory};
+use armature::{BoxError, Commands};
+use armature_files::regular;
+use armature_workflow_files::{Description, Format, platform, read_as};
+
+use super::{Cli, beside, close, set_up, tell_known};
+use crate::command::{Aftermath, Settings};
+use crate::prepare::{self, NOTHING};
+use crate::record;
+use crate::rescue::Rescue;
+
+/// What rank 0 gives to all: the workflow's name and text, the tasks that are done, and what the ranks are.
+type Given = ((String, Vec<u8>), Vec<bool>, Option<(String, Vec<u8>)>);
+
+pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<dyn Error>> {
+    let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(file, ".rescue")));
+    let outputs = std::path::absolute(args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs")))?;
+    let config = args.run.config()?.commands(Commands::new().cores(args.cores).output_on_root(&outputs));
+    let start = SystemTime::now();
+    let found = armature::run(&config, |session| {
+        let given = session.is_root().then(|| read(args, file, &rescue)).transpose()?;
+        let (described, cluster) = understood(session.broadcast(given)?)?;
+        let description = prepare::with_sent_files(&described).map_err(|error| error.to_string())?;
+        let machines = session.all_gather(record::machine())?;
+        if session.is_root() {
+            tell_known(&described, &rescue);
+        }
+        // Ranks look for their commands' files themselves.
+        let settings =
+            Settings { directory: args.directory.clone(), outputs: outputs.clone(), check_outputs: false };
+        let keeper = || Aftermath::new(&described, &settings, &rescue, 0).map(|keeper| keeper.on(machines));
+        let mut keeper = session.is_root().then(keeper).transpose()?;
+        let mut workflow = set_up(args, cluster.as_ref(), description, TaskMemory::Additive)
+            .directory(&args.directory)
+            .send_files()
+            .closure(NOTHING, |_, _| Ok(()))
+            .after_command(|ended, cx| keeper.as_mut().map_or(Ok(()), |keeper| keeper.of(ended, cx)));
+        if args.enforce_memory {
+            workflow = workflow.enforce_memory();
+        }
+        let summary = workflow.run(session)?;
+        drop(workflow);
+        Ok(summary.map(|summary| (summary, described.clone())))
+    })?;
+    let Some((summary, mut described)) = found else { return Ok(None) };
+    close(args, &rescue, &mut described, &outputs, (start, &summary))?;
+    Ok(Some(summary))
+}
+
+/// On rank 0: what all are to know.
+fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<Given, BoxError> {
+    let name = file.display().to_string();
+    let bytes = regular::read(file).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;
+    let format = Format::of(&name, &bytes)?;
+    let mut described = read_as(format, &name, &bytes)?;
+    rescue.read(&mut described).map_err(|error| error.to_string())?;
+    let done = described.tasks().iter().map(|task| task.done).collect();
+    let platform = args.platform.as_ref().map(|file| {
+        let name = file.display().to_string();
+        match regular::read(file) {
+            Ok(bytes) => Ok((name, bytes)),
+            Err(error) => Err(format!("cannot read the platform {name}: {error}")),
+        }
+    });
+    Ok(((name, bytes), done, platform.transpose()?))
+}
+
+fn understood(given: Given) -> Result<(Description, Option<Cluster>), BoxError> {
+    let ((name, bytes), done, platform) = given;
+    let mut described = read_as(Format::of(&name, &bytes)?, &name, &bytes)?;
+    for (task, done) in done.into_iter().enumerate() {
+        described.set_done(task, done);
+    }
+    let cluster = platform.map(|(name, bytes)| platform::read(&name, &bytes)).transpose()?;
+    Ok((described, cluster))
+}

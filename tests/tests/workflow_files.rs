@@ -1,0 +1,334 @@
+//! `armature-workflow --send-files`: ranks that share no directory, on threads and under mpirun, each with one of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use armature_launch::Mpi;
+use armature_tests::mpirun::{Job, Running, linked};
+use rustix::process::{Signal, kill_process};
+use tempfile::TempDir;
+
+const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
+const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
+
+/// The directory of rank 0, with a workflow in it, and that in which the others have theirs.
+struct Place {
+    dir: TempDir,
+    others: TempDir,
+    file: &'static str,
+}
+
+impl Place {
+    fn new(file: &'static str, text: &str) -> Self {
+        let place = Place { dir: tempfile::tempdir().unwrap(), others: tempfile::tempdir().unwrap(), file };
+        fs::write(place.path(file), text).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Runs it on threads.
+    fn run(&self, ranks: usize, more: &[&str]) -> Output {
+        let mut command = Command::new(TASKS);
+        command.arg(self.file).args(["--ranks", &ranks.to_string()]).args(more);
+        command.current_dir(self.dir.path()).output().unwrap()
+    }
+
+    /// Under mpirun, with each rank in a directory of its own; only that of rank 0 has the workflow.
+    fn job(&self, ranks: usize, more: &[&str]) -> Job {
+        let begin = "if [ $RANK = 0 ]; then cd \"$FIRST\"; else mkdir -p \"$OTHERS/$RANK\" && cd \"$OTHERS/$RANK\"; fi; exec \"$@\"";
+        let job = Job::new(TASKS, ranks).in_shell(begin).arg(self.file).arg("--send-files");
+        let job = job.env("FIRST", self.dir.path().to_str().unwrap());
+        let job = job.env("OTHERS", self.others.path().to_str().unwrap());
+        more.iter().fold(job, |job, word| job.arg(*word))
+    }
+
+    /// The tasks that are noted as done.
+    fn done(&self) -> Vec<String> {
+        let rescue = self.text(&format!("{}.rescue", self.file));
+        rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
+    }
+
+    /// Waits until so many are.
+    fn wait_for(&self, tasks: usize, running: &Running) -> Vec<String> {
+        let start = Instant::now();
+        while self.done().len() < tasks {
+            assert!(start.elapsed() < Duration::from_secs(60), "no task ends: {}", running.complaints());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.done()
+    }
+
+    /// Content and mode of the files that are there, the run's own left out.
+    fn files(&self) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
+        let mut found = BTreeMap::new();
+        add_files(self.dir.path(), Path::new(""), &mut found);
+        found.retain(|path, _| !path.to_string_lossy().starts_with(self.file));
+        found
+    }
+
+    /// The ranks that ran something.
+    fn ranks(&self) -> BTreeSet<u64> {
+        let records = self.text(&format!("{}.outputs/rank-0.jsonl", self.file));
+        let ranks =
+            records.split("\"rank\":").skip(1).map(|rest| rest.split(['}', ',']).next().unwrap().parse());
+        ranks.map(Result::unwrap).collect()
+    }
+
+    fn has_nothing_elsewhere(&self) {
+        let mut found = BTreeMap::new();
+        add_files(self.others.path(), Path::new(""), &mut found);
+        assert!(found.is_empty(), "{:?}", found.keys());
+        let left: Vec<_> =
+            fs::read_dir(self.dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".armature")), "{left:?}");
+    }
+}
+
+fn add_files(top: &Path, below: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, u32)>) {
+    for entry in fs::read_dir(top.join(below)).unwrap().flatten() {
+        let name = below.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            add_files(top, &name, found);
+        } else {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            found.insert(name, (fs::read(entry.path()).unwrap(), mode & 0o777));
+        }
+    }
+}
+
+#[track_caller]
+fn succeeded(output: Output) -> String {
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaints}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn failed(output: Output, said: &[&str]) {
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{complaints}");
+    for text in said {
+        assert!(complaints.contains(text), "`{text}` is not said: {complaints}");
+    }
+}
+
+/// What a tool makes of three parts of some numbers; a large file; a file for each rank to say where it was.
+const THIRDS: &str = r#"
+[[task]]
+id = "split"
+command = "mkdir -p parts && split -n l/3 numbers parts/ && echo split them >&2"
+inputs = ["numbers"]
+outputs = ["parts/aa", "parts/ab", "parts/ac"]
+
+[[task]]
+id = "aa"
+run_time = 1
+command = ["bin/tool", "parts/aa"]
+inputs = ["bin/tool", "parts/aa"]
+outputs = ["parts/aa.sum", "parts/aa.large"]
+
+[[task]]
+id = "ab"
+run_time = 1
+command = ["bin/tool", "parts/ab"]
+inputs = ["bin/tool", "parts/ab"]
+outputs = ["parts/ab.sum", "parts/ab.large"]
+
+[[task]]
+id = "ac"
+run_time = 1
+command = ["bin/tool", "parts/ac"]
+inputs = ["bin/tool", "parts/ac"]
+outputs = ["parts/ac.sum", "parts/ac.large"]
+
+[[task]]
+id = "join"
+command = "cat parts/*.sum > sums; cat parts/*.large | cksum > check; : > nothing; chmod 750 nothing; cat sums"
+inputs = ["parts/aa.sum", "parts/ab.sum", "parts/ac.sum", "parts/aa.large", "parts/ab.large", "parts/ac.large"]
+outputs = ["sums", "check", "nothing"]
+"#;
+
+/// Each is as large as three pieces and a bit, and differs from the others.
+const TOOL: &str = "#!/bin/sh\nsleep 0.2; wc -l < $1 > $1.sum\nyes \"$1\" | head -c 3200000 > $1.large\n";
+
+fn thirds() -> Place {
+    let place = Place::new("thirds.toml", THIRDS);
+    let numbers: String = (0..10_000).map(|n| format!("{n}\n")).collect();
+    fs::write(place.path("numbers"), numbers).unwrap();
+    fs::create_dir(place.path("bin")).unwrap();
+    fs::write(place.path("bin/tool"), TOOL).unwrap();
+    fs::set_permissions(place.path("bin/tool"), Permissions::from_mode(0o755)).unwrap();
+    place
+}
+
+#[test]
+fn ranks_that_share_nothing_give_what_one_directory_gives() {
+    let one = thirds();
+    succeeded(one.run(1, &[]));
+    let expected = one.files();
+    assert_eq!(expected[Path::new("nothing")], (Vec::new(), 0o750));
+    assert_eq!(expected.len(), 14);
+    for ranks in [1, 3] {
+        let place = thirds();
+        assert!(succeeded(place.run(ranks, &["--send-files"])).starts_with("5 tasks are done"));
+        assert_eq!(place.ranks().len(), ranks);
+        assert!(place.files() == expected, "{:?}", place.files().keys());
+        place.has_nothing_elsewhere();
+    }
+    for ranks in [2, 4] {
+        let place = thirds();
+        let memory = ["--memory", "1MiB", "--trace", "trace.json"];
+        place.job(ranks, if ranks == 2 { &memory } else { &[] }).succeeds();
+        assert!(ranks == 2 || place.ranks().len() == 3, "three run at a time: {:?}", place.ranks());
+        let mut found = place.files();
+        assert_eq!(found.remove(Path::new("trace.json")).is_some(), ranks == 2);
+        assert!(found == expected, "{:?}", found.keys());
+        place.has_nothing_elsewhere();
+        assert!(!place.path("thirds.toml.rescue").exists(), "all is done");
+        // What commands wrote elsewhere is shown where the run was started.
+        let show = |task: &str| {
+            let mut show = Command::new(ARMATURE);
+            show.args(["workflow", "output", "thirds.toml", task])
+                .current_dir(place.dir.path())
+                .output()
+                .unwrap()
+        };
+        assert_eq!(String::from_utf8_lossy(&show("split").stderr), "split them\n");
+        assert_eq!(succeeded(show("join")), place.text("sums"));
+    }
+}
+
+#[test]
+fn files_that_cannot_be_sent_are_told_before_anything_starts() {
+    let task = |files: &str| format!("[[task]]\nid = \"a\"\ncommand = \"touch ran; touch f\"\n{files}\n");
+    let refused = |files: &str, said: &[&str]| {
+        let place = Place::new("a.toml", &task(files));
+        fs::create_dir(place.path("d")).unwrap();
+        symlink("a.toml", place.path("link")).unwrap();
+        symlink(place.others.path(), place.path("away")).unwrap();
+        fs::write(place.others.path().join("f"), "").unwrap();
+        failed(place.run(2, &["--send-files"]), said);
+        assert!(!place.path("ran").exists(), "{files}");
+    };
+    refused("outputs = [\"../f\"]", &["expected no part \"..\""]);
+    refused(
+        "outputs = [\"/tmp/f\"]",
+        &["task \"a\" has the file \"/tmp/f\": expected a name within the directory"],
+    );
+    refused("inputs = [\"./f\"]", &["has the file \"./f\": expected a name within"]);
+    refused("inputs = [\"f\"]\noutputs = [\"f\"]", &["task \"a\" reads and writes \"f\""]);
+    refused("inputs = [\"no\"]", &["task \"a\" reads \"no\", which no task writes: it is not there"]);
+    refused("inputs = [\"d\"]", &["task \"a\" reads \"d\"", "is a directory, expected a regular file"]);
+    refused("inputs = [\"link\"]", &["task \"a\" reads \"link\"", "symbolic link"]);
+    refused("inputs = [\"away/f\"]", &["leads out of the directory"]);
+    refused("", &["no task names a file that it reads or writes"]);
+    let place = Place::new("a.dag", "TASK a -F s=d touch ran\n");
+    failed(place.run(2, &["--send-files"]), &["task \"a\" hands something on (-f, -F)"]);
+    let place = Place::new("a.toml", &task("outputs = [\"f\"]"));
+    fs::write(place.path("a.toml.rescue"), "DONE a\n").unwrap();
+    let reader = "[[task]]\nid = \"b\"\ncommand = \"cat f\"\ninputs = [\"f\"]\n";
+    fs::write(place.path("a.toml"), task("outputs = [\"f\"]") + reader).unwrap();
+    let said = "task \"b\" reads \"f\", which task \"a\" is said to have written: it is not there";
+    failed(place.run(2, &["--send-files"]), &[said]);
+}
+
+#[test]
+fn a_try_without_its_files_has_failed() {
+    let task =
+        |line: &str| format!("[[task]]\nid = \"a\"\ncommand = \"{line}\"\noutputs = [\"f\"]\ntries = 2\n");
+    for ranks in [1, 2] {
+        let refused = |line: &str, says: &str| {
+            let place = Place::new("a.toml", &task(line));
+            let said = "it ended with exit code 0, but what it was to write as \"f\" cannot be sent";
+            failed(place.run(ranks, &["--send-files"]), &[said, says, "after 2 tries"]);
+        };
+        refused("true", "it is not there");
+        refused("mkdir -p f", "is a directory");
+        refused("ln -sf /etc/passwd f", "symbolic link");
+        let once = tempfile::tempdir().unwrap();
+        let once = once.path().join("once").display().to_string();
+        let place = Place::new(
+            "a.toml",
+            &task(&format!("if test -e {once}; then echo x > f; else touch {once}; fi")),
+        );
+        succeeded(place.run(ranks, &["--send-files"]));
+        assert_eq!(place.text("f"), "x\n");
+    }
+}
+
+/// Chains of tasks, each of which adds a line to what the one before it has written, and says in a file that all share that it ran.
+fn chains(log: &Path, chains: usize, length: usize) -> String {
+    let log = log.display();
+    let task = |chain: usize, at: usize| {
+        let (read, inputs) = match at {
+            0 => ("true".to_string(), String::new()),
+            _ => (format!("cat f{chain}-{}", at - 1), format!("inputs = [\"f{chain}-{}\"]", at - 1)),
+        };
+        format!(
+            "[[task]]\nid = \"t{chain}-{at}\"\ncommand = \"({read}; echo {chain} {at}) > f{chain}-{at}; sleep 0.1; \
+             echo t{chain}-{at} >> {log}\"\noutputs = [\"f{chain}-{at}\"]\n{inputs}\n"
+        )
+    };
+    (0..chains).flat_map(|chain| (0..length).map(move |at| task(chain, at))).collect()
+}
+
+fn check_chains(place: &Place, chains: usize, length: usize) {
+    for chain in 0..chains {
+        let expected: String = (0..length).map(|at| format!("{chain} {at}\n")).collect();
+        assert_eq!(place.text(&format!("f{chain}-{}", length - 1)), expected);
+    }
+}
+
+/// What was done by ranks that are gone is on rank 0's disk.
+#[test]
+fn a_job_that_was_killed_goes_on_with_the_files_of_rank_0() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let place = Place::new("chains.toml", &chains(log.path(), 3, 6));
+    let running = place.job(3, &["--unplanned"]).start();
+    place.wait_for(5, &running);
+    for process in [running.process(0), running.process(1), running.process(2), running.launcher()] {
+        let _ = kill_process(process, Signal::KILL);
+    }
+    drop(running);
+    let done = place.done();
+    assert!((5..18).contains(&done.len()), "{done:?}");
+    place.job(2, &[]).succeeds();
+    check_chains(&place, 3, 6);
+    let ran = fs::read_to_string(log.path()).unwrap();
+    for task in done {
+        assert_eq!(ran.lines().filter(|line| **line == task).count(), 1, "{task} was run again");
+    }
+}
+
+/// Open MPI's launcher lets the others go on if it is asked to.
+#[test]
+fn nothing_is_lost_with_a_rank_that_dies() {
+    if linked(TASKS.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let place = Place::new("chains.toml", &chains(log.path(), 4, 6));
+    let running = place.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
+    let done = place.wait_for(8, &running);
+    // Long enough that rank 0 knows of them.
+    std::thread::sleep(Duration::from_millis(50));
+    kill_process(running.process(1), Signal::KILL).expect("the rank is there");
+    let outcome = running.wait();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    check_chains(&place, 4, 6);
+    let ran = fs::read_to_string(log.path()).unwrap();
+    for task in done {
+        assert_eq!(ran.lines().filter(|line| **line == task).count(), 1, "{task} was run again\n{outcome}");
+    }
+}
