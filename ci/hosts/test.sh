@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Plays four unequal hosts on this machine, checks that they are as unequal as they should be, that Ferret over MPI
 # on all four writes the bytes that one rank writes, that rows of a loop move to the fast ones and make the grid of
-# one rank, and that tasks of a workflow go to the fast ones within everybody's memory. Takes the hosts down again. Less than a minute. Says so and checks nothing where the machine does not let
-# anybody play several hosts.
+# one rank, that tasks of a workflow go to the fast ones within everybody's memory, and that their files are sent where hosts share no
+# directory. Takes the hosts down again. Less than a minute. Says so and checks nothing where the machine does not let anybody play several hosts.
 #
 #   ci/hosts/test.sh FERRET SOR WORKFLOW       the programs, built for Open MPI
 set -euo pipefail
@@ -145,6 +145,35 @@ of_rank() { awk -v rank="$1" -v column="$2" '/^rank +tasks/ { table = 1; next } 
 check "the fast hosts run most of them" between 36 59 "$(($(of_rank 0 2) + $(of_rank 1 2)))"
 check "the slowest runs fewest" between 1 14 "$(of_rank 3 2)"
 check "it holds no more than it may" between 0 20 "$(of_rank 3 9)"
+
+say "A workflow's files on all four, which share no directory"
+mkdir one h1 h2 h3 h4
+{
+  printf '[[task]]\nid = "split"\ncommand = "split -n l/8 --numeric-suffixes words part-"\ninputs = ["words"]\noutputs = ['
+  printf '"part-%02d", ' 0 1 2 3 4 5 6 7
+  printf ']\n'
+  for n in 0 1 2 3 4 5 6 7; do
+    printf '[[task]]\nid = "sort-%s"\ncommand = "sh sorted part-0%s"\nrun_time = 1\ninputs = ["sorted", "part-0%s"]\noutputs = ["part-0%s.sorted"]\n' $n $n $n $n
+  done
+  printf '[[task]]\nid = "join"\ncommand = "LC_ALL=C sort -m part-*.sorted > all"\noutputs = ["all"]\ninputs = ['
+  printf '"part-%02d.sorted", ' 0 1 2 3 4 5 6 7
+  printf ']\n'
+} >one/words.toml
+# shellcheck disable=SC2016  # for the tasks' shell
+printf 'LC_ALL=C sort "$1" >"$1.sorted"\n' >one/sorted
+awk 'BEGIN { for (n = 0; n < 60000; n++) print (n * 7919) % 60013, "a word" }' >one/words
+cp one/* h1
+(cd one && "$workflow" words.toml >../one.out 2>../one.log) || { cat one.log; die "the workflow failed on one rank"; }
+# Each rank is in the directory of its host; only that of h1 has the workflow.
+# shellcheck disable=SC2016  # for the shell of each rank
+files_run() {
+  timeout 150 "$CI_DIR/hosts/run.sh" -n 4 sh -c 'cd "$(hostname)" && exec "$@"' - "$workflow" words.toml --send-files \
+    --summary >files.out 2>files.log || { cat files.log files.out; return 1; }
+}
+check "a workflow runs on hosts with a directory each" files_run
+check "its results are those of one rank" cmp one/all h1/all
+check "other hosts ran tasks" grep -q '"rank":[123]' h1/words.toml.outputs/rank-0.jsonl
+check "nothing is left on the other hosts" equal "" "$(find h2 h3 h4 -mindepth 1)"
 
 "$CI_DIR/hosts/down.sh"
 nothing_left() {
