@@ -135,7 +135,7 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
         over(done, most * speeds.iter().sum::<f64>())
     });
     // Clocks and rounding may put it a little outside of where it must be.
-    let ideal_time = ideal_time(run, (from, to)).map(|ideal| ideal.max(most).min(elapsed));
+    let ideal_time = ideal_time(run, (from, to)).map(|ideal| ideal.min(elapsed).max(most));
     Some(Efficiencies {
         name: name.to_string(),
         extent: Extent::Run,

@@ -1,5 +1,6 @@
-//! Serialisation and transfer of real runs of each skeleton, on threads.
+//! Serialisation and transfer of runs of each skeleton: real ones on threads, and simulated ones whose ideal time is known.
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use armature::observe::{self, Record};
 use armature::pipeline::Pipeline;
 use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Config, Session};
-use armature_report::{Efficiencies, Run, tree};
+use armature_report::{Efficiencies, Run, diagnosis, tree};
 
 const RANKS: usize = 3;
 
@@ -34,9 +35,9 @@ fn efficiencies(body: impl Fn(&Session) -> Result<(), BoxError> + Sync) -> Effic
     else {
         panic!("not known: {whole:?}")
     };
-    assert!((0.0..=1.0).contains(&serialisation) && (0.0..=1.0).contains(&transfer), "{whole:?}");
+    assert!((0.0..=1.0).contains(&serialisation) && (0.0..=1.001).contains(&transfer), "{whole:?}");
     assert!((serialisation * transfer - whole.communication_efficiency).abs() < 1e-9, "{whole:?}");
-    assert!(ideal > 0.0 && ideal <= whole.elapsed_time, "{whole:?}");
+    assert!(ideal > 0.0 && ideal <= 1.001 * whole.elapsed_time, "{whole:?}");
     whole
 }
 
@@ -126,4 +127,45 @@ fn of_a_workflow_that_is_a_chain() {
     });
     // All of the chain, wherever its tasks ran.
     assert!(whole.ideal_time >= Some(0.002 * TASKS as f64), "{whole:?}");
+}
+
+/// Runs on simulated hosts with a slow network, kept in `logs`, and how long the same runs lasted on the same hosts with a network of no latency and a
+/// million GB/s (`ci/smpi/run.sh --platform`): what the replay has to find. Nothing was balanced, so that on both networks the same rank did
+/// the same, but for a few tasks of the workflow.
+///
+/// | log | hosts | network | program |
+/// |---|---|---|---|
+/// | pipeline | 3 of 1 Gf | 5 ms, 1 MB/s | `armature-cases declared`, 10 Mflop an item |
+/// | farm | 4 of 1 Gf | 5 ms, 1 MB/s | `synthetic-farm --chunking static`, 300 tasks of 5 ms, 3 iterations |
+/// | doall, grid, workflow | 1, 2 and 0.5 Gf | 1 ms, 10 MB/s | `armature-cases units`, `stencils`, `workflow-random` |
+#[test]
+fn of_simulated_runs_it_is_how_long_they_last_on_an_ideal_network() {
+    // The loop over a grid lasts 3 ms, of which the simulator's price for looks at messages is a good part.
+    let truths = [
+        ("pipeline", 0.480_017_84, 0.001),
+        ("farm", 1.206_774_52, 0.001),
+        ("doall", 0.015_201_94, 0.001),
+        ("grid", 0.003_120_32, 0.1),
+        ("workflow", 0.013_627_72, 0.005),
+    ];
+    for (name, truth, tolerance) in truths {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(format!("{name}.jsonl"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let run = &Run::all(&records)[0];
+        let whole = &tree(run, 0).0[0];
+        let found = whole.ideal_time.expect("the log has all messages");
+        eprintln!(
+            "{name}: {found} s, on an ideal network {truth} s, on the slow one {} s",
+            whole.elapsed_time
+        );
+        assert!((found / truth - 1.0).abs() < tolerance, "{name}: {found} s and not {truth} s");
+        // Without the replay it would take the time of the slow network for what it is not.
+        assert!(whole.elapsed_time > 1.05 * truth, "{name}: the network was not slow");
+        if name == "farm" {
+            assert!(
+                diagnosis(run).contains("if these took no time, the run would take 1.207 s and not 2.472 s")
+            );
+        }
+    }
 }
