@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Instant;
 
-use armature::observe::{Event, Log, Record};
+use armature::observe::{Event, Log, PlanInForce, PlannedTask, Record};
 use armature_report::{Figure, Job, Run, diagnosis, figure, page};
 
 fn job() -> Job {
@@ -72,6 +72,12 @@ fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
     assert_eq!(graph.matches("failed\"").count(), 1);
     let memory = figure(run, Figure::Memory).unwrap();
     assert_eq!(memory.matches(">planned</text>").count(), 4);
+    // A plan between these that ended late is not drawn, and does not widen the axis.
+    let late = PlannedTask { task: "late".into(), rank: 0, begin_s: 0.0, end_s: 1e6 };
+    let late = PlanInForce { tasks: 1, longest: vec![late], held: Vec::new() };
+    let mut three = run.clone();
+    three.schedules.insert(1, (1.0, late));
+    assert_eq!(figure(&three, Figure::Gantt).unwrap(), gantt);
     // Without a workflow there is none of it.
     assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);
 }

@@ -34,21 +34,21 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
         return None;
     }
     let charts = charts.max(1);
-    let ends =
-        run.schedules.iter().flat_map(|(at, plan)| plan.longest.iter().map(move |task| at + task.end_s));
+    // The plan at the beginning, and the one at the end.
+    let mut drawn: Vec<&(f64, PlanInForce)> = run.schedules.iter().collect();
+    if drawn.len() > 2 {
+        drawn.drain(1..drawn.len() - 1);
+    }
+    let ends = drawn.iter().flat_map(|(at, plan)| plan.longest.iter().map(move |task| at + task.end_s));
     let to = ends.filter(|end| end.is_finite()).fold(run.seconds, f64::max);
     let scale = Scale { to: if to > 0.0 { to } else { 1.0 }, ranks: run.ranks.len().min(RANKS) };
     let (mut panels, mut left_out) = (Vec::new(), Vec::new());
-    // The plan at the beginning, and the one at the end.
-    let first_and_last = match run.schedules.as_slice() {
-        [] => Vec::new(),
-        [one] => vec![("planned".to_string(), one)],
-        [first, .., last] => vec![
-            ("planned at first".to_string(), first),
-            (format!("planned in the end, after {}", seconds(last.0)), last),
-        ],
-    };
-    for (what, (at, plan)) in first_and_last {
+    for (n, (at, plan)) in drawn.iter().enumerate() {
+        let what = match n {
+            0 if drawn.len() == 1 => "planned".to_string(),
+            0 => "planned at first".to_string(),
+            _ => format!("planned in the end, after {}", seconds(*at)),
+        };
         let most = PLANNED / charts;
         let bars = planned(*at, plan, most);
         left_out.push(shown_of(plan.tasks as usize, bars.len(), &format!("tasks {what}, the longest")));
