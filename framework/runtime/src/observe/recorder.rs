@@ -176,15 +176,16 @@ impl Recorder {
         }
     }
 
-    /// User code has done a job, which is to be added to the tally.
+    /// User code has done a job, which is to be added to the tally; `is_new` if that was since the last mark.
     #[inline]
-    pub(crate) fn done(&mut self, endpoint: &mut Endpoint, add: impl FnOnce(&mut Tally)) {
+    pub(crate) fn done(&mut self, endpoint: &mut Endpoint, is_new: bool, add: impl FnOnce(&mut Tally)) {
         if let Some(open) = &mut self.open {
             open.note_departures(endpoint);
             let before = open.tally.taken;
             add(&mut open.tally);
             let took = open.tally.taken.saturating_sub(before);
-            open.steps.ended(open.last, Some(took).filter(|took| !took.is_zero()));
+            let at = if is_new { open.steps.latest().max(open.last) + took } else { open.last };
+            open.steps.ended(at, Some(took).filter(|took| !took.is_zero()));
         }
     }
 

@@ -239,3 +239,28 @@ fn how_far_a_run_is_is_told_where_the_end_is_known() {
         }
     }
 }
+
+/// Of few jobs each counts, the last one, too, whose time has passed when it is known.
+#[test]
+fn each_job_is_work_where_user_code_is_inline() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::new().ranks(2).driver(Driver::Inline).events(Some(dir.path().into()));
+    crate::run(&config, |session| {
+        let doze = |n: u64| {
+            std::thread::sleep(Duration::from_millis(20));
+            n
+        };
+        ParallelFor::new("doze", 0..4).collect(session, doze)?;
+        Ok(())
+    })
+    .unwrap();
+    let (mut told, mut took) = (0.0, 0.0);
+    for record in read(dir.path()).unwrap().records {
+        match record.event {
+            Event::Activity(activity) => told += activity.work_s,
+            Event::Work(work) => took += work.seconds,
+            _ => {}
+        }
+    }
+    assert!(took > 0.07 && (0.95 * took..1.1 * took).contains(&told), "{told} s are told of {took} s");
+}

@@ -39,6 +39,11 @@ impl StepRecorder {
         self.since.is_some()
     }
 
+    /// When the last step was taken that is not written yet.
+    pub(super) fn latest(&self) -> Duration {
+        self.steps.last().map_or(self.begin, |(at, _)| *at)
+    }
+
     /// A job begins. By the clock it is `at`, or a little later.
     pub(super) fn begins(&mut self, at: Duration) {
         self.running.push_back(at);
@@ -72,7 +77,8 @@ impl StepRecorder {
     /// A message has left or come.
     pub(super) fn push(&mut self, at: Duration, step: Step) {
         if self.is_on() && self.steps.len() <= self.left {
-            self.steps.push((at, step));
+            // The clock is not read for a step, and a job that was just done may have brought the last one beyond the last look.
+            self.steps.push((at.max(self.latest()), step));
         }
     }
 
@@ -127,6 +133,18 @@ mod tests {
         recorder.ended(5 * MS, Some(MS));
         recorder.ended(6 * MS, Some(MS));
         assert_eq!(taken(&mut recorder, 6), [Step::Worked(3 * MS), sent(0), Step::Worked(2 * MS)]);
+    }
+
+    #[test]
+    fn times_of_steps_do_not_fall() {
+        let mut recorder = StepRecorder::new(Duration::ZERO);
+        // Done on this thread since the last look, which was at 1 ms.
+        recorder.begins(MS);
+        recorder.ended(recorder.latest().max(MS) + 5 * MS, Some(5 * MS));
+        recorder.push(MS, sent(0));
+        let steps = recorder.take(7 * MS, false).expect("there are steps").steps;
+        let told: Vec<_> = steps.iter().map(|timed| (timed.before, timed.step)).collect();
+        assert_eq!(told, [(MS, Step::Worked(5 * MS)), (MS, sent(0))]);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// Whether anything was computed on this thread since it last looked for messages and found none.
     is_late: bool,
     recorder: Recorder,
+    /// The log of events has what will be fetched next.
+    is_noted: bool,
 }
 
 /// What came of a turn.
@@ -86,14 +88,14 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             turns: 0,
             is_late: true,
             recorder: Recorder::begin(endpoint, config.events.as_deref(), name, kinds),
+            is_noted: false,
         }
     }
 
     /// Runs `protocol` until it has finished. Returns the user code, and when that was.
     ///
     /// # Errors
-    /// The first one of user code, of the transport or of the protocol, with the rank; a rank that is needed has died or is silent
-    /// for too long.
+    /// The first one of user code, of the transport or of the protocol, with the rank; a needed rank has died or is silent for too long.
     pub(crate) fn run<P: Protocol<Code = C>>(
         mut self,
         endpoint: &mut Endpoint,
@@ -148,17 +150,20 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self
     }
 
-    /// Hands a task over before the protocol begins.
+    /// Hands a task over: by the caller before the protocol begins.
     pub(crate) fn submit(&mut self, endpoint: &mut Endpoint, task: C::Task) -> Result<()> {
-        self.hand_over(endpoint, task)
-    }
-
-    /// Hands a task over, for the log of events, too.
-    fn hand_over(&mut self, endpoint: &mut Endpoint, task: C::Task) -> Result<()> {
         if C::answers(&task) {
             self.recorder.begins(endpoint);
         }
-        self.executor.submit(task)
+        self.executor.submit(task).map(|()| self.note_done_inline(endpoint))
+    }
+
+    /// What has just been done on this thread is in the log of events before the next look at the clock, which ends its time.
+    fn note_done_inline(&mut self, endpoint: &mut Endpoint) {
+        if let Some(done) = self.executor.done_inline() {
+            self.recorder.done(endpoint, true, |tally| C::tally(done, tally));
+            self.is_noted = true;
+        }
     }
 
     /// Returns the user code, once it is done with what it has.
@@ -192,6 +197,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<Option<&mut C>> {
         if let Some(done) = done {
             self.executor.answer(done);
+            self.note_done_inline(endpoint);
             self.is_late = true;
         }
         self.turns += 1;
@@ -235,10 +241,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
             turn = Turn::Busy;
         }
-        let burst = match self.executor.is_inline() {
-            true => P::MESSAGES_BETWEEN_JOBS,
-            false => BURST,
-        };
+        let burst = if self.executor.is_inline() { P::MESSAGES_BETWEEN_JOBS } else { BURST };
         for _ in 0..burst {
             let Some(message) = endpoint.poll()? else {
                 self.is_late = false;
@@ -275,7 +278,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
             self.moves += 1;
-            self.recorder.done(endpoint, |tally| C::tally(&done, tally));
+            if !std::mem::take(&mut self.is_noted) {
+                self.recorder.done(endpoint, false, |tally| C::tally(&done, tally));
+            }
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
         }
@@ -311,7 +316,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 Next::LookAgain => return Ok(Turn::Busy),
                 Next::Finished => return Ok(Turn::Finished),
             };
-            self.hand_over(endpoint, task)?;
+            self.submit(endpoint, task)?;
             turn = Turn::Busy;
             self.moves += 1;
             self.is_late |= self.executor.is_inline();
