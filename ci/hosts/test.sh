@@ -2,7 +2,8 @@
 # Plays four unequal hosts on this machine, checks that they are as unequal as they should be, that Ferret over MPI
 # on all four writes the bytes that one rank writes, that rows of a loop move to the fast ones and make the grid of
 # one rank, that tasks of a workflow go to the fast ones within everybody's memory, and that their files are sent where hosts share no
-# directory. Takes the hosts down again. Less than a minute. Says so and checks nothing where the machine does not let anybody play several hosts.
+# directory. Takes the hosts down again. Less than a minute. Fails where the machine does
+# not let anybody play several hosts.
 #
 #   ci/hosts/test.sh FERRET SOR WORKFLOW       the programs, built for Open MPI
 set -euo pipefail
