@@ -182,7 +182,7 @@ fn the_table_of_options_is_true() {
         &["loops/grid/stencil.rs"],
         &["loops/grid/table_loop.rs"],
         &["loops/parallel_for.rs"],
-        &["workflow/builder.rs"],
+        &["workflow/builder.rs", "workflow/send.rs"],
     ];
     let page = read("docs/options.md");
     let rows = page.lines().skip_while(|line| !line.starts_with("| option |")).skip(2);
