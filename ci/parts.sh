@@ -93,8 +93,8 @@ part_no-eager() {
 }
 
 part_mpich() {
-  "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths --test phases \
-    --test workflows --test workflow_commands --test beside_mpi
+  "$with" mpich cargo test --locked -p armature-tests -p align --test mpi --test faults --test restarts --test farm_deaths --test phases \
+    --test workflows --test workflow_commands --test workflow_files --test beside_mpi --test command
 }
 
 part_smpi() {
