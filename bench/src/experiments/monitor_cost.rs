@@ -1,15 +1,17 @@
-//! What measuring the stages costs, in proportion to Ferret's time.
+//! What measuring the stages costs, and logging them, in proportion to Ferret's time.
 //!
 //! The cost is far too small to be seen in Ferret's own time, so it is measured alone: a pipeline of stages that do
-//! nothing, one item a batch, with and without the measuring. The difference for each stage and batch, times the
+//! nothing, one item a batch, with and without the measuring, and with a log of events. The difference for each stage and batch, times the
 //! stages and batches that Ferret has for an item, is set against the time that Ferret takes for an item.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
 use armature::{BatchMode, Config, Driver, Progress};
 
 use super::ferret_runs::{Files, SERIAL};
+use super::stream_runs::folder;
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     pairs::{Contestant, round_robin},
@@ -19,7 +21,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monitor-cost",
-    about: "what measuring the stages costs, in proportion to Ferret's time",
+    about: "what measuring the stages and the log of events cost, in proportion to Ferret's time",
     needs: "mpirun of Open MPI, ferret beside this binary (ci/bench.sh builds it)",
     run,
 };
@@ -30,20 +32,26 @@ const STAGES: u32 = 6;
 const STAGE_TIME: Duration = Duration::from_micros(310);
 const ON: &str = "measured";
 const OFF: &str = "not measured";
+const LOGGED: &str = "measured and logged";
 const FERRET: &str = "Ferret";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let items = if smoke { 50 } else { 500 };
     let files = Files::make("monitor-cost", if smoke { 20 } else { 200 })?;
+    let folder = folder("monitor-cost")?;
+    let log = folder.as_path();
     let contestants = vec![
-        Contestant::new(ON, move || seconds_per_item(items, true)),
-        Contestant::new(OFF, move || seconds_per_item(items, false)),
+        Contestant::new(ON, move || seconds_per_item(items, true, None)),
+        Contestant::new(OFF, move || seconds_per_item(items, false, None)),
+        Contestant::new(LOGGED, move || seconds_per_item(items, true, Some(log))),
         Contestant::new(FERRET, || files.query(SERIAL, 1, "serial")),
     ];
     let rounds = round_robin(if smoke { 2 } else { 40 }, contestants)?;
-    let (on, off) = (rounds.of(ON).unwrap_or_default(), rounds.of(OFF).unwrap_or_default());
-    let differences: Vec<f64> = on.iter().zip(off).map(|(on, off)| on - off).collect();
-    let cost = median_interval(&differences);
+    let [on, off, logged] = [ON, OFF, LOGGED].map(|name| rounds.of(name).unwrap_or_default());
+    let difference = |more: &[f64], less: &[f64]| {
+        median_interval(&more.iter().zip(less).map(|(more, less)| more - less).collect::<Vec<_>>())
+    };
+    let (cost, log_cost) = (difference(on, off), difference(logged, on));
     let ns = |seconds: f64| seconds * 1e9;
 
     let runs = rounds.of(FERRET).unwrap_or_default();
@@ -56,11 +64,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     row("an item through six stages, measured", median_interval(on));
     row("an item through six stages, not measured", median_interval(off));
     row("measuring an item's stages", cost);
+    row("logging them", log_cost);
     row("an image through Ferret", ferret);
     report.table("", &table)?;
     let share = |seconds: f64| 100.0 * seconds / ferret.value;
-    let share = Interval { value: share(cost.value), low: share(cost.low), high: share(cost.high) };
-    report.mark(Mark::new("", share, "% of Ferret's time", Target::AtMost(1.0)));
+    for (name, cost) in [("", cost), ("log", log_cost)] {
+        let share = Interval { value: share(cost.value), low: share(cost.low), high: share(cost.high) };
+        report.mark(Mark::new(name, share, "% of Ferret's time", Target::AtMost(1.0)));
+    }
     Ok(())
 }
 
@@ -81,8 +92,9 @@ impl Stage for Busy {
 }
 
 /// One rank, all stages in one block, one item a batch.
-fn seconds_per_item(items: u64, monitor: bool) -> Outcome<f64> {
+fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> Outcome<f64> {
     let config = Config::new().driver(Driver::Inline).progress(Progress::Off);
+    let config = config.events(log.map(Path::to_path_buf));
     let start = Instant::now();
     armature::run(&config, |session| {
         let pipeline = Pipeline::source("numbers", || 0..items);

@@ -3,14 +3,16 @@
 //! Such costs are too small to be seen in the time of a run, so they are measured alone and multiplied. *Hook*: one rank does
 //! blocks that compute next to nothing; what a block takes is what the framework adds to each. A real run tells how many
 //! blocks it had, and how long they computed. *Balancer*: in the same run each rank sums up the time that its interactions take,
-//! with the decisions of rank 0. *Run*: two ranks run a loop that has nothing to do, again and again; what a run takes is an
+//! with the decisions of rank 0. *Log*: the same blocks with a log of events, those of a sweep on two ranks with a message for each; what they take
+//! longer. *Run*: two ranks run a loop that has nothing to do, again and again; what a run takes is an
 //! upper bound of what it takes to find out that both run the same.
 
-use std::{ops::Range, time::Instant};
+use std::{ops::Range, path::Path, time::Instant};
 
 use armature::loops::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, Shape};
 use armature::{Balance, BoxError, Config, Progress, Session};
 
+use super::super::stream_runs::folder;
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     burner::two_cores,
@@ -18,6 +20,7 @@ use crate::{
     ranks::Launch,
     stats::{median, median_interval},
     table::digits,
+    verdict::Interval,
 };
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
@@ -34,6 +37,11 @@ const RUNS: u64 = 20_000;
 const RUN: f64 = 50e-6;
 /// Blocks of a measurement of the hook alone.
 const BLOCKS: u64 = 200_000;
+/// Strips of a measurement of the log: their jobs and messages are all written, which those of longer runs are not. The opening of
+/// the log counts, too.
+const LOGGED_STRIPS: u64 = 2000;
+/// Measurements of the log, each with one without.
+const LOGGED_PAIRS: usize = 40;
 /// Name, loop, rows, passes before the clock starts, and passes that count.
 const CASES: [(&str, Kernel, usize, usize, usize); 2] =
     [("matmul 1000", Kernel::Matmul, 1000, 2, 6), ("SOR 2000", Kernel::Sor, 2000, 200, 400)];
@@ -41,18 +49,36 @@ const CASES: [(&str, Kernel, usize, usize, usize); 2] =
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let cores = two_cores()?;
     let blocks = if smoke { BLOCKS / 100 } else { BLOCKS };
-    let columns =
-        ["loop", "a hook [ns]", "blocks", "computing [s]", "hooks [%]", "interactions", "balancing [%]"];
+    let columns = [
+        "loop",
+        "a hook [ns]",
+        "its log [ns]",
+        "blocks",
+        "computing [s]",
+        "hooks [%]",
+        "log [%]",
+        "interactions",
+        "balancing [%]",
+    ];
     let mut table = Table::new(&columns);
+    let folder = folder("hook-cost")?;
     for (name, kernel, size, settle, passes) in CASES {
         let job = Job { settle, live: true, cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let job = if smoke { Job { size: size / 10, settle: 2, passes: 3, ..job } } else { job };
-        let hook = |kernel: Kernel| {
-            if kernel == Kernel::Matmul { hook_of_doall(blocks) } else { hook_of_sweep(blocks) }
+        let hook = |log: Option<&Path>| match (kernel, log) {
+            (Kernel::Matmul, _) => hook_of_doall(blocks, log),
+            _ => hook_of_sweep(1, blocks, log),
         };
         // The first warms up.
-        let hooks = (0..6).map(|_| hook(kernel)).skip(1).collect::<Outcome<Vec<f64>>>()?;
+        let hooks = (0..6).map(|_| hook(None)).skip(1).collect::<Outcome<Vec<f64>>>()?;
         let hook = median(&hooks);
+        let logged = |log: Option<&Path>| match kernel {
+            Kernel::Matmul => hook_of_doall(LOGGED_STRIPS, log),
+            _ => hook_of_sweep(2, LOGGED_STRIPS, log),
+        };
+        let pairs = if smoke { 2 } else { LOGGED_PAIRS };
+        let differences = (0..pairs).map(|_| Ok(logged(Some(&folder))? - logged(None)?));
+        let log = median_interval(&differences.collect::<Outcome<Vec<f64>>>()?);
         let (mut of_hooks, mut of_balancer, mut last) = (Vec::new(), Vec::new(), None);
         for _ in 0..report.rounds(ROUNDS) {
             let run = job.with_framework(2)?;
@@ -62,16 +88,21 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         }
         let (of_hooks, of_balancer) = (median_interval(&of_hooks), median_interval(&of_balancer));
         let run = last.unwrap_or_default();
+        let share = |seconds: f64| seconds * run.blocks / run.computing;
+        let of_log = Interval { value: share(log.value), low: share(log.low), high: share(log.high) };
         table.row([
             name.into(),
             (1e9 * hook).into(),
+            (1e9 * log.value).into(),
             digits(run.blocks, 0),
             run.computing.into(),
             digits(100.0 * of_hooks.value, 3),
+            digits(100.0 * of_log.value, 3),
             digits(run.interactions, 0),
             digits(100.0 * of_balancer.value, 3),
         ]);
         report.mark(Mark::new(&format!("{name}, hooks"), of_hooks, "of the work", Target::AtMost(0.01)));
+        report.mark(Mark::new(&format!("{name}, log"), of_log, "of the work", Target::AtMost(0.01)));
         report.mark(Mark::new(
             &format!("{name}, balancing"),
             of_balancer,
@@ -89,14 +120,19 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-fn one_rank(body: impl Fn(&Session) -> Result<f64, BoxError> + Sync) -> Outcome<f64> {
-    let config = Config::new().transport(armature::TransportChoice::Local).ranks(1).progress(Progress::Off);
-    Ok(armature::run(&config, body)?)
+/// The seconds of rank 0, on ranks that are threads.
+fn seconds(
+    ranks: usize,
+    log: Option<&Path>,
+    body: impl Fn(&Session) -> Result<f64, BoxError> + Sync,
+) -> Outcome<f64> {
+    let config = Config::new().transport(armature::TransportChoice::Local).ranks(ranks);
+    Ok(armature::run(&config.progress(Progress::Off).events(log.map(Path::to_path_buf)), body)?)
 }
 
 /// Seconds that a block of a DOALL loop takes which has one unit of a few operations.
-fn hook_of_doall(blocks: u64) -> Outcome<f64> {
-    one_rank(|session| {
+fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
+    seconds(1, log, |session| {
         let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).block_size(1).balance(Balance::Live);
         tiny.run(session, 0)?;
         let start = Instant::now();
@@ -105,10 +141,10 @@ fn hook_of_doall(blocks: u64) -> Outcome<f64> {
     })
 }
 
-/// Seconds that a strip of a sweep takes which is one value wide and high.
-fn hook_of_sweep(strips: u64) -> Outcome<f64> {
-    one_rank(|session| {
-        let shape = Shape { rows: 3, columns: 1002 };
+/// Seconds that a strip of a sweep takes which is one value wide, and one high on each rank.
+fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> Outcome<f64> {
+    seconds(ranks, log, |session| {
+        let shape = Shape { rows: ranks as u64 + 2, columns: 1002 };
         let mut tiny = DoAcrossLoop::new("tiny", shape, Tiny).strip_width(1).balance(Balance::Live);
         tiny.run(session, 1)?;
         let sweeps = strips.div_ceil(1000);
