@@ -41,7 +41,7 @@ pub struct PlannedTask {
 }
 
 impl PlanInForce {
-    /// Of so many tasks those that take longest, each as [rank, begin and end](PlannedTask), and what ranks are to hold.
+    /// Of all tasks those that take longest, each as [rank, begin and end](PlannedTask), and what ranks are to hold.
     pub(crate) fn new<'t>(
         mut tasks: Vec<(usize, (usize, f64, f64))>,
         name: impl Fn(usize) -> &'t str,
@@ -66,7 +66,7 @@ impl PlanInForce {
     }
 }
 
-/// At most so many steps: of several in a row the most.
+/// At most `most` steps: of several in a row the most.
 fn fewer(steps: &[(f64, u64)], most: usize) -> Vec<(f64, u64)> {
     let groups = steps.chunks(steps.len().div_ceil(most).max(1));
     groups.filter_map(|group| Some((group.first()?.0, group.iter().map(|step| step.1).max()?))).collect()

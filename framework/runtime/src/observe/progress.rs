@@ -82,7 +82,7 @@ impl Progress {
         joined(&self.parts(elapsed, pace))
     }
 
-    /// The same in a line of so many letters: what matters less is left out where that is too few, and the end of what is left.
+    /// The same in a line of at most `letters` letters: what matters less is left out where that is too few, and the end of what is left.
     pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
         let mut parts = self.parts(elapsed, pace);
         while let [.., _, _] = &parts[..]

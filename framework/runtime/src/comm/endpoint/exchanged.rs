@@ -29,7 +29,7 @@ impl Exchanged {
         Exchanged { sent: vec![Sent::default(); ranks], received: vec![0; ranks], departures: None }
     }
 
-    /// A message of so many bytes leaves.
+    /// A message of this size, in bytes, leaves.
     #[inline]
     pub(super) fn leaves(&mut self, to: usize, bytes: usize) {
         let Some(sent) = self.sent.get_mut(to) else { return };

@@ -25,7 +25,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Of a table with so many columns.
+    /// Of a table with this number of columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }

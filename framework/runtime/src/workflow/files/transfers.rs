@@ -60,7 +60,7 @@ pub(in crate::workflow) struct Transfers {
 }
 
 impl Transfers {
-    /// For a rank's copies of so many files.
+    /// For a rank's copies of this number of files.
     pub(super) fn new(rank: usize, files: usize) -> Self {
         Transfers {
             rank,
