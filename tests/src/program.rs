@@ -19,6 +19,30 @@ impl Said {
     }
 }
 
+/// What was printed by a program that must have succeeded.
+///
+/// # Panics
+/// If it has not, with what it complained about.
+#[track_caller]
+pub fn succeeded(output: Output) -> String {
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaints}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A program must have failed, with exit code 1 and each of these texts on standard error.
+///
+/// # Panics
+/// If it has not.
+#[track_caller]
+pub fn failed(output: Output, said: &[&str]) {
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{complaints}");
+    for text in said {
+        assert!(complaints.contains(text), "`{text}` is not said: {complaints}");
+    }
+}
+
 /// Runs a command that must succeed.
 ///
 /// # Panics

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use armature_launch::Mpi;
 use armature_tests::mpirun::{Job, linked};
+use armature_tests::program::{failed, succeeded};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 
@@ -51,22 +52,6 @@ impl Place {
 
     fn armature(&self, arguments: &[&str]) -> Output {
         Command::new(ARMATURE).args(arguments).current_dir(self.dir.path()).output().unwrap()
-    }
-}
-
-#[track_caller]
-fn succeeded(output: Output) -> String {
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{complaints}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn failed(output: Output, said: &[&str]) {
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{complaints}");
-    for text in said {
-        assert!(complaints.contains(text), "`{text}` is not said: {complaints}");
     }
 }
 

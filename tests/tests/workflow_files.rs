@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
 use armature_tests::mpirun::{Job, Running, linked};
+use armature_tests::program::{failed, succeeded};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 
@@ -104,22 +105,6 @@ fn add_files(top: &Path, below: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, u
             let mode = entry.metadata().unwrap().permissions().mode();
             found.insert(name, (fs::read(entry.path()).unwrap(), mode & 0o777));
         }
-    }
-}
-
-#[track_caller]
-fn succeeded(output: Output) -> String {
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{complaints}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn failed(output: Output, said: &[&str]) {
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{complaints}");
-    for text in said {
-        assert!(complaints.contains(text), "`{text}` is not said: {complaints}");
     }
 }
 
@@ -222,10 +207,7 @@ fn files_that_cannot_be_sent_are_told_before_anything_starts() {
         assert!(!place.path("ran").exists(), "{files}");
     };
     refused("outputs = [\"../f\"]", &["expected no part \"..\""]);
-    refused(
-        "outputs = [\"/tmp/f\"]",
-        &["task \"a\" has the file \"/tmp/f\": expected a name within the directory"],
-    );
+    refused("outputs = [\"/f\"]", &["task \"a\" has the file \"/f\": expected a name within the directory"]);
     refused("inputs = [\"./f\"]", &["has the file \"./f\": expected a name within"]);
     refused("inputs = [\"f\"]\noutputs = [\"f\"]", &["task \"a\" reads and writes \"f\""]);
     refused("inputs = [\"no\"]", &["task \"a\" reads \"no\", which no task writes: it is not there"]);
