@@ -26,8 +26,8 @@ impl Workflow<'_> {
     /// ```
     /// use armature::workflow::{Action, Description, File, Task, Workflow};
     ///
-    /// let mut task = Task::new("say", Action::Shell("date > /tmp/now".into()));
-    /// task.outputs.push(File { name: "/tmp/now".into(), size: None });
+    /// let mut task = Task::new("say", Action::Shell("date > a/./now".into()));
+    /// task.outputs.push(File { name: "a/./now".into(), size: None });
     /// let mut workflow = Description::builder("clock");
     /// workflow.task(task);
     /// let clock = workflow.build()?;

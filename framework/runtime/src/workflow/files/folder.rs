@@ -68,10 +68,7 @@ impl Folder {
         let parent = path.parent().unwrap_or(&self.path);
         match parent.canonicalize()?.starts_with(&self.path) {
             true => Ok(path),
-            false => Err(io::Error::new(
-                ErrorKind::InvalidInput,
-                "a symbolic link on its way leads out of the directory",
-            )),
+            false => Err(leads_out()),
         }
     }
 
@@ -83,8 +80,13 @@ impl Folder {
         for name in names {
             let path = self.path.join(name);
             let parent = path.parent().unwrap_or(&self.path);
-            fs::create_dir_all(parent)
-                .map_err(|error| format!("cannot make the directory of {name:?}: {error}"))?;
+            // What is there already of the way decides where the rest is made.
+            let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
+            let made = match there.is_some_and(|there| there.starts_with(&self.path)) {
+                true => fs::create_dir_all(parent),
+                false => Err(leads_out()),
+            };
+            made.map_err(|error| format!("cannot make the directory of {name:?}: {error}"))?;
         }
         Ok(())
     }
@@ -121,7 +123,8 @@ impl Folder {
         head: &PieceHead,
         bytes: &[u8],
     ) -> Result<(), String> {
-        self.make_room([name])?;
+        let refused = |why: String| format!("cannot write {name:?} in {}: {why}", self.path.display());
+        self.make_room([name]).map_err(refused)?;
         let write = || {
             let path = self.place(name)?;
             if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
@@ -132,7 +135,7 @@ impl Folder {
             }
             write(&beside(&path, head.file), &path, head, bytes)
         };
-        write().map_err(|error| format!("cannot write {name:?} in {}: {error}", self.path.display()))
+        write().map_err(|error| refused(error.to_string()))
     }
 
     /// What has come of a file is not needed.
@@ -150,6 +153,10 @@ impl Drop for Folder {
             log::warn!("cannot remove {}: {error}", own.display());
         }
     }
+}
+
+fn leads_out() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "a symbolic link on its way leads out of the directory")
 }
 
 /// Where a file is until it is complete.
@@ -278,6 +285,8 @@ mod tests {
             assert!(send(&other, &root, name).unwrap_err().contains("cannot write"), "{name}");
         }
         assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
+        assert!(root.make_room(["out/new/f"]).unwrap_err().contains("leads out of the directory"));
+        assert!(!outside.path().join("new").exists());
         // A link in the place of a file is replaced, what it led to is not.
         fs::write(other.path().join("link"), "new").unwrap();
         send(&other, &root, "link").unwrap();
