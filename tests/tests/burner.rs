@@ -43,21 +43,18 @@ fn median(mut values: [f64; 5]) -> f64 {
 const WINDOW: Duration = Duration::from_millis(300);
 
 #[test]
-fn it_takes_about_half_of_a_core() {
+fn it_takes_as_much_of_a_core_as_a_thread_beside_it() {
     let _alone = alone();
     let core = core();
-    let load = Load::on_core(core);
-    // With and without it in turn, because other work on this machine comes and goes.
-    let kept = median([(); 5].map(|()| {
-        let before = share(core, WINDOW).unwrap();
-        let burner = load.start_from(binary()).unwrap();
-        let beside = share(core, WINDOW).unwrap();
+    // Also where other work is on the core, of which both have less.
+    let ratio = median([(); 5].map(|()| {
+        let burner = Load::on_core(core).start_from(binary()).unwrap();
+        let kept = share(core, WINDOW).unwrap();
         let part = burner.part().unwrap();
         assert!((0.05..0.95).contains(&part), "the load says that it had {part} of a core that it shared");
-        drop(burner);
-        beside / before
+        part / kept
     }));
-    assert!((0.25..0.8).contains(&kept), "a thread keeps {kept} of what it had");
+    assert!((0.5..2.0).contains(&ratio), "it had {ratio} of what a thread beside it had");
 }
 
 #[test]
@@ -137,6 +134,7 @@ fn spin(seed: u64) -> u64 {
 }
 
 /// Wherever a rank loses its core, also beside the reading of clocks: what it takes for its units is all of its time.
+/// They are done inline, as a block that goes to another thread waits for its core before its time begins.
 #[test]
 fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
     let _alone = alone();
@@ -149,7 +147,8 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
     let run = |session: &armature::Session| {
         Ok(ParallelFor::new("spin", 0..600).block_size(1).run(session, body)?)
     };
-    let summary = armature::run(&Config::new(), run).unwrap().unwrap();
+    let config = Config::new().driver(Driver::Inline);
+    let summary = armature::run(&config, run).unwrap().unwrap();
     let (computing, elapsed) = (summary.ranks[0].busy, summary.elapsed);
     assert!(computing > elapsed.mul_f64(0.95), "{computing:?} of {elapsed:?}");
     assert!(summary.ranks[0].off_core > elapsed.mul_f64(0.2), "the load was beside it: {summary}");

