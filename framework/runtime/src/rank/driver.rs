@@ -381,7 +381,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             };
         }
         let leaves_the_core = protocol.leaves_the_core() && self.executor.leaves_the_core();
-        self.backoff.may_spin(if P::ANSWERS_SOON { leaves_the_core } else { self.executor.is_inline() });
+        let is_alone = self.executor.is_inline() && protocol.leaves_the_core();
+        self.backoff.may_spin(if P::ANSWERS_SOON { leaves_the_core } else { is_alone });
         self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
         let doing = self.doing();
         self.record(endpoint, doing);

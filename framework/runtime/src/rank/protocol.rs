@@ -107,7 +107,7 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Whether no other thread of the rank has anything to do, except that of its user code: then it may wait busily.
+    /// Whether nothing else of the rank computes, no thread but that of its user code and no command: then it may wait busily.
     fn leaves_the_core(&self) -> bool {
         true
     }

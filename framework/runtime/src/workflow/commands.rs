@@ -12,6 +12,14 @@ use super::messages::Reason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::RankCommands;
 
+/// Commands that take less on average are handed over ahead. A rank that sleeps beside them notices within a millisecond that one has
+/// ended: a fiftieth of this, which is lost for one that takes longer. And none that takes longer waits on a rank where another
+/// rank could begin it.
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Part of the mean run time that is the last command's: those of the last dozen or so count.
+const NEWEST: f64 = 0.125;
+
 /// The commands of a rank.
 pub(super) struct Commands<'s> {
     rank: RefMut<'s, Option<RankCommands>>,
@@ -20,6 +28,8 @@ pub(super) struct Commands<'s> {
     directory: Option<PathBuf>,
     /// The attempts of those that were handed over and have not ended, by task.
     running: HashMap<usize, u32>,
+    /// How long those take that have ended, if any has.
+    mean: Option<Duration>,
 }
 
 /// A try of a command that has ended.
@@ -77,17 +87,23 @@ impl<'s> Commands<'s> {
             }
         }
         let directory = directory.map(Path::to_path_buf);
-        Ok(Commands { rank, number, tasks, directory, running: HashMap::new() })
+        Ok(Commands { rank, number, tasks, directory, running: HashMap::new(), mean: None })
     }
 
-    /// How many may be handed over: as many as may run, and as many again, so that no core waits for the next one.
-    pub(super) fn slots(&self) -> usize {
-        self.rank.as_ref().map_or(0, |rank| 2 * rank.cores as usize)
+    /// How many may run at once: none where the rank does not run commands.
+    pub(super) fn cores(&self) -> usize {
+        self.rank.as_ref().map_or(0, |rank| rank.cores as usize)
     }
 
-    /// Whether another one may be handed over, where `starting` are about to be.
+    /// Whether another one may be handed over, where `starting` are about to be: as many as may run, and where they are short as many
+    /// again, so that no core waits for the next one.
     pub(super) fn have_room(&self, starting: usize) -> bool {
-        self.running.len() + starting < self.slots()
+        let ahead = if self.mean.is_some_and(|mean| mean < SHORT) { 2 } else { 1 };
+        self.running.len() + starting < ahead * self.cores()
+    }
+
+    pub(super) fn none_runs(&self) -> bool {
+        self.running.is_empty()
     }
 
     /// What commands write to their standard output goes to this file from now on, if it is to be collected.
@@ -143,15 +159,18 @@ impl<'s> Commands<'s> {
     /// # Errors
     /// [`ErrorKind::Io`] if what starts commands has died.
     pub(super) fn look(&mut self) -> Result<Vec<Try>> {
-        let Commands { rank, running, number, .. } = self;
+        let Commands { rank, running, mean, number, .. } = self;
         let here = *number;
         let Some(rank) = rank.as_mut().filter(|_| !running.is_empty()) else { return Ok(Vec::new()) };
         let events = rank.starter.events(Duration::ZERO).map_err(dead)?;
         let ended = events.into_iter().filter_map(|event| match event {
             Event::Ended { id, ended } => {
                 let task = id as usize;
-                let of = |attempt| Try { task, attempt, ended, rank: here, fault: None };
-                running.remove(&task).map(of)
+                let attempt = running.remove(&task)?;
+                let took = ended.run_time;
+                let so_far = mean.unwrap_or(took);
+                *mean = Some(so_far.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST));
+                Some(Try { task, attempt, ended, rank: here, fault: None })
             }
             Event::Started { .. } => None,
         });

@@ -75,7 +75,7 @@ impl Workflow<'_> {
         let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
         let mut spill = SpillFolder::new(&parent, run, rank);
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
-        master.run_several(commands.slots());
+        master.run_several(commands.cores());
         master.has_memory(&memory);
         if let Some(plan) = &self.options.given {
             master.plan(&plan.processor_of, &plan.sequence);

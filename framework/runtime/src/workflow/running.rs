@@ -341,6 +341,11 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
     }
 
+    /// A rank that waits busily takes the core from the commands that it runs.
+    fn leaves_the_core(&self) -> bool {
+        self.commands.none_runs()
+    }
+
     fn sign(&self) -> Sign {
         let is_computing = self.in_hand.is_some() || self.worker.running().next().is_some();
         let mut state = self.worker.state();

@@ -11,7 +11,7 @@ use crate::workflow::worker::Step;
 impl Running<'_, '_> {
     /// Looks which commands have ended, and hands over what may begin. Returns whether there was anything.
     pub(super) fn turn_commands(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        if self.commands.slots() == 0 {
+        if self.commands.cores() == 0 {
             return Ok(false);
         }
         self.note_time(at);
