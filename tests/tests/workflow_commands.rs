@@ -206,6 +206,26 @@ fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
 }
 
 /// Two tasks do not run beside one another where the rank has no memory or no cores for both; smaller ones do.
+/// Each of the tasks behind one parent ends only when all of them have begun.
+#[test]
+fn long_tasks_behind_one_parent_run_side_by_side() {
+    let wait = "touch begun.$ME; until [ $(ls begun.* | wc -l) -ge 4 ]; do sleep 0.02; done";
+    let mut text =
+        "[[task]]\nid = \"first\"\ncommand = \"sleep 0.2; touch made\"\noutputs = [\"made\"]\n".to_string();
+    for task in 0..4 {
+        text += &format!(
+            "[[task]]\nid = \"{task}\"\ncommand = \"{wait}\"\nenv = {{ ME = \"{task}\" }}\ninputs = [\"made\"]\n\
+             time_limit = 40\n"
+        );
+    }
+    for (ranks, cores) in [(4, "1"), (2, "2"), (3, "2")] {
+        for more in [&["--cores", cores][..], &["--cores", cores, "--unplanned"]] {
+            let place = Place::new("fan.toml", &text);
+            assert!(succeeded(place.run(ranks, more)).starts_with("5 tasks are done"));
+        }
+    }
+}
+
 #[test]
 fn tasks_are_admitted_by_memory_and_cores() {
     let alone = "sh -c 'mkdir lock && sleep 0.2 && rmdir lock'";

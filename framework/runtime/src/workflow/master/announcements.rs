@@ -9,7 +9,7 @@ impl Master {
     /// Announces what comes next to ranks that know of little.
     pub(super) fn announce(&mut self) {
         // Tasks that are over soon are ordered in great number anyway.
-        if !self.pools.is_planned() || self.ahead() > self.least_ahead {
+        if !self.pools.is_planned() || self.are_short() {
             return;
         }
         for rank in 0..self.ranks.len() {

@@ -8,6 +8,7 @@ mod losses;
 mod orders;
 mod plans;
 mod pools;
+mod recalls;
 mod replanning;
 
 use std::collections::BTreeSet;
@@ -68,6 +69,8 @@ struct Task {
     failed_on: Option<usize>,
     /// The rank to which it is announced, until it is ordered.
     announced_to: Option<usize>,
+    /// Whether it has been asked back for a rank that had too little to do. Once is enough: where it does not fit, it comes back.
+    was_recalled: bool,
 }
 
 /// What is known of a rank.
@@ -84,7 +87,7 @@ struct Rank {
     orders: Orders,
 }
 
-/// How many tasks a rank is given ahead, at least: one that runs, and one so that it need not wait.
+/// How many tasks a rank is given, at least, for each that it runs at once: that one, and one so that it need not wait.
 const LEAST_AHEAD: usize = 2;
 /// Nanoseconds of work that a rank is given ahead: so much longer than a message takes that it never waits, and so short that
 /// nobody waits for it at the end.
@@ -105,8 +108,8 @@ pub(super) struct Master {
     /// Tasks that have not ended.
     left: usize,
     max_failures: usize,
-    /// How many tasks a rank is given ahead, at least.
-    least_ahead: usize,
+    /// How many tasks each rank runs at once.
+    at_once: usize,
     failed: Vec<FailedTask>,
     /// Nanoseconds of tasks so far, and how many these are.
     took: (u64, u64),
@@ -138,6 +141,7 @@ impl Master {
             is_urgent: false,
             failed_on: None,
             announced_to: None,
+            was_recalled: false,
         };
         let rank = |rank| Rank { is_lost: lost.contains(&rank), ..Rank::default() };
         Master {
@@ -148,7 +152,7 @@ impl Master {
             urgent: Vec::new(),
             left: graph.len(),
             max_failures,
-            least_ahead: LEAST_AHEAD,
+            at_once: 1,
             failed: Vec::new(),
             took: (0, 0),
             retried: 0,
@@ -175,7 +179,7 @@ impl Master {
 
     /// Each rank runs `tasks` tasks at once.
     pub(super) fn run_several(&mut self, tasks: usize) {
-        self.least_ahead = self.least_ahead.max(LEAST_AHEAD * tasks);
+        self.at_once = tasks.max(1);
     }
 
     /// How much each rank may hold.

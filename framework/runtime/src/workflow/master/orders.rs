@@ -1,6 +1,6 @@
 //! Who is given what: ranks get tasks ahead, as many as keep them busy until the next report.
 
-use super::{AHEAD, MOST_AHEAD, Master, State, Task};
+use super::{AHEAD, LEAST_AHEAD, MOST_AHEAD, Master, State, Task};
 use crate::workflow::messages::Order;
 
 impl Master {
@@ -41,13 +41,24 @@ impl Master {
         best.map(|(_, rank)| rank)
     }
 
+    /// How many tasks a rank is given, if they are not short.
+    fn least_ahead(&self) -> usize {
+        LEAST_AHEAD * self.at_once
+    }
+
+    /// Whether tasks are over so soon that ranks are given many ahead.
+    pub(super) fn are_short(&self) -> bool {
+        self.ahead() > self.least_ahead()
+    }
+
     /// How many tasks a rank is given ahead.
-    pub(super) fn ahead(&self) -> usize {
+    fn ahead(&self) -> usize {
+        let least = self.least_ahead();
         match self.took {
-            (_, 0) => self.least_ahead,
+            (_, 0) => least,
             (took, tasks) => {
                 let ahead = (AHEAD * tasks as f64 / (took.max(1) as f64)) as usize;
-                ahead.clamp(self.least_ahead, MOST_AHEAD.max(self.least_ahead))
+                ahead.clamp(least, MOST_AHEAD.max(least))
             }
         }
     }
@@ -62,10 +73,12 @@ impl Master {
                 self.urgent.push(task);
             }
         }
-        // All get one before any gets several.
-        (0..self.ranks.len()).for_each(|rank| {
-            self.fill_rank(rank, 1);
-        });
+        // All get one before any gets several, and what they run at once before any gets more.
+        for several in [1, self.at_once] {
+            (0..self.ranks.len()).for_each(|rank| {
+                self.fill_rank(rank, several);
+            });
+        }
         let ahead = self.ahead();
         loop {
             let mut has_ordered = false;
@@ -74,6 +87,7 @@ impl Master {
             }
             // What has been ordered may have made others orderable.
             if !has_ordered {
+                self.recall();
                 return self.announce();
             }
         }
@@ -82,14 +96,15 @@ impl Master {
     /// Returns whether anything was ordered.
     fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
         let has = |master: &Master| master.ranks[rank].outstanding.len();
-        // Messages with several orders are cheaper than several messages.
-        if self.ranks[rank].is_lost || has(self) > ahead / 2 {
+        // Messages with several orders are cheaper than several messages, which matters where tasks are short.
+        let enough = if ahead > self.least_ahead() { ahead / 2 } else { ahead - 1 };
+        if self.ranks[rank].is_lost || has(self) > enough {
             return false;
         }
         let mut has_ordered = false;
         while has(self) < ahead {
             let is_waiting = |task: usize| self.tasks[task].state == State::Waiting;
-            let Some(task) = self.pools.take(rank, has(self) == 0, is_waiting) else { break };
+            let Some(task) = self.pools.take(rank, has(self) < self.at_once, is_waiting) else { break };
             // A parent that is to be run again has to be ordered first; then this one is considered again.
             let Task { state, unplaced, .. } = self.tasks[task];
             if state != State::Waiting || unplaced > 0 {

@@ -132,7 +132,7 @@ impl Pools {
     }
 
     /// The next task for a rank, by the plan only what comes next there of those for which it `is_waiting`; `is_idle` says that the rank
-    /// has nothing to do, and may take what was meant for another.
+    /// has too little to do, and may take what was meant for another.
     pub(super) fn take(
         &mut self,
         rank: usize,

@@ -1,0 +1,132 @@
+//! Where there is no plan: tasks that wait on one rank while another has too little to do are asked back, to be run there.
+//!
+//! Ranks are given tasks ahead, those that read from a task that runs there among them. Three long tasks behind one parent would
+//! all stay on its rank.
+
+use super::Master;
+
+impl Master {
+    /// Asks for as many tasks back as ranks could begin at once. A rank gives back what it has not begun.
+    pub(super) fn recall(&mut self) {
+        // Short ones are over before they come back; and a plan says who waits for whom.
+        if self.pools.is_planned() || self.are_short() {
+            return;
+        }
+        let room = |rank: &super::Rank| match rank.is_lost {
+            true => 0,
+            false => self.at_once.saturating_sub(rank.outstanding.len()),
+        };
+        let room: usize = self.ranks.iter().map(room).sum();
+        for _ in 0..room {
+            let Some((rank, task)) = self.last_of_the_fullest() else { return };
+            self.tasks[task].was_recalled = true;
+            self.ranks[rank].orders.recalled.push(task);
+        }
+    }
+
+    /// The task that comes last on the rank with most that could run, if that has more than it runs at once.
+    fn last_of_the_fullest(&self) -> Option<(usize, usize)> {
+        let able = |rank: usize| {
+            let able = self.ranks[rank].outstanding.iter().copied().filter(|&task| {
+                let task = &self.tasks[task];
+                task.undone == 0 && !task.was_recalled
+            });
+            able.collect::<Vec<usize>>()
+        };
+        let alive = (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost);
+        let (rank, able) = alive.map(|rank| (rank, able(rank))).max_by_key(|(_, able)| able.len())?;
+        let is_sent =
+            |&&task: &&usize| !self.ranks[rank].orders.orders.iter().any(|order| order.task == task);
+        let last = able.iter().filter(is_sent).max_by_key(|&&task| self.pools.key(task))?;
+        (able.len() > self.at_once).then_some((rank, *last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use armature_planner::workflow::TaskMemory;
+    use armature_workflow_files::{Action, Description, Task};
+
+    use super::super::State;
+    use super::*;
+    use crate::workflow::graph::Graph;
+    use crate::workflow::messages::{Done, Orders, Report};
+
+    const LONG: u64 = 1_000_000_000;
+
+    fn done(task: usize, took: u64) -> Report {
+        let done = Done { task, attempt: 0, bytes: 8, took, peak_memory: None };
+        Report { done: vec![done], ..Report::default() }
+    }
+
+    /// A parent and three children, on three ranks that run so many tasks at once.
+    fn fan(at_once: usize) -> Master {
+        let mut builder = Description::builder("fan");
+        for name in ["parent", "a", "b", "c"] {
+            builder.task(Task::new(name, Action::Closure("c".into())));
+        }
+        for child in ["a", "b", "c"] {
+            builder.edge("parent", child, 10);
+        }
+        let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
+        let mut master = Master::new(graph, 3, &[], 0);
+        master.run_several(at_once);
+        master.begin();
+        master
+    }
+
+    fn orders(master: &mut Master) -> BTreeMap<usize, Orders> {
+        master.take_orders().collect()
+    }
+
+    fn ordered(orders: &Orders) -> Vec<usize> {
+        orders.orders.iter().map(|order| order.task).collect()
+    }
+
+    #[test]
+    fn long_tasks_behind_one_parent_run_on_all_ranks() {
+        let mut master = fan(2);
+        assert_eq!(ordered(&orders(&mut master)[&0]), [0, 1, 2, 3], "ahead, where their input will be");
+        master.on_report(0, done(0, LONG)).unwrap();
+        let asked = orders(&mut master);
+        assert_eq!(asked[&0].recalled, [3], "two run there at once");
+        master.on_report(0, Report { returned: vec![3], ..Report::default() }).unwrap();
+        assert_eq!(ordered(&orders(&mut master)[&1]), [3]);
+        assert_eq!(master.tasks[3].state, State::Ordered(1));
+    }
+
+    #[test]
+    fn what_was_not_given_goes_to_who_has_least() {
+        let mut master = fan(1);
+        assert_eq!(ordered(&orders(&mut master)[&0]), [0, 1]);
+        master.on_report(0, done(0, LONG)).unwrap();
+        let given = orders(&mut master);
+        assert_eq!((ordered(&given[&1]), ordered(&given[&2])), (vec![2], vec![3]));
+        assert!(given.values().all(|orders| orders.recalled.is_empty()), "{given:?}");
+    }
+
+    #[test]
+    fn a_task_is_asked_back_once_and_may_have_begun() {
+        let mut master = fan(2);
+        orders(&mut master);
+        master.on_report(0, done(0, LONG)).unwrap();
+        assert_eq!(orders(&mut master)[&0].recalled, [3]);
+        // It has, and so nothing is given back.
+        for task in [1, 3, 2] {
+            master.on_report(0, done(task, LONG)).unwrap();
+            assert!(orders(&mut master).values().all(|orders| orders.recalled.is_empty()));
+        }
+        assert!(master.is_over());
+    }
+
+    #[test]
+    fn short_tasks_stay_where_they_are() {
+        let mut master = fan(2);
+        orders(&mut master);
+        master.on_report(0, done(0, 1_000)).unwrap();
+        assert!(orders(&mut master).values().all(|orders| orders.recalled.is_empty()));
+    }
+}
