@@ -205,27 +205,35 @@ fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
     failed(place.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
 }
 
-/// Two tasks do not run beside one another where the rank has no memory or no cores for both; smaller ones do.
-/// Each of the tasks behind one parent ends only when all of them have begun.
+/// Each of the tasks behind one parent ends only when all of them have begun. A plan is made where the file knows how long tasks take.
 #[test]
 fn long_tasks_behind_one_parent_run_side_by_side() {
     let wait = "touch begun.$ME; until [ $(ls begun.* | wc -l) -ge 4 ]; do sleep 0.02; done";
-    let mut text =
-        "[[task]]\nid = \"first\"\ncommand = \"sleep 0.2; touch made\"\noutputs = [\"made\"]\n".to_string();
-    for task in 0..4 {
-        text += &format!(
-            "[[task]]\nid = \"{task}\"\ncommand = \"{wait}\"\nenv = {{ ME = \"{task}\" }}\ninputs = [\"made\"]\n\
-             time_limit = 40\n"
+    let tasks = |known: &str| {
+        let mut text = format!(
+            "[[task]]\nid = \"first\"\ncommand = \"sleep 0.2; touch made\"\n{known}outputs = [\"made\"]\n"
         );
-    }
+        for task in 0..4 {
+            text += &format!(
+                "[[task]]\nid = \"{task}\"\ncommand = \"{wait}\"\nenv = {{ ME = \"{task}\" }}\n\
+                 {known}inputs = [\"made\"]\ntime_limit = 40\n"
+            );
+        }
+        text
+    };
     for (ranks, cores) in [(4, "1"), (2, "2"), (3, "2")] {
-        for more in [&["--cores", cores][..], &["--cores", cores, "--unplanned"]] {
-            let place = Place::new("fan.toml", &text);
-            assert!(succeeded(place.run(ranks, more)).starts_with("5 tasks are done"));
+        for (known, unplanned) in [("", false), ("run_time = 0.2\n", false), ("run_time = 0.2\n", true)] {
+            let place = Place::new("fan.toml", &tasks(known));
+            let more = ["--cores", cores, "--summary", "--unplanned"];
+            let output = place.run(ranks, if unplanned { &more } else { &more[..3] });
+            let is_planned = String::from_utf8_lossy(&output.stderr).contains("planned by");
+            assert!(succeeded(output).starts_with("5 tasks are done"));
+            assert_eq!(is_planned, !known.is_empty() && !unplanned);
         }
     }
 }
 
+/// Two tasks do not run beside one another where the rank has no memory or no cores for both; smaller ones do.
 #[test]
 fn tasks_are_admitted_by_memory_and_cores() {
     let alone = "sh -c 'mkdir lock && sleep 0.2 && rmdir lock'";

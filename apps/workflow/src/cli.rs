@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
-use armature::workflow::{Cluster, PlanOptions, Summary, TaskMemory, Workflow};
+use armature::workflow::{Cluster, Summary, TaskMemory, Workflow};
 use armature::{BoxError, Commands, Session};
 use armature_apps::run::RunArgs;
 use armature_apps::spin;
@@ -88,7 +88,7 @@ struct Cli {
     /// are for the plan; no rank takes more memory for its tasks than its processor has
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
-    /// Give tasks to whichever rank is free, without a plan
+    /// Give tasks to whichever rank is free, without a plan, as where the file knows nothing of what tasks take
     #[arg(long)]
     unplanned: bool,
     /// Run no command, but compute as long, hold as much memory and pass on as many bytes as was measured; on simulated hosts
@@ -176,9 +176,7 @@ fn set_up<'w>(
     description: Description,
     task_memory: TaskMemory,
 ) -> Workflow<'w> {
-    let mut options = PlanOptions::default();
-    options.memory.task_memory = task_memory;
-    let mut workflow = Workflow::new(description).retries(args.tries - 1).plan(options);
+    let mut workflow = Workflow::new(description).retries(args.tries - 1).task_memory(task_memory);
     if args.unplanned {
         workflow = workflow.unplanned();
     }

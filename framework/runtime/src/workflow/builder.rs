@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use armature_commands::Ended;
-use armature_planner::workflow::{Cluster, Plan, PlanOptions};
+use armature_planner::workflow::{Cluster, Plan, PlanOptions, TaskMemory};
 use armature_workflow_files::{Action, Description};
 
 use super::closure::{AfterCommand, Closure, Erased, Inputs};
@@ -22,6 +22,7 @@ use crate::wire::{Codec, Item};
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) memory: Option<u64>,
+    pub(super) task_memory: Option<TaskMemory>,
     pub(super) spill: Option<PathBuf>,
     pub(super) retries: u32,
     pub(super) max_failures: usize,
@@ -65,6 +66,7 @@ impl<'w> Workflow<'w> {
             after_command: None,
             options: Options {
                 memory: None,
+                task_memory: None,
                 spill: None,
                 retries: 1,
                 max_failures: 0,
@@ -215,6 +217,13 @@ impl<'w> Workflow<'w> {
     /// ```
     pub fn journal(mut self, path: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
         self.options.journal = Some((path.into(), fingerprint.into()));
+        self
+    }
+
+    /// What the memory of a task holds, by the description: [`TaskMemory::Additive`] without this, or what [`plan`](Workflow::plan)
+    /// says. It counts for plans, and for what begins on a rank.
+    pub fn task_memory(mut self, task_memory: TaskMemory) -> Self {
+        self.options.task_memory = Some(task_memory);
         self
     }
 

@@ -55,8 +55,9 @@ impl Workflow<'_> {
         let config = session.config();
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let closure_of = self.closure_of()?;
-        let plan_options = self.options.plan.clone().unwrap_or_default();
-        let task_memory = plan_options.memory.task_memory;
+        let mut plan_options = self.options.plan.clone().unwrap_or_default();
+        let task_memory = self.options.task_memory.unwrap_or(plan_options.memory.task_memory);
+        plan_options.memory.task_memory = task_memory;
         let graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
         let graph = Arc::new(graph);
         let memory = self.memory_of_ranks(ranks)?;
