@@ -11,7 +11,8 @@ use bytes::Bytes;
 
 use super::fill::Fill;
 use super::machine::sequence_number::SequenceNumber;
-use super::range::{Made, Range};
+use super::made::Made;
+use super::range::Range;
 use super::stage::Stage;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
@@ -84,7 +85,7 @@ pub(crate) struct Expand<'a> {
 /// A piece of a batch that an expanding stage has made.
 pub(crate) struct Expanded {
     pub(crate) items: Items,
-    pub(crate) made: Vec<Made>,
+    pub(crate) made: Made,
     /// Whether there is nothing more to make of the batch.
     pub(crate) is_last: bool,
     /// Items of the batch that were begun with this piece.
@@ -150,7 +151,7 @@ impl<S: Stage> ErasedStage for S {
         let mut items = typed::<S::Out>(items)?;
         items.push(last);
         // It comes of no item of the source: its place is behind all of them.
-        range.made.get_or_insert_default().push(Made { place: range.count, items: 1 });
+        range.made.get_or_insert_default().add(range.count, 1);
         Ok(Box::new(items))
     }
 
@@ -291,14 +292,18 @@ mod tests {
 
     #[test]
     fn dropped_items_leave_what_else_was_made_of_the_same_item() {
-        let made = |place, items| Made { place, items };
-        let mut range = Range { made: Some(vec![made(1, 3), made(4, 2)]), ..Range::new(100, 6) };
+        let made = |of: &[(u32, u32)]| {
+            let mut made = Made::default();
+            of.iter().for_each(|&(place, items)| made.add(place, items));
+            Some(made)
+        };
+        let mut range = Range { made: made(&[(1, 3), (4, 2)]), ..Range::new(100, 6) };
         assert_eq!((range.live(), range.number_of(2), range.number_of(3)), (5, 101, 104));
         let mut odd = Closure::new(|x: u32| Ok((x % 2 == 1).then_some(x)));
         let mut cx = Context::for_test();
         let items = odd.run(Box::new(vec![1u32, 3, 4, 6, 8]), &mut range, &mut cx).unwrap();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), [1, 3]);
-        assert_eq!((range.made, range.dropped), (Some(vec![made(1, 2)]), vec![]));
+        assert_eq!((range.made, range.dropped), (made(&[(1, 2)]), vec![]));
     }
 
     #[test]

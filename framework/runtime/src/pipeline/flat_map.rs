@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::erased::{ErasedStage, Expand, Expanded, Items, typed};
 use super::fill::CLOCK_EVERY;
 use super::machine::sequence_number::SequenceNumber;
-use super::range::{Made, Range};
+use super::made::Made;
+use super::range::Range;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
@@ -102,7 +103,9 @@ where
 {
     let (fill, clock) = (expand.fill, expand.clock);
     let mut items: Vec<I::Item> = Vec::new();
-    let mut made: Vec<Made> = Vec::new();
+    let mut made = Made::default();
+    // The last place of which there is anything.
+    let mut last: Option<u32> = None;
     let (mut begun, mut dropped) = (0, 0);
     // The first item may be long in coming; from then on none waits much longer than the limit.
     let mut start: Option<Duration> = None;
@@ -122,14 +125,12 @@ where
         cx.number = expand.range.first + u64::from(place);
         items.extend(iterator.by_ref().take(wanted));
         let count = items.len() - before;
-        match made.last_mut() {
-            Some(last) if last.place == place => last.items += count as u32,
-            _ if count > 0 => {
+        if count > 0 {
+            if last.replace(place) != Some(place) {
                 // Of what was begun with an earlier piece, something was made then.
                 dropped -= dropped.min(1);
-                made.push(Made { place, items: count as u32 });
             }
-            _ => {}
+            made.add(place, count as u32);
         }
         if count < wanted {
             rest.open = None;
@@ -172,7 +173,7 @@ mod tests {
         let expand = Expand { number, items, range, fill, clock: Clock::wall() };
         let Expanded { items, made, is_last, begun, dropped } =
             stage.expand(expand, &mut Context::for_test())?;
-        let made = made.into_iter().map(|made| (made.place, made.items)).collect();
+        let made = made.by_place().collect();
         Ok((*items.downcast().unwrap(), made, is_last, begun, dropped))
     }
 

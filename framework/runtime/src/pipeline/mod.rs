@@ -48,6 +48,7 @@ mod flat_map;
 mod job_cost;
 mod links;
 mod machine;
+mod made;
 mod messages;
 mod metrics;
 mod participant;

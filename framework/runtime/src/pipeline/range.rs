@@ -1,5 +1,6 @@
 //! Which items of the source a batch stands for.
 
+use super::made::Made;
 use crate::error::Error;
 
 /// Which numbers a batch stands for, and which of them are no longer in it.
@@ -11,17 +12,8 @@ pub(crate) struct Range {
     pub(crate) count: u32,
     /// Places (from 0, ascending) of those that a stage has dropped since.
     pub(crate) dropped: Vec<u32>,
-    /// Where there is more or less than one item for each of the source's: how many there are, by place. Then
-    /// nothing is `dropped`.
-    pub(crate) made: Option<Vec<Made>>,
-}
-
-/// Items that come from the same one of the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
-    /// The place of that one.
-    pub(crate) place: u32,
-    pub(crate) items: u32,
+    /// Where there is more or less than one item for each of the source's. Then nothing is `dropped`.
+    pub(crate) made: Option<Made>,
 }
 
 impl Range {
@@ -33,7 +25,7 @@ impl Range {
     /// Items still in the batch.
     pub(crate) fn live(&self) -> usize {
         match &self.made {
-            Some(made) => made.iter().map(|made| made.items as usize).sum(),
+            Some(made) => made.items(),
             None => self.count as usize - self.dropped.len(),
         }
     }
@@ -43,8 +35,7 @@ impl Range {
         let mut gone = self.dropped.iter().copied().peekable();
         let count = if self.made.is_some() { 0 } else { self.count };
         let places = (0..count).filter(move |place| gone.next_if_eq(place).is_none());
-        let made = self.made.iter().flatten();
-        places.chain(made.flat_map(|made| std::iter::repeat_n(made.place, made.items as usize)))
+        places.chain(self.made.iter().flat_map(Made::places))
     }
 
     /// Whether there is one item for each of the source's.
@@ -54,21 +45,15 @@ impl Range {
 
     /// Takes note that the items at these places, which ascend, are dropped.
     pub(super) fn drop_places(&mut self, mut gone: Vec<u32>) {
-        let Some(made) = &mut self.made else {
-            if !gone.is_empty() {
+        match &mut self.made {
+            Some(made) => made.take_away(gone),
+            None if gone.is_empty() => {}
+            None => {
                 self.dropped.append(&mut gone);
                 // Two sorted runs, which the sort merges.
                 self.dropped.sort();
             }
-            return;
-        };
-        let mut gone = gone.into_iter().peekable();
-        for made in made.iter_mut() {
-            while gone.next_if_eq(&made.place).is_some() {
-                made.items -= 1;
-            }
         }
-        made.retain(|made| made.items > 0);
     }
 
     /// Number of the item at `position` among those still there.

@@ -10,6 +10,7 @@ use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
 use super::machine::batch::{Batch, Payload};
 use super::machine::{Consumed, Done, Job};
+use super::made::Made;
 use super::range::Range;
 use super::runnable::PipelineDef;
 use super::sizes::Sizes;
@@ -246,7 +247,7 @@ impl<'p> StageHost<'p> {
                 let mut range = Range::new(first, drawn.count as u32);
                 if is_end {
                     // What comes at the end comes of no item.
-                    range.made = Some(Vec::new());
+                    range.made = Some(Made::default());
                 }
                 self.check(0, &drawn.items, &range)?;
                 let batch = (drawn.count > 0 || is_end).then(|| Batch {

@@ -86,7 +86,7 @@ impl Batch {
     /// Items of the source of which it holds something, or held something before it was dropped.
     pub(crate) fn sources(&self) -> usize {
         match &self.range.made {
-            Some(made) if !self.is_whole() => made.len().max(1),
+            Some(made) if !self.is_whole() => made.sources().max(1),
             _ => self.range.count as usize,
         }
     }

@@ -21,8 +21,9 @@ use crate::comm::message::{FRAME_HEADER, Message, TAG_AT};
 use crate::context::Context;
 use crate::pipeline::erased::{ErasedStage, Items};
 use crate::pipeline::flat_map::FlatMap;
+use crate::pipeline::made::Made;
 use crate::pipeline::messages::{AskForRoom, GiveBack, Received, Tag, Token};
-use crate::pipeline::range::{Made, Range};
+use crate::pipeline::range::Range;
 use crate::pipeline::stage_call::{Pieces, expand};
 use crate::session::BatchMode;
 use crate::wire;
@@ -168,7 +169,7 @@ impl World {
                     pieces: Vec::new(),
                     is_end,
                     stage: 0,
-                    range: Range { made: is_end.then(Vec::new), ..Range::new(first, count) },
+                    range: Range { made: is_end.then(Made::default), ..Range::new(first, count) },
                     service: Duration::ZERO,
                     widest: 0,
                     behind: total.is_multiple_of(2).then_some(total - last),
@@ -234,7 +235,7 @@ impl World {
                 && batch.ended() == batch.pieces.len()
             {
                 items.as_mut().unwrap().extend(self.memory[rank][stage]);
-                batch.range.made.as_mut().unwrap().push(Made { place: 0, items: 1 });
+                batch.range.made.as_mut().unwrap().add(0, 1);
             }
         }
         batch.payload = Payload::Items(Box::new(items.unwrap()));

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
 use crate::pipeline::machine::batch::{Batch, Payload, Piece};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
-use crate::pipeline::range::{Made, Range};
+use crate::pipeline::made::{Made, Run};
+use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
 header! {
@@ -26,7 +27,7 @@ header! {
         flags: u8,
         number: u64,
         first: u64, count: u32,
-        /// How many places follow behind the pieces: of dropped items, or [`MadeHeader`]s.
+        /// How many places follow behind the pieces: of dropped items, or [`RunHeader`]s.
         places: u32,
         /// Nanoseconds.
         service: u64, widest: u64,
@@ -42,10 +43,10 @@ header! {
 }
 
 header! {
-    struct MadeHeader { place: u32, items: u32 }
+    struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
-/// Set where it is said how many items there are for each place.
+/// Set where it is said how many items there are for each place, in runs of places.
 const MADE: u8 = 1;
 /// Set on the last batch of the stream.
 const END: u8 = 2;
@@ -76,7 +77,7 @@ impl Batch {
         let Batch { number, pieces, is_end, stage, range, service, widest, behind, payload } = self;
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
         let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
-        let made = range.made.as_ref();
+        let made = range.made.as_ref().map(Made::runs);
         let mut head = Vec::with_capacity(256);
         head.extend_from_slice(&frame_header(run, Tag::Batch));
         let mut header = Header {
@@ -88,7 +89,7 @@ impl Batch {
             number: number.batch,
             first: range.first,
             count: range.count,
-            places: made.map_or(range.dropped.len(), Vec::len) as u32,
+            places: made.map_or(range.dropped.len(), <[Run]>::len) as u32,
             service: service.as_nanos() as u64,
             widest,
             sent: 0,
@@ -99,8 +100,8 @@ impl Batch {
             let header = PieceHeader { at, items: piece.items, is_last: piece.is_last.into() };
             head.extend_from_slice(&header.to_bytes());
         }
-        for &Made { place, items } in made.into_iter().flatten() {
-            head.extend_from_slice(&MadeHeader { place, items }.to_bytes());
+        for &Run { place, places, items } in made.into_iter().flatten() {
+            head.extend_from_slice(&RunHeader { place, places, items }.to_bytes());
         }
         for place in &range.dropped {
             head.extend_from_slice(&place.to_le_bytes());
@@ -144,16 +145,20 @@ impl Batch {
             number.pieces.push(at);
             pieces.push(Piece { is_last: is_last != 0, items });
         }
-        let size = if has_made { MadeHeader::SIZE } else { PLACE };
+        let size = if has_made { RunHeader::SIZE } else { PLACE };
         let places = take(header.places as usize, size).ok_or_else(short)?;
         let end = body.len() - rest.len();
         let mut range = Range::new(first, count);
         if has_made {
-            let made = places.filter_map(MadeHeader::read);
-            range.made = Some(made.map(|MadeHeader { place, items }| Made { place, items }).collect());
+            let runs = places.filter_map(RunHeader::read);
+            let run = |RunHeader { place, places, items }| Run { place, places, items };
+            range.made = Some(Made::of_runs(runs.map(run)));
         } else {
             let place = |place: &[u8]| place.first_chunk().map(|&place| u32::from_le_bytes(place));
             range.dropped = places.filter_map(place).collect();
+        }
+        if range.made.as_ref().is_some_and(|made| !made.is_in_order(count)) {
+            return Err(Error::new(ErrorKind::Wire, "a batch's list of what was made is not in order"));
         }
         let dropped = &range.dropped;
         if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
@@ -213,14 +218,15 @@ mod tests {
     #[test]
     fn a_piece_of_a_piece_survives_its_journey_too() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
-        let made = vec![Made { place: 3, items: 2 }, Made { place: 7, items: 1 }];
+        let run = |place, items| Run { place, places: 1, items };
+        let made = Made::of_runs([run(3, 2), run(7, 1)].into_iter());
         let pieces = vec![Piece { is_last: false, items: 70_000 }, Piece { is_last: true, items: 4 }];
         let batch = Batch {
             number: SequenceNumber::from(7).piece(300).piece(0),
             pieces: pieces.clone(),
             is_end: true,
             stage: 2,
-            range: Range { made: Some(made), ..Range::new(40, 5) },
+            range: Range { made: Some(made), ..Range::new(40, 8) },
             service: Duration::ZERO,
             widest: 0,
             behind: None,

@@ -19,8 +19,9 @@ use crate::pipeline::erased::Codec;
 use crate::pipeline::machine::batch::{Batch, Payload, Piece};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::machine::table::Table;
+use crate::pipeline::made::{Made, Run};
 use crate::pipeline::metrics::{Measurements, Service};
-use crate::pipeline::range::{Made, Range};
+use crate::pipeline::range::Range;
 use crate::pipeline::stats::StageStats;
 use crate::wire;
 
@@ -49,7 +50,8 @@ fn batches_are_as_they_were() {
     let forwarded = Payload::Bytes { head: vec![1, 2].into(), parts: vec![Part::of(vec![3_u8, 4])] };
     let (head, parts, _) = batch(vec![], None, forwarded).pack(RUN, 2, codec).unwrap();
     messages.head_and_parts("a batch that is sent on, of a stream of unknown length", &head, &parts);
-    let made = vec![Made { place: 1, items: 2 }, Made { place: 4, items: 1 }];
+    let run = |place, items| Run { place, places: 1, items };
+    let made = Made::of_runs([run(1, 2), run(4, 1)].into_iter());
     let piece = Batch {
         number: SequenceNumber::from(7).piece(300),
         pieces: vec![Piece { is_last: true, items: 5 }],

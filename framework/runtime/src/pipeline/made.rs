@@ -1,0 +1,148 @@
+//! How many items there are for each one of the source, where that is not one.
+//!
+//! Most stages make as many of each: so they are kept in runs, and a batch of thousands has one or a few.
+
+/// Places of the source one behind the other, with as many items each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The first of these places.
+    pub(crate) place: u32,
+    /// How many there are, at least 1.
+    pub(crate) places: u32,
+    /// Items of each.
+    pub(crate) items: u32,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        u64::from(self.place) + u64::from(self.places)
+    }
+}
+
+/// Items by place, in order. Places of which there are none are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    runs: Vec<Run>,
+}
+
+impl Made {
+    /// As it has travelled.
+    pub(crate) fn of_runs(runs: impl Iterator<Item = Run>) -> Self {
+        Made { runs: runs.collect() }
+    }
+
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Adds items of this place, which comes behind all others, or is the last of them and has more than was known.
+    #[inline]
+    pub(crate) fn add(&mut self, place: u32, items: u32) {
+        match self.runs.last_mut() {
+            Some(last) if last.end() == u64::from(place) && last.items == items => last.places += 1,
+            Some(last) if last.end() == u64::from(place) + 1 => self.add_to_last(place, items),
+            _ => self.runs.push(Run { place, places: 1, items }),
+        }
+    }
+
+    /// Takes the last place out, and adds it again with more items.
+    fn add_to_last(&mut self, place: u32, items: u32) {
+        let Some(last) = self.runs.last_mut() else { return };
+        let more = last.items + items;
+        last.places -= 1;
+        if last.places == 0 {
+            self.runs.pop();
+        }
+        self.add(place, more);
+    }
+
+    /// Whether places ascend, among `count` of the source and one behind these.
+    pub(crate) fn is_in_order(&self, count: u32) -> bool {
+        self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
+            && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)
+    }
+
+    /// How many items there are.
+    pub(crate) fn items(&self) -> usize {
+        self.runs.iter().map(|run| run.places as usize * run.items as usize).sum()
+    }
+
+    /// Of how many places there are any.
+    pub(crate) fn sources(&self) -> usize {
+        self.runs.iter().map(|run| run.places as usize).sum()
+    }
+
+    /// Each place with its items.
+    pub(crate) fn by_place(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.runs.iter().flat_map(|run| (0..run.places).map(|n| (run.place + n, run.items)))
+    }
+
+    /// The place of each item.
+    pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
+        self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
+    }
+
+    /// Takes an item away for each of these places, which are in order.
+    pub(crate) fn take_away(&mut self, gone: Vec<u32>) {
+        if gone.is_empty() {
+            return;
+        }
+        let mut gone = gone.into_iter().peekable();
+        let mut left = Made::default();
+        for (place, mut items) in self.by_place() {
+            while gone.next_if_eq(&place).is_some() {
+                items -= 1;
+            }
+            if items > 0 {
+                left.add(place, items);
+            }
+        }
+        *self = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(of: &[(u32, u32)]) -> Made {
+        let mut made = Made::default();
+        of.iter().for_each(|&(place, items)| made.add(place, items));
+        made
+    }
+
+    #[test]
+    fn equal_places_one_behind_the_other_are_a_run() {
+        let made = made(&[(2, 3), (3, 3), (4, 3), (6, 3), (7, 1)]);
+        let run = |place, places, items| Run { place, places, items };
+        assert_eq!(made.runs(), [run(2, 3, 3), run(6, 1, 3), run(7, 1, 1)]);
+        assert_eq!((made.items(), made.sources()), (13, 5));
+        assert_eq!(made.places().collect::<Vec<_>>(), [2, 2, 2, 3, 3, 3, 4, 4, 4, 6, 6, 6, 7]);
+    }
+
+    #[test]
+    fn the_last_place_may_get_more() {
+        let run = |place, places, items| Run { place, places, items };
+        assert_eq!(made(&[(0, 2), (1, 2), (1, 1)]).runs(), [run(0, 1, 2), run(1, 1, 3)]);
+        assert_eq!(made(&[(0, 2), (1, 1), (1, 1), (2, 2)]).runs(), [run(0, 3, 2)]);
+        assert_eq!(made(&[(5, 1), (5, 1)]).runs(), [run(5, 1, 2)]);
+    }
+
+    #[test]
+    fn places_out_of_order_are_seen() {
+        assert!(made(&[(0, 2), (4, 1), (5, 9)]).is_in_order(5), "what comes at the end is behind all places");
+        assert!(!made(&[(0, 2), (4, 1), (5, 9)]).is_in_order(4));
+        assert!(!made(&[(4, 1), (0, 2)]).is_in_order(5));
+        let endless = Run { place: 1, places: u32::MAX, items: 1 };
+        assert!(!Made::of_runs([endless].into_iter()).is_in_order(5));
+    }
+
+    #[test]
+    fn what_is_taken_away_leaves_the_rest() {
+        let mut all = made(&[(0, 2), (1, 2), (2, 2), (9, 1)]);
+        all.take_away(vec![1, 1, 2, 9]);
+        assert_eq!(all, made(&[(0, 2), (2, 1)]));
+        all.take_away(vec![]);
+        assert_eq!(all.items(), 3);
+    }
+}
