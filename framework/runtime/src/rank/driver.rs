@@ -368,10 +368,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// Waits a little, or until a message or the compute thread wakes the rank.
     ///
     /// A thread that only communicates leaves the core to the one that computes, and sleeps also while that one rests: whom
-    /// others wait for has short jobs, which are done inline, or jobs of a millisecond or more, beside which a wake-up is
-    /// little. And a rank that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline
-    /// of one item then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what
-    /// its own rank waits for, and the others have asked for theirs ahead of time.
+    /// others wait for has short jobs, done inline, or jobs of a millisecond or more, beside which a wake-up is little. And a rank
+    /// that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline of one item
+    /// then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what its own rank
+    /// waits for, and the others have asked for theirs ahead of time.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;
@@ -381,8 +381,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             };
         }
         let leaves_the_core = protocol.leaves_the_core() && self.executor.leaves_the_core();
-        let is_alone = self.executor.is_inline() && protocol.leaves_the_core();
-        self.backoff.may_spin(if P::ANSWERS_SOON { leaves_the_core } else { is_alone });
+        self.backoff.may_spin(leaves_the_core && (P::ANSWERS_SOON || self.executor.is_inline()));
         self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
         let doing = self.doing();
         self.record(endpoint, doing);

@@ -12,13 +12,10 @@ use super::messages::Reason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::RankCommands;
 
-/// Commands that take less on average are handed over ahead. A rank that sleeps beside them notices within a millisecond that one has
-/// ended: a fiftieth of this, which is lost for one that takes longer. And none that takes longer waits on a rank where another
-/// rank could begin it.
+/// Behind a command that took less, another one is handed over ahead. A rank that sleeps beside its commands notices within a
+/// millisecond that one has ended: a fiftieth of this, which is lost for one that takes longer. And none waits longer on a rank
+/// where another rank could begin it.
 const SHORT: Duration = Duration::from_millis(50);
-
-/// Part of the mean run time that is the last command's: those of the last dozen or so count.
-const NEWEST: f64 = 0.125;
 
 /// The commands of a rank.
 pub(super) struct Commands<'s> {
@@ -28,8 +25,8 @@ pub(super) struct Commands<'s> {
     directory: Option<PathBuf>,
     /// The attempts of those that were handed over and have not ended, by task.
     running: HashMap<usize, u32>,
-    /// How long those take that have ended, if any has.
-    mean: Option<Duration>,
+    /// Whether the last one that has ended took little time.
+    are_short: bool,
 }
 
 /// A try of a command that has ended.
@@ -87,7 +84,7 @@ impl<'s> Commands<'s> {
             }
         }
         let directory = directory.map(Path::to_path_buf);
-        Ok(Commands { rank, number, tasks, directory, running: HashMap::new(), mean: None })
+        Ok(Commands { rank, number, tasks, directory, running: HashMap::new(), are_short: false })
     }
 
     /// How many may run at once: none where the rank does not run commands.
@@ -98,7 +95,7 @@ impl<'s> Commands<'s> {
     /// Whether another one may be handed over, where `starting` are about to be: as many as may run, and where they are short as many
     /// again, so that no core waits for the next one.
     pub(super) fn have_room(&self, starting: usize) -> bool {
-        let ahead = if self.mean.is_some_and(|mean| mean < SHORT) { 2 } else { 1 };
+        let ahead = if self.are_short { 2 } else { 1 };
         self.running.len() + starting < ahead * self.cores()
     }
 
@@ -159,7 +156,7 @@ impl<'s> Commands<'s> {
     /// # Errors
     /// [`ErrorKind::Io`] if what starts commands has died.
     pub(super) fn look(&mut self) -> Result<Vec<Try>> {
-        let Commands { rank, running, mean, number, .. } = self;
+        let Commands { rank, running, are_short, number, .. } = self;
         let here = *number;
         let Some(rank) = rank.as_mut().filter(|_| !running.is_empty()) else { return Ok(Vec::new()) };
         let events = rank.starter.events(Duration::ZERO).map_err(dead)?;
@@ -167,9 +164,7 @@ impl<'s> Commands<'s> {
             Event::Ended { id, ended } => {
                 let task = id as usize;
                 let attempt = running.remove(&task)?;
-                let took = ended.run_time;
-                let so_far = mean.unwrap_or(took);
-                *mean = Some(so_far.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST));
+                *are_short = ended.run_time < SHORT;
                 Some(Try { task, attempt, ended, rank: here, fault: None })
             }
             Event::Started { .. } => None,
