@@ -62,7 +62,7 @@ mod tests {
         Report { done: vec![done], ..Report::default() }
     }
 
-    /// A parent and three children, on three ranks that run so many tasks at once.
+    /// A parent and three children, on three ranks, each of which runs `at_once` tasks at once.
     fn fan(at_once: usize) -> Master {
         let mut builder = Description::builder("fan");
         for name in ["parent", "a", "b", "c"] {
