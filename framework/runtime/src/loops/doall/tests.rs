@@ -207,6 +207,9 @@ fn a_unit_that_takes_long_keeps_nobody_else_waiting() {
     }
     let summary = &check(4, 100, 1, &Settings::new(), long)[0];
     assert!(summary.ranks[0].units <= 12.0, "{summary}");
+    // Beside other work both are longer.
+    let busy: Duration = summary.ranks.iter().map(|rank| rank.busy).sum();
+    assert!(summary.elapsed < busy.mul_f64(0.8), "{summary}");
 }
 
 #[test]
