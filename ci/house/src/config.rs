@@ -1,4 +1,4 @@
-//! `house.toml`: what is measured, and the lowest values so far.
+//! `house.toml`: the measures, their goals and their limits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,12 @@ pub(crate) struct Config {
     pub(crate) layers: Vec<Layer>,
     /// What there should be one of, in the order in which it is shown.
     pub(crate) calls: Vec<Calls>,
-    /// No file should have more lines than this.
-    pub(crate) longest_file: usize,
     /// What each measure is to reach.
     pub(crate) goals: BTreeMap<String, u64>,
     /// Measures that no program can count.
     pub(crate) by_hand: Vec<String>,
-    /// The lowest values so far, by measure.
-    pub(crate) lowest: BTreeMap<String, u64>,
+    /// The highest value that is allowed, by measure. A measure without a limit is only printed.
+    pub(crate) limits: BTreeMap<String, u64>,
 }
 
 /// Something that is found by how it is called.
@@ -58,29 +56,5 @@ impl Config {
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
-    }
-}
-
-/// The text of the file with these as its lowest values, and all else as it is: they are its last table.
-pub(crate) fn with_lowest(text: &str, lowest: &BTreeMap<String, u64>) -> Result<String, String> {
-    const TABLE: &str = "[lowest]\n";
-    let end = text.find(TABLE).ok_or("house.toml has no table [lowest]")? + TABLE.len();
-    let lines = lowest.iter().map(|(name, value)| format!("{name:?} = {value}\n"));
-    Ok(text[..end].to_string() + &lines.collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lowest_values_are_replaced_and_nothing_else() {
-        let text = "# Why.\na = 1\n\n[lowest]\n\"b c\" = 5\n";
-        let lowest = BTreeMap::from([("b c".to_string(), 4), ("d".to_string(), 0)]);
-        assert_eq!(
-            with_lowest(text, &lowest).unwrap(),
-            "# Why.\na = 1\n\n[lowest]\n\"b c\" = 4\n\"d\" = 0\n"
-        );
-        assert!(with_lowest("", &lowest).is_err());
     }
 }

@@ -246,7 +246,6 @@ mod tests {
                 module: name.split("::").filter(|part| !part.is_empty()).map(str::to_string).collect(),
                 krate: "k".into(),
                 code: code(text),
-                lines: 0,
             })
             .collect();
         let name = |file: usize| modules[file].0.to_string();

@@ -81,7 +81,6 @@ mod tests {
             module: Vec::new(),
             krate: "k".into(),
             code: code(""),
-            lines: 0,
         };
         let paths = [
             "k/wire/a.rs",

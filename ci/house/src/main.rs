@@ -1,9 +1,9 @@
-//! Prints the measures of the house, and fails when one is higher than the lowest value that is kept in `house.toml`.
+//! Prints the measures of the framework's structure, and fails when one is above its limit in `house.toml`.
 //!
 //! ```text
-//! armature-house [--keep | --list MEASURE]     in the root of the repository
+//! armature-house [--list MEASURE]     in the root of the repository
 //! ```
-//! `--keep` keeps values that have fallen; `--list` prints what was counted for a measure. `README.md` says how each is counted.
+//! `--list` prints each place that was counted for a measure. `README.md` describes how each measure is counted.
 
 mod calls;
 mod config;
@@ -15,11 +15,10 @@ mod measure;
 mod numbers;
 mod source;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use crate::config::{Config, with_lowest};
+use crate::config::Config;
 use crate::measure::{Measure, measure};
 
 /// Below the root of the repository.
@@ -38,144 +37,77 @@ fn main() -> ExitCode {
     }
 }
 
-/// False if a measure has risen.
+/// Returns false if a measure is above its limit.
 fn run(arguments: &[&str]) -> Result<bool, String> {
     let root = Path::new(".");
-    let path = root.join(CONFIG);
-    let mut config = Config::read(&path)?;
+    let config = Config::read(&root.join(CONFIG))?;
     let measures = measure(root, &config)?;
     match arguments {
         [] => {}
         ["--list", name] => {
-            let found = measures.iter().find(|measure| measure.name == *name);
-            let names =
-                || measures.iter().map(|measure| measure.name.as_str()).collect::<Vec<_>>().join(", ");
-            let found =
-                found.ok_or_else(|| format!("there is no measure `{name}`; there are: {}", names()))?;
-            found.list.iter().for_each(|line| println!("{line}"));
+            println!("{}", find(&measures, name)?.list.join("\n"));
             return Ok(true);
         }
-        ["--keep"] => {
-            let text = std::fs::read_to_string(&path).map_err(|error| format!("{CONFIG}: {error}"))?;
-            config.lowest = lower(&measures, &config.lowest);
-            std::fs::write(&path, with_lowest(&text, &config.lowest)?)
-                .map_err(|error| format!("{CONFIG}: {error}"))?;
-        }
-        _ => return Err("usage: armature-house [--keep | --list MEASURE]".to_string()),
+        _ => return Err("usage: armature-house [--list MEASURE]".to_string()),
     }
     print!("{}", table(&measures, &config));
-    let risen = risen(&measures, &config.lowest)?;
-    if risen.is_empty() {
-        return Ok(true);
+    let exceeded = exceeded(&measures, &config)?;
+    for (measure, limit) in &exceeded {
+        println!("\n{}: {}, at most {limit} allowed in {CONFIG}:", measure.name, measure.value);
+        measure.list.iter().for_each(|line| println!("  {line}"));
     }
-    let before = before(&config)?;
-    for measure in risen {
-        println!("\n{} have risen from {} to {}:", measure.name, config.lowest[&measure.name], measure.value);
-        let before = before.as_ref().and_then(|all| all.iter().find(|before| before.name == measure.name));
-        print!("{}", where_risen(measure, before));
-    }
-    println!(
-        "\n`armature-house --list MEASURE` prints what was counted. What has to rise is raised by hand in {CONFIG}."
-    );
-    Ok(false)
+    Ok(exceeded.is_empty())
 }
 
-/// The measures as people read them.
+/// Returns the measure with this name.
+fn find<'a>(measures: &'a [Measure], name: &str) -> Result<&'a Measure, String> {
+    measures.iter().find(|measure| measure.name == name).ok_or_else(|| {
+        let names: Vec<&str> = measures.iter().map(|measure| measure.name.as_str()).collect();
+        format!("there is no measure `{name}`; there are: {}", names.join(", "))
+    })
+}
+
+/// The table that is printed.
 fn table(measures: &[Measure], config: &Config) -> String {
-    let mut text = format!("{:<32} {:>7} {:>7} {:>7}\n", "measures of the house", "now", "lowest", "goal");
+    let mut text = format!("{:<32} {:>7} {:>7} {:>7}\n", "measure", "now", "limit", "goal");
     let shown = |value: Option<&u64>| value.map_or("-".to_string(), u64::to_string);
     for Measure { name, value, .. } in measures {
-        let (lowest, goal) = (shown(config.lowest.get(name)), shown(config.goals.get(name)));
-        text += &format!("{name:<32} {value:>7} {lowest:>7} {goal:>7}\n");
+        let (limit, goal) = (shown(config.limits.get(name)), shown(config.goals.get(name)));
+        text += &format!("{name:<32} {value:>7} {limit:>7} {goal:>7}\n");
     }
     for name in &config.by_hand {
-        text += &format!("{name:<32} {:>7}  no program counts it: walk it by hand\n", "?");
+        text += &format!("{name:<32} {:>7}  counted by hand\n", "?");
     }
     text
 }
 
-/// The values to be kept: those that are, or lower ones.
-fn lower(measures: &[Measure], lowest: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let lower = |m: &Measure| lowest.get(&m.name).map_or(m.value, |&kept| kept.min(m.value));
-    let kept = measures.iter().filter(|measure| !measure.may_rise);
-    kept.map(|measure| (measure.name.clone(), lower(measure))).collect()
-}
-
-/// The measures that are higher than what is kept.
-fn risen<'a>(measures: &'a [Measure], lowest: &BTreeMap<String, u64>) -> Result<Vec<&'a Measure>, String> {
-    let mut risen = Vec::new();
-    for measure in measures.iter().filter(|measure| !measure.may_rise) {
-        let kept = lowest.get(&measure.name);
-        let kept = kept.ok_or_else(|| format!("no value is kept of `{}`; --keep does it", measure.name))?;
-        if measure.value > *kept {
-            risen.push(measure);
+/// Returns the measures that are above their limit, with the limit.
+fn exceeded<'a>(measures: &'a [Measure], config: &Config) -> Result<Vec<(&'a Measure, u64)>, String> {
+    let mut exceeded = Vec::new();
+    for (name, &limit) in &config.limits {
+        let measure = find(measures, name)?;
+        if measure.value > limit {
+            exceeded.push((measure, limit));
         }
     }
-    Ok(risen)
-}
-
-/// The measures of the commit that kept values last; none where its files cannot be had, or are not as `config` has them.
-fn before(config: &Config) -> Result<Option<Vec<Measure>>, String> {
-    let output = Command::new("git").args(["log", "-1", "--format=%H", "--", CONFIG]).output();
-    let Some(commit) = output.ok().and_then(|output| String::from_utf8(output.stdout).ok()) else {
-        return Ok(None);
-    };
-    let commit = commit.trim();
-    if commit.is_empty() {
-        return Ok(None);
-    }
-    let dir = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-    let (file, paths) = (dir.path().join("files.tar"), &config.crates);
-    let packed = Command::new("git").args(["archive", "-o"]).arg(&file).arg(commit).args(paths).status();
-    let unpacked = Command::new("tar").arg("-xf").arg(&file).arg("-C").arg(dir.path()).status();
-    if !packed.is_ok_and(|status| status.success()) || !unpacked.is_ok_and(|status| status.success()) {
-        return Ok(None);
-    }
-    Ok(measure(dir.path(), config).ok())
-}
-
-/// The files that have risen, or those with most where it is not known what was before.
-fn where_risen(measure: &Measure, before: Option<&Measure>) -> String {
-    /// So many files are shown where it is not known which have risen.
-    const SHOWN: usize = 10;
-    let Some(before) = before else {
-        let mut files: Vec<_> = measure.files.iter().collect();
-        files.sort_by_key(|(_, value)| std::cmp::Reverse(**value));
-        let lines = files.iter().take(SHOWN).map(|(path, value)| format!("  {}: {value}\n", path.display()));
-        return lines.collect();
-    };
-    let was = |path: &Path| before.files.get(path).copied().unwrap_or_default();
-    let files =
-        measure.files.iter().map(|(path, &value)| (path, was(path), value)).filter(|(_, was, is)| is > was);
-    files.map(|(path, was, is)| format!("  {}: from {was} to {is}\n", path.display())).collect()
+    Ok(exceeded)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn measure(value: u64, files: &[(&str, u64)]) -> Measure {
-        let files = files.iter().map(|(path, value)| (path.into(), *value)).collect();
-        Measure { name: "a b".into(), value, files, ..Measure::default() }
-    }
-
     #[test]
-    fn what_has_risen_is_found_with_its_files() {
-        let now = [measure(9, &[("x.rs", 5), ("y.rs", 3), ("z.rs", 1)])];
-        let kept = |value| BTreeMap::from([("a b".to_string(), value)]);
-        assert!(risen(&now, &kept(9)).unwrap().is_empty());
-        assert_eq!(risen(&now, &kept(8)).unwrap().len(), 1);
-        assert!(risen(&now, &BTreeMap::new()).is_err());
-        let before = measure(8, &[("x.rs", 5), ("y.rs", 2), ("gone.rs", 1)]);
-        assert_eq!(where_risen(&now[0], Some(&before)), "  y.rs: from 2 to 3\n  z.rs: from 0 to 1\n");
-        assert!(where_risen(&now[0], None).starts_with("  x.rs: 5\n"));
-    }
-
-    #[test]
-    fn only_lower_values_are_kept() {
-        let now = [measure(9, &[])];
-        assert_eq!(lower(&now, &BTreeMap::from([("a b".to_string(), 8)]))["a b"], 8);
-        assert_eq!(lower(&now, &BTreeMap::from([("a b".to_string(), 10)]))["a b"], 9);
-        assert_eq!(lower(&now, &BTreeMap::new())["a b"], 9);
+    fn a_measure_above_its_limit_is_found() {
+        let now = [Measure { name: "a b".into(), value: 9, ..Measure::default() }];
+        let config = |limits: &str| -> Config {
+            let rest =
+                "crates = []\nlayered = \"k\"\nlayers = []\ncalls = []\nby_hand = []\n[goals]\n[limits]\n";
+            toml::from_str(&format!("{rest}{limits}")).unwrap()
+        };
+        assert!(exceeded(&now, &config("\"a b\" = 9")).unwrap().is_empty());
+        assert_eq!(exceeded(&now, &config("\"a b\" = 8")).unwrap().len(), 1);
+        assert!(exceeded(&now, &config("")).unwrap().is_empty(), "a measure without a limit is only printed");
+        assert!(exceeded(&now, &config("\"c\" = 1")).is_err(), "a limit of an unknown measure is an error");
     }
 }

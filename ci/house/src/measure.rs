@@ -1,7 +1,6 @@
 //! All measures of a tree of files.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::calls::calls;
 use crate::config::Config;
@@ -11,16 +10,12 @@ use crate::lines::lines;
 use crate::numbers::{Number, numbers};
 use crate::source::sources;
 
-/// A measure: its value, and where it comes from.
+/// A measure: its value, and the places that were counted.
 #[derive(Debug, Default)]
 pub(crate) struct Measure {
     pub(crate) name: String,
     pub(crate) value: u64,
-    /// Whether it is only shown, and may rise.
-    pub(crate) may_rise: bool,
-    /// By file: what it adds. Where it adds nothing it is not here.
-    pub(crate) files: BTreeMap<PathBuf, u64>,
-    /// Each thing that was counted, for people.
+    /// A line for each place that was counted.
     pub(crate) list: Vec<String>,
 }
 
@@ -29,11 +24,10 @@ impl Measure {
         Measure { name: name.to_string(), ..Measure::default() }
     }
 
-    /// Counts `value` in `file`.
-    fn add(&mut self, file: &Path, value: u64, what: String) {
+    /// Adds `value`, and the line that `--list` prints for it.
+    fn add(&mut self, value: u64, what: String) {
         if value > 0 {
             self.value += value;
-            *self.files.entry(file.to_path_buf()).or_default() += value;
             self.list.push(what);
         }
     }
@@ -59,19 +53,18 @@ pub(crate) fn measure(root: &Path, config: &Config) -> Result<Vec<Measure>, Stri
         for source in all.iter().filter(|source| is_within(&source.path)) {
             let lines = calls(&source.code, &patterns);
             let value = if wanted.each { lines.len() } else { lines.len().min(1) };
-            measure.add(&source.path, value as u64, format!("{}: lines {lines:?}", source.path.display()));
+            measure.add(value as u64, format!("{}: lines {lines:?}", source.path.display()));
         }
         measures.push(measure);
     }
 
     let arrows = arrows(&all);
     let circles = circles(all.len(), &arrows);
-    // One that is broken open may leave several.
-    let mut round = Measure { may_rise: true, ..Measure::new("import circles") };
+    let mut round = Measure::new("import circles");
     let mut within = Measure::new("files in import circles");
     for circle in &circles {
         round.value += 1;
-        circle.iter().for_each(|&file| within.add(&all[file].path, 1, all[file].path.display().to_string()));
+        circle.iter().for_each(|&file| within.add(1, all[file].path.display().to_string()));
         let ties = arrows.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
         round.list.push(format!("a circle of {} files:", circle.len()));
         round.list.extend(ties.map(|((from, to), names)| {
@@ -88,28 +81,24 @@ pub(crate) fn measure(root: &Path, config: &Config) -> Result<Vec<Measure>, Stri
             all[to].path.display(),
             names.join(", ")
         );
-        up.add(&all[from].path, 1, what);
+        up.add(1, what);
     }
     measures.extend([round, within, up]);
 
     let mut constants = Measure::new("numeric constants");
-    // To give a number a name must not be a fault, so only both together must not rise.
-    let mut named = Measure { may_rise: true, ..Measure::new("  those with a name") };
+    let mut named = Measure::new("  those with a name");
     let mut code = Measure::new("lines of code");
-    let mut long = Measure::new("files that are too long");
     for source in &all {
         let path = source.path.display();
         for Number { line, what, has_name } in numbers(&source.code) {
             let what = format!("{path}:{line}: {what}");
-            named.add(&source.path, u64::from(has_name), what.clone());
-            constants.add(&source.path, 1, what);
+            named.add(u64::from(has_name), what.clone());
+            constants.add(1, what);
         }
         let count = lines(&source.code) as u64;
-        code.add(&source.path, count, format!("{path}: {count}"));
-        let is_long = source.lines > config.longest_file;
-        long.add(&source.path, u64::from(is_long), format!("{path}: {} lines", source.lines));
+        code.add(count, format!("{path}: {count}"));
     }
-    measures.extend([constants, named, code, long]);
+    measures.extend([constants, named, code]);
     Ok(measures)
 }
 
@@ -130,11 +119,11 @@ mod tests {
             "use crate::low::A;\n// Why.\npub(crate) struct B;\nfn g() {\n    catch(A); catch(9)\n}\n",
         );
         let config: Config = toml::from_str(
-            "crates = [\"k\"]\nlayered = \"k/src\"\nlongest_file = 5\nby_hand = []\n\
+            "crates = [\"k\"]\nlayered = \"k/src\"\nby_hand = []\n\
              layers = [{ name = \"low\", rooms = [\"low.rs\"] }, { name = \"high\", rooms = [\"high.rs\", \"lib.rs\"] }]\n\
              calls = [{ name = \"caught\", patterns = [\"call catch\"] }, \
                       { name = \"calls\", patterns = [\"call catch\"], each = true, within = [\"high.rs\"] }]\n\
-             [goals]\n[lowest]\n",
+             [goals]\n[limits]\n",
         )
         .unwrap();
         let found = measure(dir.path(), &config).unwrap();
@@ -148,7 +137,6 @@ mod tests {
             ("numeric constants", 2),
             ("  those with a name", 1),
             ("lines of code", 12),
-            ("files that are too long", 1),
         ];
         assert_eq!(values, expected);
         assert_eq!(found[4].list, ["low -> high: k/src/low.rs -> k/src/high.rs: B"]);

@@ -15,8 +15,6 @@ pub(crate) struct Source {
     pub(crate) krate: PathBuf,
     /// Without tests and comments for documentation.
     pub(crate) code: syn::File,
-    /// Lines, of whatever kind.
-    pub(crate) lines: usize,
 }
 
 /// The files of the crate in `krate`, below `root`.
@@ -42,11 +40,10 @@ fn read(
     let text =
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut code = parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let lines = text.lines().count();
     WithoutTests.visit_file_mut(&mut code);
     let items = code.items.clone();
     let (path, krate) = (path.to_path_buf(), krate.to_path_buf());
-    sources.push(Source { path: path.clone(), module: module.clone(), krate: krate.clone(), code, lines });
+    sources.push(Source { path: path.clone(), module: module.clone(), krate: krate.clone(), code });
     for (name, file, below, inner) in modules(&items, &path, children, &module) {
         let file = file
             .into_iter()
