@@ -18,15 +18,19 @@ if [ "${1:-}" = --keep ]; then
   shift 2
 fi
 "$CI_DIR/setup.sh" bench
-# Ferret, armature and others, too: experiments start them. They lie beside the program that these are.
-"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p armature-launch -p ferret \
-  -p matmul -p matmul-stream -p rabin-karp -p workflow
-# And what runs on simulated ranks.
-"$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret -p rabin-karp -p armature-bench-simulated
+# Experiments start programs that lie beside the program of the experiments. The short form, whose times mean nothing, uses the build of the
+# tests (--test broken: with the features of the dev-dependencies).
+profile=(--release) built=release
+for argument in "$@"; do [ "$argument" != --smoke ] || { profile=(--test broken); built=debug; }; done
+programs=(armature-bench armature ferret matmul matmul-stream rabin-karp armature-workflow armature-commands)
+"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --workspace "${profile[@]}" "${programs[@]/#/--bin=}"
+simulated=(ferret rabin-karp armature-bench-simulated armature-bench-simulated-loop armature-bench-simulated-workflow)
+"$CI_DIR/mpi/with.sh" smpi cargo build --locked --workspace "${profile[@]}" "${simulated[@]/#/--bin=}"
 # Peers that cargo does not install.
 python_packages mpi4py bench/peers/mpi4py/requirements.txt
 python_packages workflow-peers bench/peers/workflows/requirements.txt
-bench=("$CI_DIR/mpi/with.sh" openmpi cargo run --locked --quiet --release -p armature-bench -- "$@")
+# shellcheck disable=SC2016  # for that shell
+bench=("$CI_DIR/mpi/with.sh" openmpi sh -c 'exec "$CARGO_TARGET_DIR/$0/armature-bench" "$@"' "$built" "$@")
 [ -n "$note" ] || exec "${bench[@]}"
 commit=$(git rev-parse --short=12 HEAD)
 # What is not committed yet belongs to no commit.

@@ -29,7 +29,7 @@ COPIES=${COPIES:-$((cores < 2 ? 2 : 3))}
 on_cores="on $cores core$([ "$cores" -eq 1 ] || echo s)"
 
 say "building Ferret, the image search, and the command armature (a few minutes the first time)"
-cargo build --locked --release -p ferret -p armature-launch
+cargo build --locked --release --workspace --bin ferret --bin armature
 ferret=$CARGO_TARGET_DIR/release/ferret
 armature=$CARGO_TARGET_DIR/release/armature
 demo=$ROOT/target/demo

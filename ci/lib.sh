@@ -24,3 +24,23 @@ python_packages() {
   "$environment/bin/pip" install --quiet --disable-pip-version-check "${@/#/--requirement=}"
   printf '%s\n' "$wanted" >"$environment/wanted"
 }
+
+# side_by_side LANES COMMAND...: runs each command, a line for bash, LANES at a time. Prints the output of a command once it has ended, with
+# its seconds. All of them run, and it fails if one of them fails.
+side_by_side() {
+  local lanes=$1 lock code=0
+  shift
+  lock=$(mktemp)
+  # shellcheck disable=SC2016  # for the shell of each command
+  printf '%s\0' "$@" | xargs -0 -P "$lanes" -I {} bash -c '
+    began=$(date +%s) code=0 log=$(mktemp)
+    bash -c "$1" >"$log" 2>&1 </dev/null || code=$?
+    exec 9<"$2"
+    flock 9
+    printf "==> %s s, exit code %s: %s\n" "$(($(date +%s) - began))" "$code" "$1"
+    cat "$log"
+    rm -f "$log"
+    [ "$code" = 0 ]' side_by_side {} "$lock" || code=$?
+  rm -f "$lock"
+  return "$code"
+}

@@ -2,30 +2,46 @@
 # The parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
 #
 # A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
-#   NAME | seconds it takes on two cores, dependencies compiled | seconds after which it is ended | what it does
-# It fails where it cannot run.
+#   NAME | set | listed seconds: two cores, dependencies compiled | seconds after which it is ended | description
+# The set is `test` for the parts of `ci/test.sh`, `all` for those that only `ci/test.sh --all` runs. A part that cannot run fails.
 
 PARTS=(
-  "setup    |   5 |  900 | packages and Rust"
-  "format   |   5 |   60 | cargo fmt --check"
-  "scripts  |  10 |  120 | shellcheck on every script"
-  "lint     |  15 |  900 | clippy without warnings, also without MPI and hwloc"
-  "house    |   5 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
-  "docs     |   5 |  600 | the pages of every crate, without warnings"
-  "tests    | 850 | 2400 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
-  "report   |  20 |  600 | the page of a run in Chromium, with the network off; traces, read by others"
-  "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
-  "no-eager | 350 | 1500 | whole programs on Open MPI and MPICH where no send is eager"
-  "mpich    | 150 | 1200 | whole programs on MPICH"
-  "smpi     | 450 | 1800 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
-  "slurm    | 140 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
-  "hosts    |  30 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
-  "bench    | 310 | 1800 | every experiment in its short form"
-  "demo     | 125 |  900 | the demonstration of the README"
-  "licences |   5 |   60 | the licences of all dependencies against deny.toml"
+  "setup    | test |   5 |  900 | packages and Rust"
+  "format   | test |   5 |   60 | cargo fmt --check"
+  "scripts  | test |  10 |  120 | shellcheck on every script"
+  "licences | test |   5 |   60 | the licences of all dependencies against deny.toml"
+  "lint     | test |  60 |  900 | clippy without warnings, also without MPI and hwloc"
+  "house    | test |   5 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
+  "docs     | test |  20 |  600 | the pages of every crate, without warnings"
+  "unit     | test | 250 | 1500 | unit tests, examples in the pages, the book"
+  "programs | test | 300 | 1500 | whole programs on threads and on Open MPI"
+  "report   | test |  20 |  600 | the page of a run in Chromium, with the network off; traces, read by others"
+  "pictures | all  |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
+  "no-eager | all  |  60 |  900 | whole programs on Open MPI and MPICH where no send is eager"
+  "mpich    | all  | 120 | 1200 | whole programs on MPICH"
+  "smpi     | all  | 150 | 1200 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
+  "slurm    | all  | 100 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
+  "hosts    | all  |  30 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
+  "bench    | all  | 120 | 1200 | a quarter of the experiments in their short form, another one with each commit, and those that changed last"
+  "demo     | all  | 125 |  900 | the demonstration of the README"
 )
-# What a person runs while working.
-QUICK=(setup format scripts lint house tests)
+# For work in progress.
+QUICK=(setup format scripts lint house unit programs)
+
+# Test targets that start programs or measure time. Each group is one command of part `programs`, and groups run side by side.
+PROGRAMS=(
+  "local"
+  "mpi -- --skip without_eager_sends"
+  "faults phases"
+  "farm_deaths restarts"
+  "progress memory porting properties compile_errors"
+  "workflow_commands workflow_files workflows"
+  "beside_mpi disagreement examples starter"
+  "command surroundings run loops -- --include-ignored"
+  "burner perturbed"
+)
+# Test targets of part `report`. All that are named nowhere run in part `unit`.
+REPORT=(browser perfetto)
 
 with=$CI_DIR/mpi/with.sh
 
@@ -34,6 +50,26 @@ target_of() {
   # shellcheck disable=SC2016
   "$with" "$1" sh -c 'echo "$CARGO_TARGET_DIR"'
 }
+
+# Every command that compiles selects the whole workspace, and the dev-dependencies with it: another selection has other features, and everything
+# that depends on them would be compiled once more.
+
+# binaries MPI NAME...: builds programs. The small test target brings the features of the dev-dependencies.
+binaries() {
+  local mpi=$1
+  shift
+  "$with" "$mpi" cargo build --locked --workspace --test broken "${@/#/--bin=}"
+}
+
+# cargo_tests MPI TARGETS ARGUMENTS...: runs test targets, given as one word; without any, those that the arguments select.
+cargo_tests() {
+  local mpi=$1 targets
+  read -ra targets <<<"$2"
+  shift 2
+  "$with" "$mpi" cargo test --locked --workspace --no-fail-fast "${targets[@]/#/--test=}" "$@"
+}
+export -f cargo_tests
+export with
 
 part_setup() { "$CI_DIR/setup.sh" test; }
 
@@ -51,22 +87,43 @@ part_lint() {
   "$with" openmpi cargo clippy --locked -p armature-mpi --no-default-features --all-targets -- -D warnings
 }
 
-part_house() { "$with" openmpi cargo run --quiet --locked -p armature-house; }
+part_house() {
+  binaries openmpi armature-house
+  "$(target_of openmpi)/debug/armature-house"
+}
 
 part_docs() { RUSTDOCFLAGS="-D warnings" "$with" openmpi cargo doc --locked --workspace --no-deps; }
 
-part_tests() {
-  "$with" openmpi cargo test --locked --workspace
-  # Needs the pictures that setup has installed.
-  "$with" openmpi cargo test --locked -p ferret --test command -- --ignored
+# unit_targets: the test targets that no other part runs.
+unit_targets() {
+  local files group
+  files=$(git ls-files '*/tests/*.rs' '*/tests/*/main.rs')
+  comm -23 <(sed -n 's,.*/tests/\([a-z_]*\)\(/main\)\?\.rs$,\1,p' <<<"$files" | sort -u) \
+    <(for group in "${PROGRAMS[@]}" "${REPORT[@]}"; do printf '%s\n' "${group%% -- *}"; done | tr ' ' '\n' | sort -u)
+}
+
+part_unit() {
+  cargo_tests openmpi "$(unit_targets | tr '\n' ' ')" --lib --bins
+  cargo_tests openmpi "" --doc
+}
+
+part_programs() {
+  local group commands=()
+  # No test waits for a compiler.
+  cargo_tests openmpi "" --no-run
+  for group in "${PROGRAMS[@]}"; do
+    commands+=("cargo_tests openmpi '${group%% -- *}'$([[ $group != *" -- "* ]] || echo " -- ${group#* -- }")")
+  done
+  side_by_side 3 "${commands[@]}"
 }
 
 part_report() {
   python_packages perfetto report/tests/perfetto-requirements.txt
-  "$with" openmpi cargo test --locked -p armature-report --test browser --test perfetto --no-run
-  # A network of its own, in which there is nothing.
+  cargo_tests openmpi "${REPORT[*]}" --no-run
+  # In a network namespace without any other interface.
+  # shellcheck disable=SC2016  # for those shells
   unshare --net sh -c 'ip link set lo up && exec "$@"' sh \
-    "$with" openmpi cargo test --locked --offline -p armature-report --test browser --test perfetto -- --ignored --test-threads 1
+    bash -c 'cargo_tests openmpi "$1" --offline -- --ignored --test-threads 1' bash "${REPORT[*]}"
 }
 
 part_pictures() {
@@ -75,7 +132,7 @@ part_pictures() {
   # shellcheck source=ci/checks.sh
   . "$CI_DIR/checks.sh"
   local seed=${PICTURES_SEED:-1}
-  "$with" openmpi cargo build --locked -p ferret
+  binaries openmpi ferret
   mkdir -p "$ROOT/target/clipart"
   check "ferret reads 300 pictures chosen by seed $seed" \
     clipart_is_read "$(target_of openmpi)/debug/ferret" "$ROOT/target/clipart" 300 "$seed"
@@ -86,41 +143,60 @@ part_no-eager() {
   local mpi
   for mpi in openmpi mpich; do
     "$CI_DIR/mpi/eager-probe.sh" $mpi
-    # The others have nothing to do with how MPI sends, and few ranks with how sends wait for each other.
-    "$with" $mpi --no-eager cargo test --locked -p armature-tests --test mpi -- \
-      --skip one_rank --skip two_ranks --skip refused
+    cargo_tests $mpi mpi -- --ignored without_eager_sends
   done
 }
 
+# Settings above the transport are not varied here, and the commands of workflows know nothing of MPI.
 part_mpich() {
-  "$with" mpich cargo test --locked -p armature-tests -p align --test mpi --test faults --test restarts --test farm_deaths --test phases \
-    --test workflows --test workflow_commands --test workflow_files --test beside_mpi --test command
+  local cases="one_rank three_ranks more_ranks live_balancing refused"
+  cargo_tests mpich "mpi faults phases farm_deaths restarts workflows beside_mpi" --no-run
+  side_by_side 3 "cargo_tests mpich mpi -- $cases" "cargo_tests mpich 'faults phases'" \
+    "cargo_tests mpich 'farm_deaths restarts'" "cargo_tests mpich 'workflows beside_mpi'"
 }
 
 part_smpi() {
-  local packages=(-p ferret -p synthetic-farm -p rabin-karp -p matmul-stream -p workflow -p armature-tests)
-  "$with" openmpi cargo build --locked "${packages[@]}" --bins
-  "$with" smpi cargo build --locked "${packages[@]}" --bins
-  local built
+  local programs=(ferret synthetic-farm rabin-karp matmul-stream) built
+  binaries openmpi "${programs[@]}" armature-burner
+  binaries smpi "${programs[@]}" armature-workflow armature-cases
   built=$(target_of openmpi)/debug
-  "$CI_DIR/smpi/test.sh" "$built/ferret" "$built/synthetic-farm" "$built/rabin-karp" "$built/matmul-stream" \
-    "$built/armature-burner"
+  "$CI_DIR/smpi/test.sh" "${programs[@]/#/$built/}" "$built/armature-burner"
 }
 
 part_slurm() {
-  "$with" openmpi cargo build --locked -p armature-launch -p ferret -p mandelbrot
-  "$with" mpich cargo build --locked -p ferret
+  binaries openmpi armature ferret mandelbrot
+  binaries mpich ferret
   "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
 }
 
 part_hosts() {
-  "$with" openmpi cargo build --locked -p ferret -p sor -p workflow
+  binaries openmpi ferret sor armature-workflow
   local built
   built=$(target_of openmpi)/debug
   "$CI_DIR/hosts/test.sh" "$built/ferret" "$built/sor" "$built/armature-workflow"
 }
 
-part_bench() { "$CI_DIR/bench.sh" --smoke; }
+# is_changed EXPERIMENT: true if the last 30 commits changed the file, or the directory, that defines it.
+is_changed() {
+  local file base
+  file=$(grep -rlF "name: \"$1\"" bench/src/experiments | head -n 1)
+  [ "${file##*/}" != mod.rs ] || file=${file%/*}
+  base=$(git rev-list -n 1 --skip=30 HEAD)
+  ! git diff --quiet "${base:-HEAD}" HEAD -- "$file"
+}
+
+# A quarter of the experiments, which changes with each commit, and those whose source has changed. Before a release all of them run:
+# ci/bench.sh --smoke.
+part_bench() {
+  local names chosen=() i quarter
+  quarter=$(($(git rev-list --count HEAD) % 4))
+  mapfile -t names < <("$CI_DIR/bench.sh" --smoke --list | sed -n 's/^\([a-z0-9-]*\)  .*(needs .*/\1/p')
+  [ "${#names[@]}" -gt 0 ] || die "ci/bench.sh --list names no experiment"
+  for i in "${!names[@]}"; do
+    if [ $((i % 4)) = "$quarter" ] || is_changed "${names[$i]}"; then chosen+=("${names[$i]}"); fi
+  done
+  "$CI_DIR/bench.sh" --smoke "${chosen[@]}"
+}
 
 part_demo() { "$CI_DIR/demo.sh"; }
 

@@ -1,14 +1,14 @@
-//! Every case on ranks that are threads: 1, 2, 3, 4 and 8 of them, with all sorts of settings.
+//! Every case on ranks that are threads. Settings above the transport are varied here, and not under `mpirun`.
 
 use armature::{Balance, Config, Driver};
 use armature_tests::{all, cases, local};
 
-/// One more setting, by the name of its variable.
+/// Sets one more variable of a configuration.
 fn set(config: Config, name: &str, value: &str) -> Config {
     config.set(name, value).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Every case with these settings.
+/// Runs every case with these settings.
 #[track_caller]
 fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
     for case in all() {
@@ -22,70 +22,51 @@ fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
 
 #[test]
 fn one_rank() {
-    all_cases(1, "as it comes", |c| c);
+    all_cases(1, "default settings", |c| c);
 }
 
 #[test]
 fn two_ranks() {
-    all_cases(2, "as it comes", |c| c);
+    all_cases(2, "default settings", |c| c);
 }
 
 #[test]
 fn three_ranks() {
-    all_cases(3, "as it comes", |c| c);
-}
-
-#[test]
-fn four_ranks() {
-    all_cases(4, "as it comes", |c| c);
+    all_cases(3, "default settings", |c| c);
 }
 
 #[test]
 fn eight_ranks() {
-    all_cases(8, "as it comes", |c| c);
+    all_cases(8, "default settings", |c| c);
 }
 
 #[test]
 fn live_balancing() {
-    for ranks in [2, 4] {
-        all_cases(ranks, "balanced live", |c| c.balance(Balance::Live));
-    }
+    all_cases(4, "balanced live", |c| c.balance(Balance::Live));
 }
 
 #[test]
-fn the_inline_driver() {
-    all_cases(3, "inline", |c| c.driver(Driver::Inline));
+fn the_inline_driver_with_a_window_of_few_bytes() {
+    all_cases(3, "inline, window of 100 bytes", |c| {
+        set(c.driver(Driver::Inline), "ARMATURE_WINDOW_BYTES", "100")
+    });
 }
 
 #[test]
-fn the_threaded_driver() {
-    all_cases(3, "threaded", |c| c.driver(Driver::Threaded));
+fn the_threaded_driver_with_batches_of_one() {
+    all_cases(3, "threaded, batch 1", |c| set(c.driver(Driver::Threaded), "ARMATURE_BATCH", "1"));
 }
 
 #[test]
-fn batches_of_one() {
-    all_cases(3, "batch 1", |c| set(c, "ARMATURE_BATCH", "1"));
-}
-
-#[test]
-fn batches_of_a_thousand() {
-    all_cases(3, "batch 1000", |c| set(c, "ARMATURE_BATCH", "1000"));
-}
-
-#[test]
-fn a_window_of_one_batch() {
-    all_cases(4, "window 1", |c| set(set(c, "ARMATURE_WINDOW", "1"), "ARMATURE_BATCH", "7"));
-}
-
-#[test]
-fn a_window_of_few_bytes() {
-    all_cases(3, "window of 100 bytes", |c| set(c, "ARMATURE_WINDOW_BYTES", "100"));
-}
-
-#[test]
-fn nothing_measured_and_nothing_asked_ahead() {
-    all_cases(4, "one ahead, no monitor", |c| {
-        set(set(c, "ARMATURE_MONITOR", "off"), "ARMATURE_REQUEST_AHEAD", "1")
+fn a_window_of_one_batch_without_monitoring_and_requests_ahead() {
+    let settings = [
+        ("ARMATURE_WINDOW", "1"),
+        ("ARMATURE_BATCH", "7"),
+        ("ARMATURE_MONITOR", "off"),
+        ("ARMATURE_REQUEST_AHEAD", "1"),
+    ];
+    all_cases(4, "window 1, no monitor, one ahead", |c| {
+        settings.iter().fold(c, |c, (name, value)| set(c, name, value))
     });
 }
 
