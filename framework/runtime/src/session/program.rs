@@ -101,8 +101,7 @@ impl Program {
             match (mine.next(), theirs.next()) {
                 (None, None) => {
                     break format!(
-                        "was started with other arguments than rank 0, behind the first {} bytes of them",
-                        SENT
+                        "was started with other arguments than rank 0, behind the first {SENT} bytes of them"
                     );
                 }
                 (mine, theirs) if mine != theirs => {
@@ -122,7 +121,7 @@ impl Program {
     }
 }
 
-/// Two arguments that differ, as a message shows them: of long ones a part with the first difference.
+/// Returns two arguments that differ as a message shows them: a long one is cut to the part around the first difference.
 fn excerpts(one: Option<&str>, other: Option<&str>) -> (String, String) {
     let chars = |text: Option<&str>| text.unwrap_or_default().chars().collect::<Vec<_>>();
     let same = chars(one).iter().zip(&chars(other)).take_while(|(one, other)| one == other).count();
