@@ -1,15 +1,21 @@
 //! Ranks that run different programs: whatever differs, the job ends soon and not with exit code 0, and the message has
 //! both sides.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use armature::ErrorKind;
+use armature::farm::Farm;
+use armature::loops::{Checkpoint, DoAll, DoAllLoop, ParallelFor, Until};
+use armature::pipeline::Pipeline;
+use armature::workflow::{Action, Cluster, Description, Processor, Task, Workflow};
+use armature::{BoxError, ErrorKind, Session};
 use armature_tests::local;
-use armature_tests::mpirun::Job;
+use armature_tests::mpirun::{Job, Outcome};
 use armature_tests::programs::Program;
 use proptest::prelude::*;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-programs");
+const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 
 /// How long a disagreement may go unnoticed, in a process that tests run beside, on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
@@ -58,4 +64,199 @@ fn ranks_that_agree_have_the_serial_results_under_mpirun() {
     let job = (0..12).fold(Job::new(PROGRAM, 3), |job, seed| job.arg(seed.to_string()));
     let outcome = job.limit(SOON * 6).run();
     assert!(outcome.status.success(), "{outcome}");
+}
+
+/// Two ranks of two programs with these arguments, where a script prepares rank 1.
+fn two(programs: [&str; 2], arguments: [&[&str]; 2], script: &str) -> Job {
+    let job = Job::new(programs[0], 1).limit(SOON * 6).in_shell(script);
+    let job = arguments[0].iter().fold(job, |job, argument| job.arg(*argument));
+    let job = [":", "-n", "1", "bash", "-c"].into_iter().fold(job, |job, word| job.arg(word));
+    let job = job.arg(format!("RANK=1; {script}")).arg("bash").arg(programs[1]);
+    arguments[1].iter().fold(job, |job, argument| job.arg(*argument))
+}
+
+const AS_IT_IS: &str = "exec \"$@\"";
+
+#[track_caller]
+fn refused(job: Job, texts: &[&str]) {
+    let outcome = job.run();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let lines: Vec<&str> =
+        outcome.stderr.lines().filter(|line| line.starts_with("armature: rank ")).collect();
+    let [line] = lines[..] else { panic!("{} lines: {outcome}", lines.len()) };
+    assert!(texts.iter().all(|text| line.contains(text)), "{texts:?}: {outcome}");
+}
+
+#[track_caller]
+fn accepted(job: Job) -> Outcome {
+    let outcome = job.run();
+    assert!(outcome.status.success() && outcome.left_behind.is_empty(), "{outcome}");
+    outcome
+}
+
+/// Makes a copy of a program with another build id, and another checksum, which counts where the linker writes no build id.
+fn other_build(program: &str, copy: &Path) {
+    std::fs::copy(program, copy).expect("the program can be copied");
+    let mut bytes = std::fs::read(copy).expect("the copy can be read");
+    // A note: length of its owner's name, length of its text, type 3, the owner, and then the text.
+    let kind_and_owner = [3_u32.to_ne_bytes(), *b"GNU\0"].concat();
+    let is_note = |window: &[u8]| window[..4] == 4_u32.to_ne_bytes() && window[8..] == kind_and_owner;
+    if let Some(at) = bytes.windows(16).position(is_note) {
+        bytes[at + 16] ^= 1;
+    }
+    bytes.push(0);
+    std::fs::write(copy, bytes).expect("the copy can be written");
+}
+
+#[test]
+fn two_builds_in_one_job_are_refused_unless_they_are_allowed() {
+    let place = tempfile::tempdir().expect("a directory for the copies");
+    let [same, other] = ["same", "other"].map(|name| place.path().join(name));
+    std::fs::copy(PROGRAM, &same).expect("the program can be copied");
+    other_build(PROGRAM, &other);
+    let [same, other] = [&same, &other].map(|path| path.to_str().expect("a name in UTF-8"));
+    accepted(two([PROGRAM, same], [&["3"], &["3"]], AS_IT_IS));
+    let job = || two([PROGRAM, other], [&["3"], &["3"]], AS_IT_IS);
+    refused(
+        job(),
+        &["armature: rank 1: runs ", other, "another build than ", PROGRAM, "ARMATURE_CHECK_BUILD=off"],
+    );
+    let outcome = accepted(job().env("ARMATURE_CHECK_BUILD", "off"));
+    assert!(outcome.stderr.contains("rank(s) {1} run another build than rank 0"), "{outcome}");
+}
+
+#[test]
+fn other_arguments_on_one_rank_are_refused_unless_they_are_allowed() {
+    // There is no rank of these numbers, so both do the same.
+    let job = || two([PROGRAM; 2], [&["late", "8", "farm"], &["late", "9", "farm"]], AS_IT_IS);
+    refused(
+        job(),
+        &[
+            "rank 1: was started with \"9\" as argument 2, where rank 0 was started with \"8\"",
+            "ARMATURE_CHECK_ARGUMENTS=off",
+        ],
+    );
+    accepted(job().env("ARMATURE_CHECK_ARGUMENTS", "off"));
+}
+
+#[test]
+fn settings_that_must_be_equal_are_named_with_both_values() {
+    let script = "if [ $RANK = 1 ]; then export ARMATURE_SPLIT_BYTES=4096; fi; exec \"$@\"";
+    refused(
+        two([PROGRAM; 2], [&["3"]; 2], script),
+        &[
+            "rank 1: runs with ARMATURE_SPLIT_BYTES 4096, where rank 0 does so with ARMATURE_SPLIT_BYTES 67108864",
+        ],
+    );
+    let place = tempfile::tempdir().expect("a directory for the workflow");
+    let file = place.path().join("one.dag");
+    std::fs::write(&file, "TASK one true\n").expect("the workflow can be written");
+    let file = file.to_str().expect("a name in UTF-8");
+    for (option, values) in [("--cores", ["2", "1"]), ("--directory", ["/", "/tmp"])] {
+        let arguments = values.map(|value| [file, option, value]);
+        let job = two([TASKS; 2], [&arguments[0], &arguments[1]], AS_IT_IS);
+        let name = if option == "--cores" { "Commands::cores" } else { "directory" };
+        let job = job.env("ARMATURE_CHECK_ARGUMENTS", "off");
+        let shown = |value: &str| if option == "--cores" { value.to_string() } else { format!("{value:?}") };
+        let [root, other] = values.map(shown);
+        refused(job, &[&format!("with {name} {other}, where rank 0 does so with {name} {root}")]);
+    }
+}
+
+struct Nothing;
+
+impl DoAll for Nothing {
+    type Units = Vec<u64>;
+
+    fn create(&mut self, range: std::ops::Range<u64>) -> Result<Vec<u64>, BoxError> {
+        Ok(range.collect())
+    }
+
+    fn compute(&mut self, _: std::ops::Range<u64>, _: &mut [u64]) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// A skeleton whose option is set, or not.
+type Optional = fn(&Session, bool) -> Result<(), BoxError>;
+
+#[test]
+fn options_of_skeletons_that_must_be_equal_are_named() {
+    let cases: [(Optional, &str); 8] = [
+        (
+            |session, is_set| {
+                let farm = Farm::new("a", |x: [f64; 1]| x);
+                let mut farm = if is_set { farm.plain_results() } else { farm };
+                Ok(drop(farm.collect(session, [[1.0]; 9])?))
+            },
+            "with results of type [f64; 1], sent as plain memory, where rank 0 does so with results of type [f64; 1]:",
+        ),
+        (
+            |session, is_set| {
+                let farm = Farm::new("a", |x: u8| x);
+                let mut farm = if is_set { farm.silence_limit(SOON) } else { farm };
+                Ok(drop(farm.collect(session, 0..9)?))
+            },
+            "with silence_limit 5s, where rank 0 does so with silence_limit unset:",
+        ),
+        (
+            |session, is_set| {
+                let source = Pipeline::source("points", || (0..9).map(|x| [x]));
+                let source = if is_set { source.plain() } else { source };
+                Ok(drop(source.map("first", |[x]: [i32; 1]| x).collect().run(session)?))
+            },
+            "with behind \"points\" items of type [i32; 1], sent as plain memory, where rank 0 does so with",
+        ),
+        (
+            |session, is_set| {
+                let pipeline = Pipeline::source("numbers", || 0..9).map("same", |x: i32| x).collect();
+                Ok(drop(if is_set { pipeline.on_all_ranks() } else { pipeline }.run(session)?))
+            },
+            "with on_all_ranks true, where rank 0 does so with on_all_ranks false:",
+        ),
+        (
+            |session, is_set| {
+                let until = if is_set { Until::at_most(3).sum() } else { Until::at_most(3) };
+                DoAllLoop::new("a", 9, Nothing).run_until(session, until, |_| 0.0, |_| true)?;
+                Ok(())
+            },
+            "with Until::sum set, where rank 0 does so with Until::sum unset:",
+        ),
+        (
+            |session, is_set| {
+                let all = ParallelFor::new("a", 0..9);
+                let all = if is_set { all.block_size(2) } else { all };
+                Ok(drop(all.run(session, |_| Ok(()))?))
+            },
+            "with block_size 2, where rank 0 does so with no block_size:",
+        ),
+        (
+            |session, is_set| {
+                let dir = tempfile::tempdir()?;
+                let keep = session.broadcast(Some(dir.path().join("kept")))?;
+                let keep = if is_set { dir.path().join("elsewhere") } else { keep };
+                let mut all = DoAllLoop::new("a", 9, Nothing).checkpoint(Checkpoint::new(keep, "1"));
+                Ok(drop(all.run(session, 3)?))
+            },
+            "with checkpoint directory \"",
+        ),
+        (
+            |session, is_set| {
+                let mut one = Description::builder("one");
+                one.task(Task::new("a", Action::Closure("a".into())));
+                let workflow = Workflow::new(one.build()?).closure("a", |_, _| Ok(1));
+                let ranks = (0..session.size()).map(|rank| Processor::new(format!("{rank}"), 1.0, 1 << 30));
+                let cluster = Cluster::new(ranks.collect(), 1e9)?;
+                let mut workflow = if is_set { workflow.cluster(cluster) } else { workflow };
+                Ok(drop(workflow.run(session)?))
+            },
+            "with a cluster, where rank 0 does so with no cluster:",
+        ),
+    ];
+    for (skeleton, text) in cases {
+        let ran = local::run(text, &local::config(2), |session| skeleton(session, session.rank() == 1));
+        let error = ran.expect_err(text);
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(1)), "{error}");
+        assert!(error.message().contains(text), "{text}: {error}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Running a farm on a session.
 
-use std::any::type_name;
 use std::thread::Scope;
+use std::time::Duration;
 
 use super::builder::Farm;
 use super::delivery::Collected;
@@ -156,12 +156,14 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     fn announcement(&self, options: &Options, form: &str) -> Announcement {
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
         what.with("method", form)
-            .with("tasks of type", type_name::<I>())
-            .with("results of type", type_name::<O>())
+            .with("tasks of type", self.codecs.tasks.item())
+            .with("results of type", self.codecs.results.item())
             .with("order", if options.ordered { "as of the tasks" } else { "as they come" })
             .with("retries", options.retries)
-            .with("end at a failure", options.fail_fast)
-            .with("task limit", format_args!("{:?}", options.task_limit))
+            .with("fail_fast", options.fail_fast)
+            .with("on_all_ranks", options.on_all_ranks)
+            .with("task_limit", shown(options.task_limit))
+            .with("silence_limit", shown(options.silence))
     }
 
     pub(super) fn run(
@@ -223,6 +225,11 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             result.inspect_err(|error| endpoint.report(error))
         })
     }
+}
+
+/// An option as an announcement has it.
+fn shown(limit: Option<Duration>) -> String {
+    limit.map_or("unset".to_string(), |limit| format!("{limit:?}"))
 }
 
 /// Independent tasks.

@@ -265,15 +265,25 @@ impl Settings {
 
     /// Adds to an announcement what all ranks must have set in the same way. All else is rank 0's to decide.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
-        let keeps = self.checkpoint.as_ref().map(|checkpoint| checkpoint.fingerprint.as_slice());
-        let what = if self.is_periodic { what.with("periodic rows", true) } else { what };
-        let what = self.panel_width.map_or(what.clone(), |width| what.with("panels of", width));
-        what.with("shares", format_args!("{:?}", self.shares))
-            .with("blocks of", format_args!("{:?}", self.block_size))
-            .with("strips of", format_args!("{:?}", self.strip_width))
+        let sizes = [
+            ("block_size", self.block_size),
+            ("strip_width", self.strip_width),
+            ("panel_width", self.panel_width),
+            ("forced", self.forced),
+        ];
+        let is_set = sizes.into_iter().filter_map(|(name, size)| Some((name, size?)));
+        let what = is_set.fold(what, |what, (name, size)| what.with(name, size));
+        let what = match &self.checkpoint {
+            Some(Checkpoint { dir, fingerprint, .. }) => what
+                .with("checkpoint directory", format_args!("{dir:?}"))
+                .with_checksum("checkpoint fingerprint", Some(fingerprint)),
+            None => what,
+        };
+        let shares = self.shares.as_ref().map_or("equal".to_string(), |shares| format!("{shares:?}"));
+        what.with("shares", shares)
             .with("synchronous", self.synchronous)
-            .with("movements forced by", format_args!("{:?}", self.forced))
-            .with("checkpoints of", format_args!("{keeps:?}"))
+            .with("periodic", self.is_periodic)
+            .with("on_all_ranks", self.on_all_ranks)
     }
 
     /// Columns of a panel of a table that has this number of them.

@@ -56,7 +56,9 @@ impl Until {
 
     /// What all ranks must have set in the same way.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
-        what.with("a check every", self.every).with("a sum as residual", self.sums)
+        what.with("Until::at_most", self.passes)
+            .with("Until::every", self.every)
+            .with("Until::sum", if self.sums { "set" } else { "unset" })
     }
 
     /// What there is before the first residual.

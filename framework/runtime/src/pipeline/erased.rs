@@ -28,8 +28,8 @@ pub(crate) type Items = Box<dyn Any + Send>;
 pub(crate) trait Codec: Send + Sync {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
-    /// The type of the items.
-    fn item(&self) -> &'static str;
+    /// See [`wire::Codec::item`].
+    fn item(&self) -> String;
     /// Looks at some of these items, which stay on this rank, whether they could travel. Returns whether it has.
     fn check(&self, items: &Items) -> Result<bool>;
     /// About how many bytes the items take.
@@ -48,8 +48,8 @@ impl<T: Item> Codec for wire::Codec<T> {
         Ok(Box::new(items))
     }
 
-    fn item(&self) -> &'static str {
-        std::any::type_name::<T>()
+    fn item(&self) -> String {
+        wire::Codec::item(self)
     }
 
     fn check(&self, items: &Items) -> Result<bool> {

@@ -26,7 +26,7 @@ impl Runnable<'_> {
     /// The first error or panic of the source, a stage or the sink, with rank, stage and item; an option that cannot be used; a
     /// mapping that does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
     pub fn run(self, session: &Session) -> Result<Option<Summary>> {
-        self.def.run(session)
+        self.def.run(session, false)
     }
 }
 
@@ -47,7 +47,7 @@ impl<T: Item> Runnable<'_, Collect<T>> {
     pub fn run(self, session: &Session) -> Result<Option<(Vec<T>, Summary)>> {
         let Runnable { def, collect } = self;
         let (name, on_all_ranks) = (def.name().to_string(), collect.on_all_ranks);
-        let all = def.run(session)?.map(|summary| (collect.into_items(), summary));
+        let all = def.run(session, on_all_ranks)?.map(|summary| (collect.into_items(), summary));
         if !on_all_ranks {
             return Ok(all);
         }
@@ -57,12 +57,13 @@ impl<T: Item> Runnable<'_, Collect<T>> {
 }
 
 impl PipelineDef<'_> {
-    fn run(mut self, session: &Session) -> Result<Option<Summary>> {
+    /// `shares`: all ranks get the items that are collected.
+    fn run(mut self, session: &Session, shares: bool) -> Result<Option<Summary>> {
         let mut endpoint = session.endpoint()?;
         let endpoint = &mut *endpoint;
         let settings = self.settings(session.config()).map_err(|error| error.at_rank(endpoint.rank()));
         let config = &settings.inspect_err(|error| endpoint.report(error))?;
-        let run = endpoint.begin_run(&self.announcement(), config.join_limit)?;
+        let run = endpoint.begin_run(&self.announcement(shares), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
         let mut kinds = vec![self.source_name.clone()];
@@ -98,7 +99,7 @@ impl PipelineDef<'_> {
 
     /// What all ranks must run in the same way. Mappings and how items are dispatched are not among it: rank 0 alone reads
     /// these and sends them to the others.
-    fn announcement(&self) -> Announcement {
+    fn announcement(&self, shares: bool) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());
         names.push(&self.sink_name);
@@ -115,6 +116,7 @@ impl PipelineDef<'_> {
             };
             what = what.with(&format!("the stage {:?}", stage.name), place);
         }
+        what = what.with("on_all_ranks", shares);
         what.with("order", if self.ordered { "as of the source" } else { "as they come" })
     }
 }

@@ -8,7 +8,7 @@
 //! Rank 0 tells each rank of a skeleton by itself. What it [gives to all](super::values) goes from rank to rank, and says what the run
 //! is in its first piece.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display, Write};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,29 @@ use crate::wire;
 pub(crate) struct Announcement {
     /// What it does, in words that follow "rank 1": `runs the farm "a"`.
     what: String,
-    /// What must be the same beside that, each with its name.
-    details: Vec<(String, String)>,
+    /// Options and parts that must be equal on all ranks, each with its name.
+    details: Vec<(String, Detail)>,
     /// Whether it can do without ranks that have died.
     survives: bool,
+}
+
+/// Value of an option or part that must be equal on all ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Detail {
+    /// A value that error messages show.
+    Text(String),
+    /// Checksum of a value that is too long for a message.
+    Checksum(u32),
+}
+
+/// Checksum of text that is written to it.
+struct Hashed(crc32fast::Hasher);
+
+impl Write for Hashed {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
 }
 
 impl Announcement {
@@ -41,33 +60,54 @@ impl Announcement {
         Announcement { survives: true, ..self }
     }
 
-    /// The same, of which this must be equal on all ranks, too.
+    /// Adds an option whose value must be equal on all ranks. `name` is the name by which the program sets it.
     pub(crate) fn with(mut self, name: &str, value: impl Display) -> Self {
-        self.details.push((name.to_string(), value.to_string()));
+        self.details.push((name.to_string(), Detail::Text(value.to_string())));
+        self
+    }
+
+    /// Adds an optional value that must be equal on all ranks, and is too long for a message: all ranks compare a checksum of
+    /// its `Debug` text. `name` is a noun without an article, such as `plan`.
+    pub(crate) fn with_checksum(mut self, name: &str, value: Option<&impl Debug>) -> Self {
+        if let Some(value) = value {
+            let mut text = Hashed(crc32fast::Hasher::new());
+            // Neither `Hashed` nor a derived `Debug` fails.
+            let _ = write!(text, "{value:?}");
+            self.details.push((name.to_string(), Detail::Checksum(text.0.finalize())));
+        }
         self
     }
 
     /// The first difference to what rank 0 does, as one sentence that follows "rank 1: "; `None` if there is none.
-    fn differs_from(&self, root: &Announcement) -> Option<String> {
+    pub(super) fn differs_from(&self, root: &Announcement) -> Option<String> {
         if self == root {
             return None;
         }
-        if self.what != root.what {
-            return Some(format!("{}, where rank 0 {}", self.what, root.what));
+        let Announcement { what, .. } = self;
+        if *what != root.what {
+            return Some(format!("{what}, where rank 0 {}", root.what));
         }
-        let value = |of: &Announcement, name: &str| {
-            of.details
-                .iter()
-                .find(|detail| detail.0 == name)
-                .map_or("none".to_string(), |detail| detail.1.clone())
+        let value = |of: &'_ Announcement, name: &str| {
+            of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
         let names = self.details.iter().chain(&root.details).map(|detail| detail.0.as_str());
         let mut differing = names
             .map(|name| (name, value(self, name), value(root, name)))
             .filter(|(_, mine, theirs)| mine != theirs);
-        let (name, mine, theirs) =
-            differing.next().unwrap_or(("order of settings", "another".into(), "its own".into()));
-        Some(format!("{} with {name} {mine}, where rank 0 does so with {name} {theirs}", self.what))
+        Some(match differing.next() {
+            Some((name, Some(Detail::Checksum(_)), Some(Detail::Checksum(_)))) => {
+                format!("{what} with another {name} than rank 0")
+            }
+            Some((name, mine, theirs)) => {
+                let shown = |detail| match detail {
+                    Some(Detail::Text(text)) => format!("{name} {text}"),
+                    Some(Detail::Checksum(_)) => format!("a {name}"),
+                    None => format!("no {name}"),
+                };
+                format!("{what} with {}, where rank 0 does so with {}", shown(mine), shown(theirs))
+            }
+            None => format!("{what} with its settings in another order than rank 0"),
+        })
     }
 }
 
@@ -207,7 +247,13 @@ mod tests {
             "runs the farm \"a\" with tasks of type u8, where rank 0 does so with tasks of type u16"
         );
         let text = told(farm("a", "u8"), farm("a", "u8").with("order", "any")).unwrap();
-        assert!(text.ends_with("with order none, where rank 0 does so with order any"), "{text}");
+        assert!(text.ends_with("with no order, where rank 0 does so with order any"), "{text}");
+        let with_plan = |plan: Option<u8>| farm("a", "u8").with_checksum("plan", plan.as_ref());
+        assert_eq!(told(with_plan(Some(1)), with_plan(Some(1))), None);
+        let text = told(with_plan(Some(1)), with_plan(Some(2))).unwrap();
+        assert_eq!(text, "runs the farm \"a\" with another plan than rank 0");
+        let text = told(with_plan(Some(1)), with_plan(None)).unwrap();
+        assert_eq!(text, "runs the farm \"a\" with a plan, where rank 0 does so with no plan");
     }
 
     fn endpoints(ranks: usize) -> Vec<Endpoint> {

@@ -1,4 +1,5 @@
-//! Start-up: every rank tells rank 0 where it is; rank 0 tells every rank who shares its node.
+//! Start-up: every rank registers with rank 0, which compares its program and settings with its own, and answers with the rank's
+//! placement on its node.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,10 @@ use armature_planner::SharedCores;
 use log::Level;
 use serde::{Deserialize, Serialize};
 
+use super::agreement::Announcement;
 use super::config::{Bind, Config};
+use super::program::Program;
+use crate::comm::Capabilities;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
 use crate::comm::process::Process;
@@ -24,6 +28,10 @@ const SPIN: Duration = Duration::from_micros(300);
 pub(super) struct Register {
     pub(super) version: String,
     pub(super) transport: String,
+    /// [`Config::split_bytes`]: both sides of a message must expect the same pieces.
+    pub(super) split_bytes: usize,
+    /// [`Config::peer_limit`]: the period of heartbeats follows from it.
+    pub(super) peer_limit: Duration,
     /// None of simulated ranks: they are all on this machine, which says nothing about theirs. And what it is called, or
     /// when the simulation was started, would make the message longer or shorter, and with it simulated time.
     pub(super) node: Option<Node>,
@@ -34,12 +42,33 @@ pub(super) struct Register {
 pub(super) struct Node {
     pub(super) topology: Topology,
     pub(super) process: Process,
+    /// `None` where ranks are threads of one process, and on rank 0 once the program was compared.
+    pub(super) program: Option<Program>,
 }
 
 impl Register {
-    fn own(transport: String, simulated: bool) -> Self {
-        let node = || Node { topology: Topology::of_this_node(), process: Process::own() };
-        Register { version: env!("CARGO_PKG_VERSION").to_string(), transport, node: (!simulated).then(node) }
+    /// What a rank of `size` ranks registers.
+    fn own(transport: String, size: usize, capabilities: Capabilities, config: &Config) -> Self {
+        let is_compared = capabilities.processes && size > 1;
+        let node = || Node {
+            topology: Topology::of_this_node(),
+            process: Process::own(),
+            program: is_compared.then(Program::own),
+        };
+        Register {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            transport,
+            split_bytes: config.split_bytes,
+            peer_limit: config.peer_limit,
+            node: capabilities.real_time.then(node),
+        }
+    }
+
+    /// Settings that must be equal on all ranks.
+    fn settings(&self) -> Announcement {
+        Announcement::new("runs")
+            .with("ARMATURE_SPLIT_BYTES", self.split_bytes)
+            .with("ARMATURE_PEER_SECONDS", self.peer_limit.as_secs_f64())
     }
 }
 
@@ -59,7 +88,8 @@ pub(crate) type Sharing = Vec<SharedCores>;
 ///
 /// Returns, on rank 0, which ranks share cores.
 pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Sharing> {
-    let mine = Register::own(endpoint.transport().describe(), !endpoint.capabilities().real_time);
+    let mine =
+        Register::own(endpoint.transport().describe(), endpoint.size(), endpoint.capabilities(), config);
     let (placement, sharing) = match endpoint.rank() {
         0 => place_ranks(endpoint, config, mine)?,
         _ => (register_with_root(endpoint, config, &mine)?, Sharing::default()),
@@ -75,19 +105,23 @@ pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Shari
 fn place_ranks(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(Placement, Sharing)> {
     let size = endpoint.size();
     let mut registered: Vec<Option<Register>> = vec![None; size];
-    registered[0] = Some(mine);
+    registered[0] = Some(mine.clone());
     let registered = RefCell::new(registered);
+    let mut others = BTreeSet::new();
     endpoint.wait_until(
         config.peer_limit,
         |endpoint, message| {
             let mut registered = registered.borrow_mut();
             if let Some(message) = message.filter(|l| l.is(Control::Register)) {
-                let register: Register = wire::from_bytes(&message.body)?;
-                check(message.from, &register)?;
-                if let Some(node) = &register.node {
-                    endpoint.know(message.from, node.process.clone());
+                let from = message.from;
+                let mut register = read(from, &message.body)?;
+                if check(&mut register, &mine, config).map_err(|error| error.at_rank(from))? {
+                    others.insert(from);
                 }
-                registered[message.from] = Some(register);
+                if let Some(node) = &register.node {
+                    endpoint.know(from, node.process.clone());
+                }
+                registered[from] = Some(register);
             }
             Ok(registered.iter().all(Option::is_some).then_some(()))
         },
@@ -99,6 +133,12 @@ fn place_ranks(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Resu
     )?;
     // Before the others go on, and may have something to say themselves.
     endpoint.started()?;
+    if !others.is_empty() {
+        log::warn!(
+            "rank(s) {others:?} run another build than rank 0, which ARMATURE_CHECK_BUILD=off allows: results are right only if both builds \
+             have the same types in messages"
+        );
+    }
     let registered: Vec<Register> = registered.into_inner().into_iter().flatten().collect();
     let transport = registered[0].transport.clone();
     let nodes: Vec<Node> = registered.into_iter().filter_map(|register| register.node).collect();
@@ -166,17 +206,48 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
     Ok(placement)
 }
 
-/// Ranks built from different versions, or against different MPI libraries, do not understand each other.
-fn check(from: usize, register: &Register) -> Result<()> {
-    let version = env!("CARGO_PKG_VERSION");
-    if register.version != version {
+/// Reads what a rank has registered. Another version of armature may write it in another form.
+fn read(from: usize, body: &[u8]) -> Result<Register> {
+    wire::from_bytes(body).map_err(|error| {
         let text = format!(
-            "runs armature {}, rank 0 runs {version}: start the same program on every rank",
-            register.version
+            "does not register as armature {} does, which rank 0 runs ({}): start the same program on every rank",
+            env!("CARGO_PKG_VERSION"),
+            error.message()
         );
-        return Err(Error::new(ErrorKind::Config, text).at_rank(from));
+        Error::new(ErrorKind::Config, text).at_rank(from)
+    })
+}
+
+/// Compares what a rank has registered with what rank 0 would, and drops its program. Returns true if the rank runs another build,
+/// which is allowed.
+///
+/// # Errors
+/// [`ErrorKind::Config`] if messages of the rank may mean something else to rank 0.
+fn check(register: &mut Register, mine: &Register, config: &Config) -> Result<bool> {
+    let version = env!("CARGO_PKG_VERSION");
+    let refuse = |text: String| Err(Error::new(ErrorKind::Config, text));
+    if register.version != version {
+        let theirs = &register.version;
+        return refuse(format!(
+            "runs armature {theirs}, rank 0 runs {version}: start the same program on every rank"
+        ));
     }
-    Ok(())
+    let mut is_other_build = false;
+    if let (Some(node), Some(own)) = (&mut register.node, &mine.node)
+        && let (Some(program), Some(root)) = (node.program.take(), &own.program)
+    {
+        if config.check_build {
+            program.check_build(&node.topology.host, (root, &own.topology.host))?;
+        }
+        if config.check_arguments {
+            program.check_arguments(root)?;
+        }
+        is_other_build = program.is_other_build(root);
+    }
+    match register.settings().differs_from(&mine.settings()) {
+        Some(difference) => refuse(format!("{difference}: set the same value on every rank")),
+        None => Ok(is_other_build),
+    }
 }
 
 /// Who shares a node with whom, and which cores each rank gets.
@@ -239,7 +310,7 @@ mod tests {
 
     fn node(host: &str) -> Node {
         let topology = Topology { host: host.into(), ..Topology::of_this_node() };
-        Node { topology, process: Process::own() }
+        Node { topology, process: Process::own(), program: None }
     }
 
     #[test]
@@ -272,19 +343,78 @@ mod tests {
         assert_eq!(groups, [on_one([0, 2]), on_one([1, 4])], "rank 3 has a core of its own");
     }
 
-    #[test]
-    fn another_version_is_refused() {
-        let other = Register { version: "0.0.0".into(), ..Register::own("local".into(), false) };
-        assert!(check(3, &other).unwrap_err().to_string().starts_with("rank 3: runs armature 0.0.0"));
+    fn register(node: Option<Node>) -> Register {
+        let (version, transport) = (env!("CARGO_PKG_VERSION").into(), "mpi".into());
+        let Config { split_bytes, peer_limit, .. } = Config::new();
+        Register { version, transport, split_bytes, peer_limit, node }
     }
 
     #[test]
-    fn simulated_ranks_tell_nothing_that_depends_on_this_machine_or_the_day() {
-        let told = wire::to_bytes(&Register::own("mpi".into(), true)).unwrap();
-        let same =
-            Register { version: env!("CARGO_PKG_VERSION").into(), transport: "mpi".into(), node: None };
-        assert_eq!(told, wire::to_bytes(&same).unwrap());
-        assert!(Register::own("mpi".into(), false).node.is_some(), "others do");
+    fn another_version_is_refused() {
+        let mut other = Register { version: "0.0.0".into(), ..register(None) };
+        let error = check(&mut other, &register(None), &Config::new()).unwrap_err();
+        assert!(error.to_string().starts_with("runs armature 0.0.0, rank 0 runs"), "{error}");
+        let error = read(3, b"something else").unwrap_err();
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(3)));
+    }
+
+    #[test]
+    fn settings_that_differ_are_named_with_both_values() {
+        let differs = |other: Register| {
+            check(&mut other.clone(), &register(None), &Config::new()).unwrap_err().to_string()
+        };
+        let text = differs(Register { split_bytes: 17, ..register(None) });
+        assert_eq!(
+            text,
+            "runs with ARMATURE_SPLIT_BYTES 17, where rank 0 does so with ARMATURE_SPLIT_BYTES 67108864: set the same value on every rank"
+        );
+        let text = differs(Register { peer_limit: Duration::from_millis(1_500), ..register(None) });
+        assert!(
+            text.starts_with(
+                "runs with ARMATURE_PEER_SECONDS 1.5, where rank 0 does so with ARMATURE_PEER_SECONDS 120:"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_differs_is_refused_unless_it_may() {
+        let of = |build: &str, arguments: &str| {
+            let file = format!("/bin/{build}");
+            let checksum = crc32fast::hash(arguments.as_bytes());
+            let program = Program { file, build: Some(build.into()), arguments: arguments.into(), checksum };
+            register(Some(Node { program: Some(program), ..node("a") }))
+        };
+        let mine = of("v1", "\"8\"");
+        let compare = |other: Register, config: Config| check(&mut other.clone(), &mine, &config);
+        assert!(!compare(mine.clone(), Config::new()).unwrap());
+        assert!(!compare(of("v1", "\"9\""), Config::new().check_arguments(false)).unwrap());
+        assert!(compare(of("v2", "\"8\""), Config::new().check_build(false)).unwrap(), "rank 0 warns");
+        let error = compare(of("v1", "\"9\""), Config::new().check_build(false)).unwrap_err();
+        assert!(
+            error.message().contains("with \"9\" as argument 1, where rank 0 was started with \"8\""),
+            "{error}"
+        );
+        let error = compare(of("v2", "\"8\""), Config::new().check_arguments(false)).unwrap_err();
+        assert!(error.message().contains("ARMATURE_CHECK_BUILD=off"), "{error}");
+    }
+
+    #[test]
+    fn simulated_ranks_register_nothing_that_depends_on_this_machine_or_the_day() {
+        let own = |real_time| {
+            let ranks_may_end = false;
+            let capabilities = Capabilities {
+                processes: real_time,
+                returns_errors: false,
+                real_time,
+                threads: true,
+                ranks_may_end,
+            };
+            Register::own("mpi".into(), 2, capabilities, &Config::new())
+        };
+        let same = wire::to_bytes(&register(None)).unwrap();
+        assert_eq!(wire::to_bytes(&own(false)).unwrap(), same);
+        assert!(own(true).node.is_some_and(|node| node.program.is_some()), "others do");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::agreement::{Announcement, Opening};
 use super::bootstrap::{Node, Placement, Register};
+use super::program::Program;
 use super::values::{encode_items, packed};
 use crate::comm::message::{Control, frame_header};
 use crate::comm::process::Process;
@@ -21,18 +22,29 @@ fn messages_of_a_session_are_as_they_were() {
         memory_available: 60 << 30,
         source: Source::Sysfs,
     };
-    let register = |node| Register { version: "0.1.0".into(), transport: "mpi".into(), node };
+    let program = Program {
+        file: "/bin/app".into(),
+        build: Some("12ab".into()),
+        arguments: "\"-n\"\n\"3\"".into(),
+        checksum: 0x1234_5678,
+    };
+    let register = |node| {
+        let (version, transport) = ("0.1.0".into(), "mpi".into());
+        let peer_limit = std::time::Duration::from_millis(1_500);
+        Register { version, transport, split_bytes: 64 << 20, peer_limit, node }
+    };
     let mut messages = Messages::default();
     messages.value(
         "a rank starts",
         Control::Register,
-        &register(Some(Node { topology, process: process() })),
+        &register(Some(Node { topology, process: process(), program: Some(program) })),
     );
     messages.value("a simulated rank starts", Control::Register, &register(None));
     let place = |units| Placement { shared_cores: true, units };
     messages.value("a rank's place, bound", Control::Placement, &(place(Some(vec![2, 70_000])), process()));
     messages.value("a rank's place", Control::Placement, &(place(None), Process::default()));
     let run = Announcement::new("runs the farm \"a\"").with("policy", "factoring").without_the_dead();
+    let run = run.with_checksum("plan", Some(&7));
     messages.value("what is run next", Control::Announce, &run);
     messages.value("a rank has done its part", Control::Leave, &());
     messages.value("the job is over, ranks 3 and 300 are lost", Control::Dismiss, &vec![3_usize, 300]);

@@ -13,6 +13,7 @@ mod finalize;
 mod golden_tests;
 mod groups;
 mod logging;
+mod program;
 #[cfg(test)]
 mod tests;
 pub(crate) mod topology;

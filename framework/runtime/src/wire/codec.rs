@@ -161,6 +161,7 @@ pub(crate) struct Codec<T> {
     decode: Decode<T>,
     /// Of items that go by serde: what is known of their type.
     agreement: Option<&'static Agreement>,
+    is_plain: bool,
 }
 
 type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
@@ -170,7 +171,7 @@ impl<T: Item> Codec<T> {
     /// The codec that follows from the type: [`encode`] and [`decode`].
     pub(crate) fn of_type() -> Self {
         let agreement = goes_by_serde::<T>().then(Agreement::of::<T>);
-        Codec { encode: encode::<T>, decode: decode::<T>, agreement }
+        Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
     }
 
     /// Looks at some of these items, which stay on this rank, whether they could travel: a program that is refused on many
@@ -188,11 +189,17 @@ impl<T: bytemuck::Pod + Send> Codec<T> {
     /// The items' memory as it is, the whole batch in one copy or none: for structs and arrays of plain old
     /// data, which must have the same layout on all ranks.
     pub(crate) fn plain() -> Self {
-        Codec { encode: encode_plain::<T>, decode: decode_plain::<T>, agreement: None }
+        Codec { encode: encode_plain::<T>, decode: decode_plain::<T>, agreement: None, is_plain: true }
     }
 }
 
 impl<T> Codec<T> {
+    /// Returns the type of the items, and how they are encoded if the program has chosen that: both ends of an edge must agree.
+    pub(crate) fn item(&self) -> String {
+        let name = std::any::type_name::<T>();
+        if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }
+    }
+
     /// Appends a batch to a message. See [`encode`].
     pub(crate) fn encode(&self, items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         (self.encode)(items, head, parts)

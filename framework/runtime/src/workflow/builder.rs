@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use armature_commands::Ended;
 use armature_planner::workflow::{Cluster, Plan, PlanOptions, TaskMemory};
-use armature_workflow_files::{Action, Description};
+use armature_workflow_files::{Action, Description, Task};
 
 use super::closure::{AfterCommand, Closure, Erased, Inputs};
 use super::graph::Graph;
@@ -343,36 +343,62 @@ impl<'w> Workflow<'w> {
         found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
     }
 
-    /// What all ranks must run in the same way.
-    pub(super) fn announcement(&self, graph: &Graph, closure_of: &[usize], collects: bool) -> Announcement {
-        let mut digest = crc32fast::Hasher::new();
-        for (task, &closure) in closure_of.iter().enumerate() {
-            digest.update(&(closure as u64).to_le_bytes());
-            digest.update(format!("{:?}", graph.needs(task)).as_bytes());
-            digest.update(format!("{:?}", self.description.tasks()[task].action).as_bytes());
-        }
-        let what = Announcement::new(format!("runs the workflow {:?}", graph.name)).without_the_dead();
+    /// What all ranks must run in the same way. `cores` are those of a rank for commands.
+    pub(super) fn announcement(
+        &self,
+        graph: &Graph,
+        closure_of: &[usize],
+        (collects, cores): (bool, u32),
+    ) -> Announcement {
+        let Options { memory, cluster, given, on_all_ranks, sends_files, enforces_memory, .. } =
+            &self.options;
         let closures = self.closures.iter().map(|(name, &number)| format!("{name}: {}", self.gives[number]));
-        what.with("tasks", graph.len())
+        let mut what = Announcement::new(format!("runs the workflow {:?}", graph.name))
+            .without_the_dead()
+            .with("method", if collects { "collect" } else { "run" })
+            .with("tasks", graph.len())
             .with("edges", graph.dag.edges().len())
             .with("closures", closures.collect::<Vec<_>>().join(", "))
-            .with("a graph of digest", format_args!("{:08x}", graph.structure()))
-            .with("needs of digest", format_args!("{:08x}", digest.finalize()))
-            .with("a journal", self.options.journal.is_some())
-            .with("results", if collects { "collected" } else { "dropped" })
-            .with("files", if self.options.sends_files { "sent" } else { "shared" })
-            .with("memory", self.options.memory.map_or("any".to_string(), |bytes| bytes.to_string()))
-            .with("ranks of digest", known_digest(self.options.cluster.as_ref()))
-            .with("a plan of digest", known_digest(self.options.given.as_ref()))
+            .with("after_command", if self.after_command.is_some() { "set" } else { "unset" })
+            .with("journal", if self.options.journal.is_some() { "set" } else { "unset" })
+            .with("retries", self.options.retries)
+            .with("memory", memory.map_or("unlimited".to_string(), |bytes| bytes.to_string()))
+            .with("task_memory", format_args!("{:?}", graph.task_memory))
+            .with("enforce_memory", enforces_memory)
+            .with("send_files", sends_files)
+            .with("on_all_ranks", on_all_ranks)
+            .with_checksum("cluster", cluster.as_ref())
+            .with_checksum("plan", given.as_ref());
+        if (0..graph.len()).any(|task| graph.needs(task).is_command) {
+            what = what.with("Commands::cores", cores);
+            // Ranks that are sent files run their commands in directories of their own.
+            if !sends_files {
+                let directory = self.options.directory.as_deref().unwrap_or(Path::new("."));
+                let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
+                what = what.with("directory", format_args!("{directory:?}"));
+            }
+        }
+        let tasks: Vec<usize> = (0..graph.len()).collect();
+        for group in tasks.chunks(graph.len().div_ceil(TASK_GROUPS).max(1)) {
+            let [first, last] = [group[0], group[group.len() - 1]].map(|task| graph.dag.name(task));
+            let name = match group {
+                [_] => format!("task {first:?}"),
+                _ => format!("set of tasks from {first:?} to {last:?}"),
+            };
+            let parts = |&task: &usize| {
+                let Task { name, action, inputs, outputs, memory, .. } = &self.description.tasks()[task];
+                let parents: Vec<usize> = graph.parents(task).collect();
+                (name, action, closure_of[task], graph.needs(task), parents, memory, inputs, outputs)
+            };
+            what = what.with_checksum(&name, Some(&group.iter().map(parts).collect::<Vec<_>>()));
+        }
+        what
     }
 }
 
-/// What stands for a value that all ranks must have alike, if there is one.
-fn known_digest(value: Option<&impl fmt::Debug>) -> String {
-    value.map_or("none".to_string(), |value| {
-        format!("{:08x}", crc32fast::hash(format!("{value:?}").as_bytes()))
-    })
-}
+/// Number of groups of consecutive tasks at most that an announcement has a checksum of, so that a message can name the tasks that
+/// differ.
+const TASK_GROUPS: usize = 32;
 
 impl fmt::Debug for Workflow<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

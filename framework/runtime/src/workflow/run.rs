@@ -65,7 +65,9 @@ impl Workflow<'_> {
         graph.check_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
         self.check_plan(&graph, ranks)?;
         let mut files = self.files(rank, ranks)?;
-        let run = endpoint.begin_run(&self.announcement(&graph, &closure_of, collects), config.join_limit)?;
+        let cores = session.commands().as_ref().map_or(0, |commands| commands.cores);
+        let what = self.announcement(&graph, &closure_of, (collects, cores));
+        let run = endpoint.begin_run(&what, config.join_limit)?;
         let begin = clock.now();
         let directory = files.as_ref().map(|files| files.folder.path()).or(self.options.directory.as_deref());
         let mut commands = Commands::new((session.commands(), rank), &self.description, directory)?;

@@ -18,10 +18,16 @@ fn task(name: impl Into<String>, closure: &str) -> Task {
 
 /// `a` gives to `b` and `c`, and these to `d`.
 fn diamond() -> Description {
+    diamond_with_priority(0)
+}
+
+/// The priority is that of the last task.
+fn diamond_with_priority(priority: i64) -> Description {
     let mut builder = Description::builder("diamond");
-    for name in ["a", "b", "c", "d"] {
+    for name in ["a", "b", "c"] {
         builder.task(task(name, name));
     }
+    builder.task(Task { priority, ..task("d", "d") });
     builder.edge("a", "b", 0).edge("a", "c", 0).edge("b", "d", 0).edge("c", "d", 0);
     builder.build().unwrap()
 }
@@ -298,9 +304,11 @@ fn ranks_that_run_different_workflows_say_so() {
     let error = told(|workflow| workflow.closure("b", |_, _| Ok(1_u8)));
     assert!(error.contains("with closures a: alloc::vec::Vec<f64>, b: u8"), "{error}");
     let error = told(|workflow| workflow.retries(7));
-    assert!(error.contains("with needs of digest "), "{error}");
+    assert!(error.contains("with retries 7, where rank 0 does so with retries 1"), "{error}");
     let error = told(|workflow| workflow.memory(1 << 30));
-    assert!(error.contains("with memory 1073741824, where rank 0 does so with memory any"), "{error}");
+    assert!(error.contains("with memory 1073741824, where rank 0 does so with memory unlimited"), "{error}");
+    let error = told(|_| run_diamond(Workflow::new(diamond_with_priority(3))));
+    assert!(error.contains("with another task \"d\" than rank 0"), "{error}");
 }
 
 #[test]

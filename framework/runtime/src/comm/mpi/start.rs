@@ -41,15 +41,34 @@ pub(super) fn library() -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Returns why this program cannot call the MPI library that it is linked to, if its handles are of another kind; `handle_bytes` is
+/// their size by the headers that the program was built with, and `library` the first line of the library's version text.
+///
+/// MPICH and the libraries derived from it use numbers of 32 bits, Open MPI pointers, so that every call with a handle would crash. A
+/// program that was built for Open MPI needs symbols that only Open MPI has, and does not start with another library.
+fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
+    (handle_bytes == size_of::<c_int>() && library.starts_with("Open MPI")).then(|| {
+        let library = library.split(',').next().unwrap_or(library);
+        format!(
+            "this program was built with the headers of MPICH, or of an MPI derived from it, but is linked to {library}: put the \
+             directory of the library of that MPI first on the linker's search path (RUSTFLAGS=\"-L native=DIRECTORY\") and build \
+             again; `ldd PROGRAM` shows the library that is used"
+        )
+    })
+}
+
 /// MPI for use by this thread, on the communicator that is `given`, or on that of all processes. It is initialised if it is not in
 /// use already. The simulator grants only the level SINGLE, which is accepted: a simulated rank has no second thread.
 ///
 /// # Errors
-/// If MPI was in use in this process and is no more, grants too low a thread level, or sees one rank where the launcher
+/// If the library is of another kind than the headers, MPI was in use in this process and is no more, grants too low a thread level, or sees one rank where the launcher
 /// promised several.
 pub(super) fn start(given: Option<&Given>) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
+    if let Some(why) = other_handles(size_of::<ffi::MPI_Comm>(), &library) {
+        return Err(transport(why));
+    }
     let is_in_use = is_initialised()?;
     if is_in_use && !simulated {
         check_initialised(&library)?;
@@ -177,5 +196,23 @@ fn sleep_precisely() {
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(nanosecond)) {
             log::debug!("short sleeps stay imprecise: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_with_other_handles_than_the_headers_is_refused() {
+        let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4";
+        let text = other_handles(4, open_mpi).unwrap();
+        assert!(
+            text.contains("the headers of MPICH") && text.contains("is linked to Open MPI v4.1.4: put"),
+            "{text}"
+        );
+        assert_eq!(other_handles(8, open_mpi), None);
+        assert_eq!(other_handles(4, "MPICH Version: 4.0.2"), None);
+        assert_eq!(other_handles(size_of::<ffi::MPI_Comm>(), &library()), None, "these tests run");
     }
 }

@@ -142,7 +142,7 @@ impl<L: DoAll> DoAllLoop<L> {
         let (mut last, mut done, mut summary) = (None, 0, None);
         while done < until.passes {
             let passes = until.every.min(until.passes - done);
-            self.rank_loop.until = Some((done, until.passes));
+            self.rank_loop.until = Some((done, until));
             let ran = self.run(session, passes);
             self.rank_loop.until = None;
             summary = ran?;

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::coordinator::Learned;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::units::Units;
+use crate::loops::until::Until;
 use crate::session::{Announcement, Config};
 
 /// A loop on this rank, through all its runs.
@@ -33,8 +34,8 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) learned: Option<Learned>,
     /// How long a block took here on the mean in the run before.
     pub(super) usual: Option<Duration>,
-    /// Where its runs are parts of one until convergence: passes before this one, and how many it is to have at most.
-    pub(super) until: Option<(u64, u64)>,
+    /// Where its runs are parts of one until convergence: passes before this one, and the options of the whole.
+    pub(super) until: Option<(u64, Until)>,
 }
 
 impl<U: Units> RankLoop<U> {
@@ -133,6 +134,7 @@ impl<U: Units> RankLoop<U> {
     pub(in crate::loops) fn announcement(&mut self, passes: u64) -> Announcement {
         self.runs += 1;
         let what = Announcement::new(format!("runs the DOALL loop {:?}", self.name));
+        let what = self.until.map_or(what.clone(), |(_, until)| until.announced(what));
         let what = what.with("units", self.units).with("storage", std::any::type_name::<U>());
         let what = what.with("passes", passes).with("run number", self.runs).with("barriers", !self.nowait);
         self.settings.announced(what)

@@ -378,7 +378,8 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     }
 
     fn progress(&mut self) -> Option<Progress> {
-        let (before, at_most) = self.of.until.map_or((0, None), |(before, at_most)| (before, Some(at_most)));
+        let (before, at_most) =
+            self.of.until.map_or((0, None), |(before, until)| (before, Some(until.passes)));
         self.run.coordinator.as_ref().map(|coordinator| coordinator.progress(before, at_most))
     }
 

@@ -45,6 +45,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_MONITOR` | [`monitor`](crate::pipeline::Runnable::monitor) | `on`, `off`: per-stage service times | `on` |
 /// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping, or a farm's number of workers, changed while it runs | `live` for farms and for a mapping that was planned, `off` for one that was given |
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for the log of events, one file a rank | no log |
+/// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: is a job refused in which ranks run different builds | `on` |
+/// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: is a job refused in which ranks have different command lines | `on` |
 /// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file in which the job says [how it stands](crate::job_status) | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
@@ -68,6 +70,8 @@ pub struct Config {
     pub(crate) monitor: bool,
     pub(crate) balance: Option<Balance>,
     pub(crate) events: Option<PathBuf>,
+    pub(crate) check_build: bool,
+    pub(crate) check_arguments: bool,
     pub(crate) job_status: Option<PathBuf>,
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
@@ -96,6 +100,8 @@ impl Default for Config {
             monitor: true,
             balance: None,
             events: None,
+            check_build: true,
+            check_arguments: true,
             job_status: None,
             commands: None,
             #[cfg(feature = "mpi")]
@@ -187,6 +193,25 @@ impl Config {
         self
     }
 
+    /// Refuses a job in which ranks run different builds; `true` by default. The setting of rank 0 counts.
+    ///
+    /// Two builds of one program may lay out the fields of a struct or number the variants of an enum differently, and then read each
+    /// other's messages as other values. Set this to `false` only for builds that are known to agree, for example builds of one
+    /// source for two architectures of one byte order. Rank 0 then logs a warning that names the ranks with another build.
+    pub fn check_build(mut self, check: bool) -> Self {
+        self.check_build = check;
+        self
+    }
+
+    /// Refuses a job in which ranks were started with different command lines; `true` by default. The setting of rank 0 counts.
+    ///
+    /// The name of the program, `argv[0]`, is not compared. Set this to `false` for a program whose ranks have different arguments
+    /// on purpose, such as a log file for each rank.
+    pub fn check_arguments(mut self, check: bool) -> Self {
+        self.check_arguments = check;
+        self
+    }
+
     /// The file in which the job says how it stands and what came of it, for [whoever started it](crate::job_status).
     pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
         self.job_status = file;
@@ -201,6 +226,9 @@ impl Config {
 
     /// The ranks are those of this communicator, in its order, instead of all processes of the job: for a program that has initialised MPI itself,
     /// with thread level FUNNELED or more. Each of its ranks runs the same session; the others of the job do as they like.
+    ///
+    /// Only the ranks of the communicator compare their [builds](Config::check_build) and
+    /// [command lines](Config::check_arguments), so other programs of the job are free to differ.
     ///
     /// The communicator is not used for messages, and is the program's own again when the configuration has been dropped,
     /// which frees it; `duplicate` it to keep one. It is to be set on the thread that calls [`run`](crate::run).

@@ -167,6 +167,12 @@ impl Config {
         if let Some(v) = read("ARMATURE_EVENTS") {
             c.events = Some(directory("ARMATURE_EVENTS", &v)?);
         }
+        if let Some(v) = read("ARMATURE_CHECK_BUILD") {
+            c.check_build = choose("ARMATURE_CHECK_BUILD", &v, ON_OFF)?;
+        }
+        if let Some(v) = read("ARMATURE_CHECK_ARGUMENTS") {
+            c.check_arguments = choose("ARMATURE_CHECK_ARGUMENTS", &v, ON_OFF)?;
+        }
         if let Some(v) = read("ARMATURE_JOB_STATUS") {
             c.job_status = Some(PathBuf::from(v));
         }
@@ -228,6 +234,8 @@ mod tests {
         assert!(!with("ARMATURE_MONITOR", "off").unwrap().monitor);
         assert_eq!(with("ARMATURE_BALANCE", "once").unwrap().balance, Some(Balance::Once));
         assert_eq!(with("ARMATURE_EVENTS", "log").unwrap().events, Some(PathBuf::from("log")));
+        assert!(!with("ARMATURE_CHECK_BUILD", "off").unwrap().check_build);
+        assert!(!with("ARMATURE_CHECK_ARGUMENTS", "off").unwrap().check_arguments);
         assert_eq!(with("ARMATURE_JOB_STATUS", "v").unwrap().job_status, Some(PathBuf::from("v")));
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));

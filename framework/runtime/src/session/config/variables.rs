@@ -4,7 +4,7 @@
 const START: &str = "ARMATURE_";
 
 /// The variables that a [`Config`](super::Config) reads.
-pub(super) const SETTINGS: [&str; 18] = [
+pub(super) const SETTINGS: [&str; 20] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
     "ARMATURE_BIND",
@@ -22,6 +22,8 @@ pub(super) const SETTINGS: [&str; 18] = [
     "ARMATURE_MONITOR",
     "ARMATURE_BALANCE",
     "ARMATURE_EVENTS",
+    "ARMATURE_CHECK_BUILD",
+    "ARMATURE_CHECK_ARGUMENTS",
     "ARMATURE_JOB_STATUS",
 ];
 

@@ -1,0 +1,354 @@
+//! Comparison of the programs that ranks run: their builds and their command lines.
+//!
+//! Messages carry values without the names of their fields, so ranks understand each other only if they run one build. Ranks
+//! that were started with different arguments compute different things, mostly without any error.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Program of a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Program {
+    /// Path of the executable, or of the shared library that contains the program.
+    pub(super) file: String,
+    /// Build id of that file, or a checksum of its bytes; `None` if it cannot be read.
+    pub(super) build: Option<String>,
+    /// Arguments without `argv[0]`, escaped, one a line; only the first [`SENT`] bytes.
+    pub(super) arguments: String,
+    /// Checksum of all arguments.
+    pub(super) checksum: u32,
+}
+
+/// Bytes of its arguments that a rank sends, at most: a command line may have megabytes, and rank 0 receives those of all ranks.
+const SENT: usize = 4 << 10;
+/// Characters of an argument that a message shows, at most.
+const SHOWN: usize = 80;
+/// Characters in front of the first difference that a message shows of a long argument.
+const BEFORE: usize = 20;
+
+impl Program {
+    /// Returns the program of this process.
+    pub(super) fn own() -> Self {
+        static OWN: OnceLock<Program> = OnceLock::new();
+        OWN.get_or_init(|| {
+            let file = code_file().or_else(|_| std::env::current_exe()).unwrap_or_default();
+            let build = build(&file);
+            if let Err(error) = &build {
+                log::warn!(
+                    "cannot compare the build of this rank with that of the others: {file:?}: {error}"
+                );
+            }
+            Program::new(
+                &file,
+                build.ok(),
+                std::env::args_os().skip(1).map(|argument| format!("{argument:?}")),
+            )
+        })
+        .clone()
+    }
+
+    /// `arguments` are escaped.
+    fn new(file: &Path, build: Option<String>, arguments: impl Iterator<Item = String>) -> Self {
+        let mut arguments = arguments.collect::<Vec<_>>().join("\n");
+        let checksum = crc32fast::hash(arguments.as_bytes());
+        let end = (0..=SENT.min(arguments.len())).rev().find(|&at| arguments.is_char_boundary(at));
+        arguments.truncate(end.unwrap_or(0));
+        Program { file: file.display().to_string(), build, arguments, checksum }
+    }
+
+    /// Returns true if the builds of both programs are known and differ.
+    pub(super) fn is_other_build(&self, other: &Program) -> bool {
+        self.build.is_some() && other.build.is_some() && self.build != other.build
+    }
+
+    /// Compares the build of a rank with that of `root`, which is rank 0; both with the name of their host.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if they differ.
+    pub(super) fn check_build(&self, host: &str, (root, root_host): (&Program, &str)) -> Result<()> {
+        if !self.is_other_build(root) {
+            return Ok(());
+        }
+        let text = format!(
+            "runs {:?} on {host:?} (build {}), which is another build than {:?} on {root_host:?} (build {}) of rank 0: start the same \
+             executable on every rank; if different builds are meant to exchange messages, set ARMATURE_CHECK_BUILD=off \
+             (Config::check_build)",
+            self.file,
+            self.build.as_deref().unwrap_or_default(),
+            root.file,
+            root.build.as_deref().unwrap_or_default(),
+        );
+        Err(Error::new(ErrorKind::Config, text))
+    }
+
+    /// Compares the arguments of a rank with those of `root`, which is rank 0.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if they differ, with the first argument that does.
+    pub(super) fn check_arguments(&self, root: &Program) -> Result<()> {
+        if self.checksum == root.checksum && self.arguments == root.arguments {
+            return Ok(());
+        }
+        let (mut mine, mut theirs) = (self.arguments.lines(), root.arguments.lines());
+        let mut number = 1;
+        let difference = loop {
+            match (mine.next(), theirs.next()) {
+                (None, None) => {
+                    break format!(
+                        "was started with other arguments than rank 0, behind the first {SENT} bytes of them"
+                    );
+                }
+                (mine, theirs) if mine != theirs => {
+                    let (mine, theirs) = excerpts(mine, theirs);
+                    break format!(
+                        "was started with {mine} as argument {number}, where rank 0 was started with {theirs}"
+                    );
+                }
+                _ => number += 1,
+            }
+        };
+        let text = format!(
+            "{difference}: start every rank with the same arguments; if they differ on purpose, set ARMATURE_CHECK_ARGUMENTS=off \
+             (Config::check_arguments)"
+        );
+        Err(Error::new(ErrorKind::Config, text))
+    }
+}
+
+/// Returns two arguments that differ as a message shows them: a long one is cut to the part around the first difference.
+fn excerpts(one: Option<&str>, other: Option<&str>) -> (String, String) {
+    let chars = |text: Option<&str>| text.unwrap_or_default().chars().collect::<Vec<_>>();
+    let same = chars(one).iter().zip(&chars(other)).take_while(|(one, other)| one == other).count();
+    let shown = |text: Option<&str>| match text {
+        None => "nothing".to_string(),
+        Some(text) if text.chars().count() <= SHOWN => text.to_string(),
+        Some(text) => {
+            let start = same.saturating_sub(BEFORE);
+            let part: String = text.chars().skip(start).take(SHOWN).collect();
+            let (before, after) = (start > 0, start + SHOWN < text.chars().count());
+            format!("{}{part}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
+        }
+    };
+    (shown(one), shown(other))
+}
+
+/// Returns the file from which this function was loaded: the executable, or a shared library. The process's own executable may be
+/// another program, such as an interpreter or the dynamic loader.
+fn code_file() -> io::Result<PathBuf> {
+    let here = code_file as fn() -> io::Result<PathBuf> as usize;
+    let maps = std::fs::read("/proc/self/maps")?;
+    let maps = String::from_utf8_lossy(&maps);
+    // 55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711      /home/me/app
+    let is_here = |line: &&str| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        range.is_some_and(|(start, end)| {
+            number(start).is_some_and(|start| start <= here) && number(end).is_some_and(|end| here < end)
+        })
+    };
+    let path = maps.lines().find(is_here).and_then(|line| line.find('/').map(|at| &line[at..]));
+    match path {
+        // The file was replaced; this name leads to the one that runs.
+        Some(path) if path.ends_with(" (deleted)") => Ok("/proc/self/exe".into()),
+        Some(path) => Ok(path.into()),
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// Returns the build id of a file, or a checksum of its bytes if it has none. Linkers write a build id unless they are configured
+/// not to; it spares every rank reading the whole file, and stays when debug information is stripped.
+fn build(file: &Path) -> io::Result<String> {
+    let mut file = File::open(file)?;
+    if let Some(id) = elf::build_id(&file) {
+        return Ok(id.iter().map(|byte| format!("{byte:02x}")).collect());
+    }
+    let (mut hasher, mut bytes) = (crc32fast::Hasher::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(format!("{:08x}, no build id", hasher.finalize())),
+            length => hasher.update(&bytes[..length]),
+        }
+    }
+}
+
+/// The parts of ELF files that lead to the build id.
+mod elf {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    /// First bytes of a file of 64 bits in this machine's byte order.
+    const START: [u8; 6] = [0x7f, b'E', b'L', b'F', 2, if cfg!(target_endian = "little") { 1 } else { 2 }];
+    /// Type of a segment of notes.
+    const NOTES: u32 = 4;
+    /// Type of a note of the owner `GNU` that is a build id.
+    const BUILD_ID: u32 = 3;
+    /// Bytes of a segment of notes that are read, at most.
+    const LARGEST: u64 = 64 << 10;
+
+    /// Returns the build id of an ELF file, if it has one.
+    pub(super) fn build_id(file: &File) -> Option<Vec<u8>> {
+        let header = read(file, 0, 64)?;
+        if header[..START.len()] != START {
+            return None;
+        }
+        let segments = u64_at(&header, 32)?;
+        let (size, count) = (u16_at(&header, 54)?, u16_at(&header, 56)?);
+        (0..u64::from(count)).find_map(|number| {
+            let segment = read(file, segments.checked_add(number * u64::from(size))?, 56)?;
+            if u32_at(&segment, 0)? != NOTES {
+                return None;
+            }
+            let notes = read(file, u64_at(&segment, 8)?, u64_at(&segment, 32)?.min(LARGEST))?;
+            let alignment = if u64_at(&segment, 48)? == 8 { 8 } else { 4 };
+            build_id_of(&notes, alignment)
+        })
+    }
+
+    /// Returns the build id of a segment of notes.
+    fn build_id_of(mut notes: &[u8], alignment: usize) -> Option<Vec<u8>> {
+        loop {
+            let (name, length) = (u32_at(notes, 0)? as usize, u32_at(notes, 4)? as usize);
+            let start = (12 + name).next_multiple_of(alignment);
+            let text = notes.get(start..start + length)?;
+            if u32_at(notes, 8)? == BUILD_ID && notes.get(12..12 + name)? == b"GNU\0" {
+                return Some(text.to_vec());
+            }
+            notes = notes.get((start + length).next_multiple_of(alignment)..)?;
+        }
+    }
+
+    fn read(file: &File, from: u64, length: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        file.read_exact_at(&mut bytes, from).ok()?;
+        Some(bytes)
+    }
+
+    fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+        bytes.get(at..at + N)?.try_into().ok()
+    }
+
+    fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+        array(bytes, at).map(u16::from_ne_bytes)
+    }
+
+    fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+        array(bytes, at).map(u32::from_ne_bytes)
+    }
+
+    fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+        array(bytes, at).map(u64::from_ne_bytes)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn note(kind: u32, name: &[u8], text: &[u8], alignment: usize) -> Vec<u8> {
+            let mut bytes = [name.len() as u32, text.len() as u32, kind].map(u32::to_ne_bytes).concat();
+            bytes.extend(name);
+            bytes.resize(bytes.len().next_multiple_of(alignment), 0);
+            bytes.extend(text);
+            bytes.resize(bytes.len().next_multiple_of(alignment), 0);
+            bytes
+        }
+
+        #[test]
+        fn the_build_id_is_found_behind_other_notes() {
+            for alignment in [4, 8] {
+                let others = [note(5, b"GNU\0", b"property", alignment), note(3, b"Go\0\0", b"1", alignment)];
+                let notes = [others.concat(), note(3, b"GNU\0", b"twenty bytes", alignment)].concat();
+                assert_eq!(build_id_of(&notes, alignment).as_deref(), Some(&b"twenty bytes"[..]));
+                assert_eq!(build_id_of(&others.concat(), alignment), None);
+                assert_eq!(build_id_of(&notes[..notes.len() - 4], alignment), None, "it is cut off");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(arguments: &[&str]) -> Program {
+        let arguments = arguments.iter().map(|argument| format!("{argument:?}"));
+        Program::new(Path::new("/bin/app"), Some("12ab".into()), arguments)
+    }
+
+    #[track_caller]
+    fn refused(mine: &[&str], root: &[&str]) -> String {
+        let error = started(mine).check_arguments(&started(root)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.message().split(": start every rank").next().unwrap().to_string()
+    }
+
+    #[test]
+    fn the_first_argument_that_differs_is_named() {
+        let size = ["--size", "512"];
+        assert!(started(&size).check_arguments(&started(&size)).is_ok());
+        let text = refused(&["--size", "256"], &size);
+        assert_eq!(text, "was started with \"256\" as argument 2, where rank 0 was started with \"512\"");
+        assert!(refused(&["--size"], &size).starts_with("was started with nothing as argument 2, where"));
+        assert!(refused(&["--size", "512", ""], &size).ends_with("where rank 0 was started with nothing"));
+        assert!(
+            refused(&["--size 512"], &size).starts_with("was started with \"--size 512\" as argument 1,")
+        );
+        let text = refused(&["\u{1b}[2J\n\u{2028}"], &["a"]);
+        assert!(text.starts_with(r#"was started with "\u{1b}[2J\n\u{2028}" as argument 1,"#), "{text}");
+    }
+
+    #[test]
+    fn a_long_argument_is_shown_where_it_differs() {
+        let long = |middle: &str| format!("{}{middle}{}", "a".repeat(900), "b".repeat(900));
+        let text = refused(&[&long("1")], &[&long("2")]);
+        assert!(text.chars().count() < 300, "{text}");
+        assert!(text.contains(&format!("…{}1b", "a".repeat(20))) && text.contains("a2b"), "{text}");
+        // Only the first part of a command line is sent.
+        let names: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let root = names.clone();
+        names[9_999] = "other";
+        assert_eq!(
+            refused(&names, &root),
+            "was started with other arguments than rank 0, behind the first 4096 bytes of them"
+        );
+        assert!(started(&root).arguments.len() <= SENT);
+    }
+
+    #[test]
+    fn copies_of_a_file_are_one_build_and_other_bytes_are_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = code_file().unwrap();
+        assert_eq!(own, std::env::current_exe().unwrap());
+        let copy = dir.path().join("copy");
+        std::fs::copy(&own, &copy).unwrap();
+        assert_eq!(build(&own).unwrap(), build(&copy).unwrap());
+        // A script, say, has no build id.
+        let [one, same, other] = ["one", "same", "other"].map(|name| dir.path().join(name));
+        for (file, text) in [(&one, "a program"), (&same, "a program"), (&other, "b program")] {
+            std::fs::write(file, text).unwrap();
+        }
+        assert_eq!(build(&one).unwrap(), build(&same).unwrap());
+        assert_ne!(build(&one).unwrap(), build(&other).unwrap());
+        assert!(build(&dir.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn another_build_is_refused_with_both_files_and_hosts() {
+        let root = started(&[]);
+        assert!(Program { file: "/tmp/copy".into(), ..root.clone() }.check_build("b", (&root, "a")).is_ok());
+        assert!(
+            Program { build: None, ..root.clone() }.check_build("b", (&root, "a")).is_ok(),
+            "nothing is known"
+        );
+        let other = Program { file: "/bin/v2".into(), build: Some("34cd".into()), ..root.clone() };
+        let error = other.check_build("node-2", (&root, "node-1")).unwrap_err();
+        let text = "runs \"/bin/v2\" on \"node-2\" (build 34cd), which is another build than \"/bin/app\" on \"node-1\" (build 12ab) of rank 0: ";
+        assert!(error.message().starts_with(text), "{error}");
+    }
+}
