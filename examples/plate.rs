@@ -1,4 +1,5 @@
-//! Heat on a plate, until nothing changes any more. A stencil: each value is made of its neighbours as they were a step before.
+//! Heat on a plate with a cold block, until nothing changes any more. A stencil: each value is made of its neighbours as they were a
+//! step before.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/plate
@@ -13,6 +14,7 @@ const STEPS: u64 = 50;
 const MOST: u64 = 1_000_000;
 
 struct Plate {
+    shape: Shape,
     /// The largest change of a value on this rank since it was asked for.
     change: f64,
 }
@@ -27,17 +29,27 @@ impl Stencil for Plate {
     }
 
     fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
-        self.change = self.change.max(step(old.values, new, old.width));
+        // `old` begins with the row above those that are made.
+        let row_of = |row| old.row_of(row);
+        self.change = self.change.max(step(self.shape, row_of, old.values, new));
         Ok(())
     }
 }
 
-/// Makes `new` of the inner rows of `old`; returns the largest change.
-fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
-    let mut change: f64 = 0.0;
+/// Whether a value stays cold.
+fn is_cold(shape: Shape, row: u64, column: usize) -> bool {
+    (shape.rows / 4..shape.rows / 3).contains(&row) && (shape.columns / 4..shape.columns / 3).contains(&column)
+}
+
+/// Makes `new` of the inner rows of `old`; returns the largest change. `row_of` says which row of the plate a row of `old` is.
+fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64]) -> f64 {
+    let (mut change, width): (f64, _) = (0.0, shape.columns);
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
         // The values at both ends stay as they are.
         for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
+            if is_cold(shape, row_of(row), column) {
+                continue;
+            }
             let i = row * width + column;
             *new = 0.25 * (old[i - width] + old[i - 1] + old[i + 1] + old[i + width]);
             change = change.max((*new - old[i]).abs());
@@ -60,7 +72,7 @@ fn main() -> armature::Result<()> {
 
 /// Goes on until no value changes by more than `limit`. All ranks get the number of steps, rank 0 the plate.
 fn settle(session: &Session, shape: Shape, limit: f64) -> Result<(u64, Option<Vec<f64>>), BoxError> {
-    let mut plate = StencilLoop::new("plate", shape, Plate { change: 0.0 });
+    let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
     let change = |plate: &mut Plate| std::mem::take(&mut plate.change);
     // Rank 0 is asked of the largest change of all ranks.
     let end =
@@ -85,7 +97,7 @@ mod tests {
             let mut change: f64 = 0.0;
             for _ in 0..STEPS {
                 let old = plate.clone();
-                change = change.max(step(&old, &mut plate[inner.clone()], width));
+                change = change.max(step(shape, |row| row as u64, &old, &mut plate[inner.clone()]));
             }
             steps += STEPS;
             if change <= limit {
@@ -99,6 +111,8 @@ mod tests {
         let (shape, limit) = (Shape { rows: 22, columns: 15 }, 1e-3);
         let (steps, plate) = serial(shape, limit);
         assert!(steps > STEPS);
+        let at = |row: usize, column: usize| plate[row * shape.columns + column];
+        assert!(at(5, 3) == 0.0 && at(6, 4) == 0.0 && at(4, 3) > 0.0 && at(7, 3) > 0.0, "rows 5 and 6 are cold");
         for ranks in 1..=3 {
             // What the first rank returns.
             let settled = armature::run(&Config::new().ranks(ranks), |session| settle(session, shape, limit));

@@ -149,6 +149,15 @@ impl Chunker {
         }
     }
 
+    /// The results of the first tasks of a chunk have arrived, and its worker goes on with the others: `done` is about those first
+    /// tasks, or about those after the last such report.
+    pub fn done_in_part(&mut self, done: &ChunkDone) {
+        self.statistics.add(done);
+        if let Decides::Auto(auto) = &mut self.decides {
+            auto.done_in_part(done);
+        }
+    }
+
     /// `tasks` tasks that were handed out are to be handed out again: those of a worker that has died, or of a chunk
     /// for which there were not enough tasks.
     pub fn give_back(&mut self, tasks: u64) {

@@ -46,6 +46,11 @@ impl Process {
             Err(_) => false,
         }
     }
+
+    /// Whether it is stopped, by a signal or a debugger; to be asked where it is [seen](Process::sees) only.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(look_at(self.number), Ok(Some(('T' | 't', started))) if started == self.started)
+    }
 }
 
 /// State and start of a process, if there is one with this number.
@@ -80,6 +85,12 @@ mod tests {
         let other = Process { number: child.id(), started, ..own.clone() };
         assert!(own.sees(&other) && !other.has_ended());
         assert!(Process { started: started + 1, ..other.clone() }.has_ended(), "its number was used again");
+        assert!(!other.is_stopped());
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        while !other.is_stopped() {
+            std::thread::yield_now();
+        }
         child.kill().unwrap();
         while !other.has_ended() {
             std::thread::yield_now();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use std::vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -64,14 +65,23 @@ impl Activity {
     }
 }
 
-/// Times tasks one by one: each reading of the clock ends one task and begins the next.
+/// How long a worker goes on with a chunk before it sends the results that it has. It does the rest after a look at its messages,
+/// so that results come, are kept and are shown however many tasks a chunk has, and a farm that is stopped ends soon.
+pub(crate) const PART: Duration = Duration::from_millis(100);
+
+/// Reads the clock while a chunk is done: times its tasks one by one, where each reading ends one task and begins the next, or only
+/// looks now and then whether it is time to stop.
 #[derive(Debug)]
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
     /// Where the begin of a task is noted, and the number of its chunk.
     pub(crate) trail: Option<(&'a mut Trail, u64)>,
+    /// Tasks between two readings, where they are not timed one by one.
+    pub(crate) stride: Option<usize>,
     pub(crate) last: Duration,
+    /// When the worker stops.
+    pub(crate) end: Duration,
 }
 
 impl TaskTimer<'_> {
@@ -89,16 +99,21 @@ impl TaskTimer<'_> {
         chunk.sum += took;
         chunk.squares += took * took;
     }
+
+    /// Whether it is time to stop, by the last reading.
+    fn is_over(&self) -> bool {
+        self.last >= self.end
+    }
 }
 
 /// A worker that does whole chunks.
 pub(crate) trait ErasedWorker<I, O>: Send {
-    /// Does the tasks from number `cx.number` on, timed one by one if `timer` are to be taken.
+    /// Does the tasks from number `cx.number` on, at least one of them, until `timer` says that it is time to stop.
     fn run(
         &mut self,
-        tasks: Vec<I>,
+        tasks: &mut vec::IntoIter<I>,
         cx: &mut Context,
-        timer: Option<&mut TaskTimer<'_>>,
+        timer: &mut TaskTimer<'_>,
         chunk: &mut ChunkResult<O>,
     );
 }
@@ -106,41 +121,31 @@ pub(crate) trait ErasedWorker<I, O>: Send {
 impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
     fn run(
         &mut self,
-        tasks: Vec<W::In>,
+        tasks: &mut vec::IntoIter<W::In>,
         cx: &mut Context,
-        mut timer: Option<&mut TaskTimer<'_>>,
+        timer: &mut TaskTimer<'_>,
         chunk: &mut ChunkResult<W::Out>,
     ) {
         let first = cx.number;
         let mut begun = 0u32;
-        let mut tasks = tasks.into_iter();
         // Once around for the chunk, and once more for every panic.
         loop {
             let whole = user_code::call(|| {
-                match &mut timer {
-                    None => {
-                        for task in tasks.by_ref() {
-                            cx.number = first + u64::from(begun);
-                            begun += 1;
-                            one(self, task, cx, begun - 1, chunk);
-                        }
-                    }
-                    Some(timer) => {
-                        for task in tasks.by_ref() {
-                            cx.number = first + u64::from(begun);
-                            begun += 1;
+                while tasks.len() > 0 && !timer.is_over() {
+                    for task in tasks.by_ref().take(timer.stride.unwrap_or(1)) {
+                        cx.number = first + u64::from(begun);
+                        begun += 1;
+                        if timer.stride.is_none() {
                             timer.begin(cx.number);
-                            one(self, task, cx, begun - 1, chunk);
-                            timer.lap(chunk);
                         }
+                        one(self, task, cx, begun - 1, chunk);
                     }
+                    timer.lap(chunk);
                 }
                 Ok::<_, Error>(())
             });
             let Err(panic) = whole else { return };
-            if let Some(timer) = &mut timer {
-                timer.lap(chunk);
-            }
+            timer.lap(chunk);
             // Nothing else than a task can have panicked, so that one has begun.
             let place = begun.saturating_sub(1);
             let message = panic.message().to_string();
@@ -178,18 +183,38 @@ mod tests {
             4 => panic!("four"),
             _ => Ok(u32::from(x) * 10),
         });
-        for timed in [false, true] {
+        for stride in [Some(2), None] {
             let mut cx = Context { number: 100, ..Context::for_test() };
             let mut chunk = ChunkResult::with_room(6);
-            let (activity, last) = (Arc::new(Activity::default()), Duration::ZERO);
-            let mut timer = TaskTimer { clock: Clock::wall(), activity: activity.clone(), trail: None, last };
-            worker.run(vec![1, 3, 4, 4, 5], &mut cx, timed.then_some(&mut timer), &mut chunk);
+            let activity = Arc::new(Activity::default());
+            let mut timer = timer(&activity, stride, Duration::MAX);
+            worker.run(&mut vec![1, 3, 4, 4, 5].into_iter(), &mut cx, &mut timer, &mut chunk);
             assert_eq!(chunk.results, [10, 50]);
             let failed: Vec<_> =
                 chunk.failures.iter().map(|f| (f.place, f.panicked, f.message.as_str())).collect();
             assert_eq!(failed, [(1, false, "three"), (2, true, "four"), (3, true, "four")]);
+            let timed = stride.is_none();
             assert_eq!((cx.number, activity.get().1), (104, timed.then_some(104)));
-            assert_eq!(chunk.sum > 0.0, timed);
         }
+    }
+
+    #[test]
+    fn a_chunk_stops_between_two_tasks_when_its_time_is_over() {
+        let mut worker = Closure::new(|x: u8, _: &mut Context| if x == 2 { panic!("two") } else { Ok(x) });
+        // The time is over from the beginning: one task, or one stride, is done all the same.
+        for (stride, done, failed) in [(None, 1, 0), (Some(2), 2, 0), (Some(3), 2, 1)] {
+            let mut cx = Context { number: 100, ..Context::for_test() };
+            let mut chunk = ChunkResult::with_room(6);
+            let mut timer = timer(&Arc::default(), stride, Duration::from_nanos(1));
+            let mut tasks = vec![1, 3, 2, 5, 6].into_iter();
+            worker.run(&mut tasks, &mut cx, &mut timer, &mut chunk);
+            assert_eq!((chunk.results.len(), chunk.failures.len()), (done, failed), "{stride:?}");
+            assert_eq!(tasks.len(), 5 - done - failed);
+        }
+    }
+
+    fn timer<'a>(activity: &Arc<Activity>, stride: Option<usize>, end: Duration) -> TaskTimer<'a> {
+        let (clock, last) = (Clock::wall(), Duration::ZERO);
+        TaskTimer { clock, activity: activity.clone(), trail: None, stride, last, end }
     }
 }

@@ -227,6 +227,11 @@ impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
         self.executor.leaves_the_core()
     }
 
+    /// Whether the sink is called on rank 0's thread for now, because it has been fast so far.
+    pub(super) fn is_interleaved(&self) -> bool {
+        self.executor.is_interleaved()
+    }
+
     /// The sink, once everything is delivered.
     pub(super) fn finish(self) -> Result<S> {
         self.executor.finish().map(|code| code.sink)

@@ -167,7 +167,7 @@ impl FailureDetector {
             _ if rank != superior => Watch::No,
             // Before its first word it may be busy with the caller's own work.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_come: false },
-            0 => Watch::Within { limit: self.peer_limit, has_come: true },
+            0 => Watch::Usual,
             // Rank 0 must have time to see that a sub-master is dead, and to take its place.
             _ => Watch::Within { limit: 2 * self.peer_limit, has_come: true },
         }
@@ -264,7 +264,7 @@ mod tests {
         let mut detector = detector();
         assert_eq!(limit(detector.watch_master(0, 0)), None, "it has not come");
         detector.on_sign(0, &Sign::new(false, ""), 0, S).unwrap();
-        assert_eq!(limit(detector.watch_master(0, 0)), Some(60 * S));
+        assert_eq!(detector.watch_master(0, 0), Watch::Usual);
         let error = detector.lose_master(&silence(0, 61 * S)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(error.message().contains("from rank 0, the farm's master"), "{error}");

@@ -32,7 +32,7 @@ enum Role {
 pub(super) struct Follower<'w, 'f, I: Item, O: Item> {
     link: Link,
     /// A sub-master finishes the chunks that it had before.
-    worker: WorkerRole,
+    worker: WorkerRole<I>,
     role: Role,
     join_limit: Duration,
     /// The worker is made, or is being made.
@@ -173,13 +173,13 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         self.lead(out)
     }
 
-    fn on_done(&mut self, done: Outcome<O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Outcome<I, O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_set_up = matches!(done, Outcome::SetUp { .. });
         self.worker.on_done(done, &mut self.link, out)?;
         if is_set_up { self.link.join(self.link.superior, out) } else { Ok(()) }
     }
 
-    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
+    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command<I>>> {
         if !std::mem::replace(&mut self.is_set_up, true) {
             return Ok(Next::Task(Command::SetUp));
         }
@@ -239,7 +239,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
     /// Whom it works for must know at any time how long it may be silent.
     fn has_news(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
-        self.link.has_news(WorkerRole::mode(self.role.holds(), self.user_code))
+        self.link.has_news(WorkerRole::<I>::mode(self.role.holds(), self.user_code))
     }
 
     fn sign(&self) -> Sign {

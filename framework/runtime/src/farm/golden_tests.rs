@@ -20,8 +20,15 @@ use crate::comm::process::Process;
 use crate::golden::{Messages, RUN, check_file, place};
 use crate::wire::{self, Codec};
 
-const SOME: ChunkHeader =
-    ChunkHeader { id: 0x0706_0504_0302_0100, first: 40, count: 3, attempt: 2, suspect: false, alone: false };
+const SOME: ChunkHeader = ChunkHeader {
+    id: 0x0706_0504_0302_0100,
+    first: 40,
+    count: 3,
+    skip: 0,
+    attempt: 2,
+    suspect: false,
+    alone: false,
+};
 
 #[test]
 fn chunks_and_results_are_as_they_were() {

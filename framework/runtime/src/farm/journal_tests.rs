@@ -121,3 +121,27 @@ fn a_journal_is_of_one_run() {
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.to_string().contains("a farm with a journal is run once"), "{error}");
 }
+
+/// A job that is started again shares out the tasks that are left.
+#[test]
+fn known_results_belong_to_no_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shares.journal");
+    let attempt = |tasks: u64| {
+        let shares = run(&config(2).balance(Balance::Off), |session| {
+            // A share takes longer than the other rank is late.
+            let work = |x: u64| {
+                if x >= 90 {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                x
+            };
+            let farm = Farm::new("shares", work).chunking(Chunking::Static).journal(&path, "v1");
+            let found = { farm }.collect(session, 0..tasks)?;
+            Ok(found.map(|(_, summary)| summary.ranks.iter().map(|rank| rank.tasks).collect::<Vec<_>>()))
+        });
+        shares.unwrap().unwrap()
+    };
+    assert_eq!(attempt(90).iter().sum::<u64>(), 90);
+    assert_eq!(attempt(100), [5, 5]);
+}

@@ -137,6 +137,11 @@ impl ResultJournal {
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
+    /// Tasks of the present set, or of the stream, that have ended and have not been taken yet.
+    pub(crate) fn known_tasks(&self) -> u64 {
+        self.known.range(self.records.clone()).count() as u64
+    }
+
     /// What came of a task, if the journal had it.
     ///
     /// # Errors

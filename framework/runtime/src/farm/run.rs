@@ -36,8 +36,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// the tasks, or as they come if the farm is [unordered](Farm::unordered).
     ///
     /// Tasks are drawn, and the sink is fed, on rank 0, each on a thread that does nothing else: they may take as long as they
-    /// like. Where calls turn out to be short and frequent they are made between messages instead, and a sudden one that
-    /// lasts longer than [`Config::peer_limit`](crate::Config::peer_limit) makes the workers take rank 0 for dead; with
+    /// like. Where calls turn out to be short and frequent they are made between messages instead, and the workers wait for a sudden one
+    /// that lasts long, up to [`Config::join_limit`](crate::Config::join_limit); with
     /// [`Driver::Threaded`](crate::Driver::Threaded) they stay on their threads, with [`Driver::Inline`](crate::Driver::Inline)
     /// they have none. `tasks` may be endless: no more of them are drawn than fit
     /// [`window_bytes`](Farm::window_bytes) with their results, and a sink that returns

@@ -73,7 +73,7 @@ impl Submaster {
                 }
             }
             ToMaster::Result(entry) => {
-                self.state.done(from, entry.chunk_id()?, entry);
+                self.state.done(from, entry.chunk()?, entry);
             }
             // Members send these to rank 0 only, or they come from nobody but sub-masters.
             ToMaster::Results(_)

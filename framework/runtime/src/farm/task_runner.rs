@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
-use super::chunk_result::{Activity, ChunkResult, ErasedWorker, TaskTimer};
+use super::chunk_result::{Activity, ChunkResult, ErasedWorker, PART, TaskTimer};
 use super::messages::{self, ChunkHeader, Payload, Times};
 use super::trail::{NOTED, Trail, TrailLocation};
 use crate::comm::Frame;
@@ -41,18 +42,34 @@ impl<I, O> Clone for Codecs<I, O> {
 impl<I, O> Copy for Codecs<I, O> {}
 
 /// What the compute side is asked.
-#[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum Command<I> {
     /// Make the worker, if there is none yet.
     SetUp,
     /// Do a chunk; `away` says that the result goes to another rank.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
+    /// Do what is left of a chunk.
+    Rest(Rest<I>),
+}
+
+/// The tasks of a chunk that are left when the first ones are done.
+pub(crate) struct Rest<I> {
+    header: ChunkHeader,
+    tasks: vec::IntoIter<I>,
+    away: bool,
 }
 
 /// What it answers.
-pub(crate) enum Outcome<O> {
-    SetUp { took: Duration },
-    Chunk { header: ChunkHeader, times: Times, result: Output<O> },
+pub(crate) enum Outcome<I, O> {
+    SetUp {
+        took: Duration,
+    },
+    /// The tasks of the header are done; those of the rest belong to the same chunk.
+    Chunk {
+        header: ChunkHeader,
+        times: Times,
+        result: Output<O>,
+        rest: Option<Rest<I>>,
+    },
 }
 
 /// The result of a chunk.
@@ -84,6 +101,9 @@ pub(crate) struct TaskRunner<'w, 'f, I, O> {
 
 /// Tasks shorter than this, in seconds, are not timed one by one: that would cost a good part of what they do.
 const TIME_EACH: f64 = 1e-6;
+/// Seconds between two readings of the clock then, each of which takes less than a five hundredth of that, and tasks at most.
+const LOOK_EVERY: f64 = 20e-6;
+const MOST_UNTIMED: usize = 4096;
 
 impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
     pub(crate) fn new(
@@ -151,31 +171,53 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         self.here(Error::new(error.kind(), text).on_item(header.first))
     }
 
-    fn chunk(&mut self, header: ChunkHeader, payload: Payload, away: bool) -> Result<Outcome<O>> {
-        let count = header.count as usize;
+    /// A chunk begins, or goes on.
+    fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
-        let noted = |time: Option<f64>| time.is_none_or(|time| time >= NOTED.as_secs_f64());
         if let Some(trail) = &mut self.trail {
             // There are very many short chunks: a note of each would cost something.
-            let long = header.suspect || header.alone || noted(self.chunk_time.map(|t| t.as_secs_f64()));
+            let long = header.suspect || header.alone || is_noted(self.chunk_time.map(|t| t.as_secs_f64()));
             if long { trail.begin(header.id, None) } else { trail.end() }
         }
-        let tasks = user_code::call(|| self.codecs.tasks.decode(payload.head, payload.parts, count))
+    }
+
+    fn unpack(&self, header: ChunkHeader, payload: Payload) -> Result<vec::IntoIter<I>> {
+        let (skip, count) = (header.skip as usize, header.count as usize);
+        let tasks = user_code::call(|| self.codecs.tasks.decode(payload.head, payload.parts, skip + count))
             .map_err(|e| self.blame(e, header))?;
+        let mut tasks = tasks.into_iter();
+        tasks.by_ref().take(skip).for_each(drop);
+        Ok(tasks)
+    }
+
+    /// Does as many tasks of a chunk as there is time for.
+    fn work(
+        &mut self,
+        header: ChunkHeader,
+        mut tasks: vec::IntoIter<I>,
+        away: bool,
+    ) -> Result<Outcome<I, O>> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
         };
-        let mut result = ChunkResult::with_room(count);
+        let mut result = ChunkResult::with_room(tasks.len());
         (self.cx.number, self.cx.attempt) = (header.first, header.attempt);
         let start = self.clock.now();
-        let each = self.every || self.task_time.is_none_or(|t| t >= TIME_EACH);
-        let trail = self.trail.as_mut().filter(|_| noted(self.task_time)).map(|trail| (trail, header.id));
-        let mut timer = TaskTimer { clock: self.clock, activity: self.activity.clone(), trail, last: start };
-        worker.run(tasks, &mut self.cx, each.then_some(&mut timer), &mut result);
+        // As a number of tasks it saturates where they take no time.
+        let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
+        let stride = self.task_time.filter(|&time| time < TIME_EACH && !self.every).map(untimed);
+        let trail = self.trail.as_mut().filter(|_| is_noted(self.task_time)).map(|trail| (trail, header.id));
+        let (activity, end) = (self.activity.clone(), start + PART);
+        let mut timer = TaskTimer { clock: self.clock, activity, trail, stride, last: start, end };
+        worker.run(&mut tasks, &mut self.cx, &mut timer, &mut result);
         let took = self.clock.now().saturating_sub(start);
+        let (header, rest) = divide(header, tasks, away);
+        if rest.is_some() {
+            result.results.shrink_to_fit();
+        }
         let (seconds, tasks) = (took.as_secs_f64(), f64::from(header.count.max(1)));
         (self.task_time, self.chunk_time) = (Some(seconds / tasks), Some(took));
-        let times = if each {
+        let times = if stride.is_none() {
             Times { took, sum: result.sum, squares: result.squares }
         } else {
             Times { took, sum: seconds, squares: seconds * seconds / tasks }
@@ -193,40 +235,68 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         if let Some(trail) = &mut self.trail {
             trail.end();
         }
-        Ok(Outcome::Chunk { header, times, result })
+        Ok(Outcome::Chunk { header, times, result, rest })
     }
 }
 
-impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
-    type Task = Command;
-    type Outcome = Outcome<O>;
+/// Whether tasks, or chunks, of this time leave a note where they begin. Those whose time is not known do.
+fn is_noted(time: Option<f64>) -> bool {
+    time.is_none_or(|time| time >= NOTED.as_secs_f64())
+}
 
-    fn run(&mut self, task: Command) -> Result<Option<Outcome<O>>> {
+/// The header of the tasks that are done, where those are left, and what is left.
+fn divide<I>(header: ChunkHeader, tasks: vec::IntoIter<I>, away: bool) -> (ChunkHeader, Option<Rest<I>>) {
+    // No more than the chunk had.
+    let left = tasks.len() as u32;
+    if left == 0 {
+        return (header, None);
+    }
+    let count = header.count - left;
+    let (first, skip) = (header.first + u64::from(count), header.skip + count);
+    let rest = Rest { header: ChunkHeader { first, count: left, skip, ..header }, tasks, away };
+    (ChunkHeader { count, ..header }, Some(rest))
+}
+
+impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
+    type Task = Command<I>;
+    type Outcome = Outcome<I, O>;
+
+    fn run(&mut self, task: Command<I>) -> Result<Option<Outcome<I, O>>> {
         match task {
             Command::SetUp => self.set_up().map(|took| Some(Outcome::SetUp { took })),
-            Command::Chunk { header, payload, away } => self.chunk(header, payload, away).map(Some),
+            Command::Chunk { header, payload, away } => {
+                self.begin(header);
+                let tasks = self.unpack(header, payload)?;
+                self.work(header, tasks, away).map(Some)
+            }
+            Command::Rest(Rest { header, tasks, away }) => {
+                self.begin(header);
+                self.work(header, tasks, away).map(Some)
+            }
         }
     }
 
-    fn answers(_: &Command) -> bool {
+    fn answers(_: &Command<I>) -> bool {
         true
     }
 
-    fn may_block(&self, task: &Command) -> bool {
+    fn may_block(&self, task: &Command<I>) -> bool {
         match task {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
+            // What is done of it took long.
+            Command::Rest(_) => true,
         }
     }
 
-    fn took(outcome: &Outcome<O>) -> Option<Duration> {
+    fn took(outcome: &Outcome<I, O>) -> Option<Duration> {
         match outcome {
             Outcome::Chunk { times, .. } => Some(times.took),
             Outcome::SetUp { .. } => None,
         }
     }
 
-    fn tally(outcome: &Outcome<O>, tally: &mut Tally) {
+    fn tally(outcome: &Outcome<I, O>, tally: &mut Tally) {
         if let Outcome::Chunk { header, times, .. } = outcome {
             tally.add(0, Some(header.first), u64::from(header.count), times.took);
         }

@@ -73,6 +73,11 @@ pub(super) trait Source<I> {
     /// Whether rank 0's thread may wait busily.
     fn leaves_the_core(&self) -> bool;
 
+    /// Whether the user's iterator is called on rank 0's thread for now, because it has been fast so far.
+    fn is_interleaved(&self) -> bool {
+        false
+    }
+
     /// Takes in what was drawn. Returns whether there was anything.
     ///
     /// # Errors
@@ -199,13 +204,19 @@ impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSo
             return (here, true);
         }
         let (low, high) = self.hint;
-        // While more are being drawn the hint is an old one.
-        let exact = high == Some(low);
-        ((low as u64).saturating_add(here), exact)
+        // While more are being drawn the hint is an old one. One without an end says nothing about how many there will be.
+        match (low, high) {
+            (usize::MAX, None) => (here, false),
+            _ => ((low as u64).saturating_add(here), high == Some(low)),
+        }
     }
 
     fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
+    }
+
+    fn is_interleaved(&self) -> bool {
+        self.executor.is_interleaved()
     }
 
     fn advance(&mut self) -> Result<bool> {
@@ -301,6 +312,9 @@ mod tests {
                 assert_eq!(draw(&mut source, most(3)).unwrap(), [4]);
                 assert!(source.has_ended() && source.taken() == 4);
                 assert!(source.draw(most(3)).unwrap().is_empty());
+            });
+            with(0u64.., driver, |mut endless| {
+                assert_eq!((endless.left(), draw(&mut endless, most(2)).unwrap()), ((0, false), vec![0, 1]));
             });
             with(0..4, driver, |mut exact| {
                 assert_eq!(exact.left(), (4, true));

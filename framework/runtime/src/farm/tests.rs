@@ -278,6 +278,8 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
 
 #[path = "journal_tests.rs"]
 mod journal;
+#[path = "parts_tests.rs"]
+mod parts;
 #[path = "submasters_tests.rs"]
 mod submasters;
 #[path = "worker_count_tests.rs"]

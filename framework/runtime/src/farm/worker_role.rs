@@ -13,10 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
 /// See the module's page.
-#[derive(Debug)]
-pub(super) struct WorkerRole {
-    /// Chunks that are not begun, each with the rank that sent it.
-    inbox: VecDeque<(usize, ChunkHeader, Payload)>,
+pub(super) struct WorkerRole<I> {
+    /// Chunks that are not begun, and before them the rests of those that are; each with the rank that sent it.
+    inbox: VecDeque<(usize, Command<I>)>,
     /// Who sent the chunks that the executor has.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
@@ -28,7 +27,7 @@ pub(super) struct WorkerRole {
     pub(super) report: RankReport,
 }
 
-impl WorkerRole {
+impl<I> WorkerRole<I> {
     /// A worker that has nothing to do at time `here`, as the endpoint counts silence.
     pub(super) fn new(activity: Arc<Activity>, task_limit: Option<Duration>, here: Duration) -> Self {
         WorkerRole {
@@ -44,7 +43,7 @@ impl WorkerRole {
 
     /// A chunk has come from rank `from`.
     pub(super) fn accept(&mut self, from: usize, header: ChunkHeader, payload: Payload) {
-        self.inbox.push_back((from, header, payload));
+        self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
 
     /// Chunks that are not begun are dropped, unless they came from rank 0 or `superior`: they have been given to others.
@@ -55,7 +54,7 @@ impl WorkerRole {
     /// Takes in what is done, and sends what is wanted of it.
     pub(super) fn on_done<O>(
         &mut self,
-        outcome: Outcome<O>,
+        outcome: Outcome<I, O>,
         link: &mut Link,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
@@ -65,13 +64,14 @@ impl WorkerRole {
                 link.warm_up = Some(took);
                 Ok(())
             }
-            Outcome::Chunk { header, times, result: Output::Encoded(frame) } => {
+            Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.tasks += u64::from(header.count);
-                self.report.chunks += 1;
+                self.report.chunks += u64::from(rest.is_none());
                 self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // A sub-master that was given up is not told.
+                // A sub-master that was given up is not told, and the rest is done by others.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
+                    rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, frame)?;
                 }
                 Ok(())
@@ -88,14 +88,14 @@ impl WorkerRole {
         self.activity.get().1.is_some()
     }
 
-    /// The next chunk, unless the present task hangs.
-    pub(super) fn next(&mut self) -> Option<Command> {
+    /// The rest of a chunk that was begun, or the next chunk; nothing if the present task hangs.
+    pub(super) fn next(&mut self) -> Option<Command<I>> {
         if self.timed_out {
             return None;
         }
-        let (from, header, payload) = self.inbox.pop_front()?;
+        let (from, command) = self.inbox.pop_front()?;
         self.senders.push_back(from);
-        Some(Command::Chunk { header, payload, away: true })
+        Some(command)
     }
 
     /// Tells the master if the present task has exceeded the user's limit at time `here`, as the endpoint counts silence.

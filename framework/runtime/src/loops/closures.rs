@@ -133,8 +133,9 @@ pub fn reduce_any_order<A: Item + Clone>(
     let what =
         Announcement::new(format!("runs reduce_any_order {name:?}")).with("values of type", type_name::<A>());
     let reduce = ParallelFor::new(name, indices);
-    reduce.announced(session, what, |range| {
+    reduce.announced(session, what, |range, at| {
         for index in range {
+            *at = Some(index);
             mine = mine.take().map(|before| combine(before, value(index)));
         }
         Ok(())

@@ -64,9 +64,10 @@ impl ParallelFor {
     pub fn run(
         &self,
         session: &Session,
-        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
+        mut body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
     ) -> Result<Option<Summary>> {
-        self.announced(session, Announcement::new(format!("runs parallel_for {:?}", self.name)), body)
+        let what = Announcement::new(format!("runs parallel_for {:?}", self.name));
+        self.announced(session, what, |range, _| body(range))
     }
 
     /// The same without a closure: the caller asks for one range after the other.
@@ -92,15 +93,15 @@ impl ParallelFor {
         if self.settings.on_all_ranks { self.share(session, all).map(Some) } else { Ok(all) }
     }
 
-    /// Runs the loop, as part of what is announced so.
+    /// Runs the loop, as part of what is announced so. The body notes in which index it is, if it knows.
     pub(super) fn announced(
         &self,
         session: &Session,
         what: Announcement,
-        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
+        body: impl FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Movable,
     ) -> Result<Option<Summary>> {
         let (endpoint, config) = (&mut *session.endpoint()?, session.config());
-        let mut body = Indices { start: self.indices.start, body };
+        let mut body = Indices { start: self.indices.start, at: None, body };
         let mut rank_loop = of_indices(endpoint, config, &self.name, &self.indices, &self.settings, what)?;
         rank_loop
             .run(endpoint, config, 1, (&mut body, self.indices.start))
@@ -118,9 +119,12 @@ impl ParallelFor {
         let what = what.with("values of type", type_name::<V>());
         let (first, count) = (self.indices.start, self.indices.end.saturating_sub(self.indices.start));
         let mut segments: Vec<Segment<Vec<V>>> = Vec::new();
-        let summary = self.announced(session, what, |range| {
+        let summary = self.announced(session, what, |range, at| {
             let (from, count) = (range.start - first, range.end - range.start);
-            let values = range.map(&mut value);
+            let values = range.map(|index| {
+                *at = Some(index);
+                value(index)
+            });
             match segments.last_mut() {
                 Some(last) if last.first + last.count == from => {
                     last.count += count;
@@ -161,10 +165,12 @@ impl ParallelFor {
 /// A closure that gets ranges of indices, from `start` on, as a loop over units without data.
 struct Indices<F> {
     start: u64,
+    /// The index in which the closure is, where it says so.
+    at: Option<u64>,
     body: F,
 }
 
-impl<F: FnMut(Range<u64>) -> Result<(), BoxError> + Send> DoAll for Indices<F> {
+impl<F: FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send> DoAll for Indices<F> {
     type Units = ();
 
     fn create(&mut self, _: Range<u64>) -> Result<(), BoxError> {
@@ -172,6 +178,10 @@ impl<F: FnMut(Range<u64>) -> Result<(), BoxError> + Send> DoAll for Indices<F> {
     }
 
     fn compute(&mut self, range: Range<u64>, (): ()) -> Result<(), BoxError> {
-        (self.body)(self.start + range.start..self.start + range.end)
+        (self.body)(self.start + range.start..self.start + range.end, &mut self.at)
+    }
+
+    fn failed_in(&self) -> Option<u64> {
+        self.at.map(|index| index - self.start)
     }
 }

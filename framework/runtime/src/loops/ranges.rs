@@ -13,7 +13,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
-use crate::session::{Announcement, Config, Driver as Choice, Session};
+use crate::session::{Announcement, Config, Session};
 
 /// The indices of a loop, handed out to the ranks in ranges: those that a rank gets are its to do.
 ///
@@ -95,7 +95,7 @@ impl<'s> Ranges<'s> {
         let mut run = rank_loop.begin(&mut endpoint, config, 1)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = ByCaller::default();
-        let executor = Executor::at_first_task(None, rank, Choice::Inline, waker, clock, code, None);
+        let executor = Executor::at_first_task(None, rank, config.driver, waker, clock, code, None);
         let mut driver = Driver::new(&mut endpoint, executor, config, NAME);
         driver.begin(&mut endpoint, &mut Running::new(&mut rank_loop, &mut run))?;
         let timer = BlockTimer::new(clock);
@@ -115,8 +115,8 @@ impl<'s> Ranges<'s> {
     /// The next indices of this rank, to be done before it asks again; `None` when all ranks are done.
     ///
     /// # Errors
-    /// A rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), and the failure of another
-    /// rank. The caller's own thread communicates, too: a rank is silent while it does what it was given.
+    /// The failure of another rank, and a rank that is silent for longer than [`Config::join_limit`](crate::Config::join_limit). The
+    /// caller's own thread communicates, too: a rank is silent while it does what it was given.
     // It is no iterator: it can fail, and what it gives must be done before the next is asked for.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
@@ -182,7 +182,7 @@ impl<'s> Ranges<'s> {
         };
         if rest.end != given.end || !(given.start..=given.end).contains(&rest.start) {
             let error = Error::new(ErrorKind::User, format!("{rest:?} is not what is left of {given:?}"));
-            let error = blame(&error, block, self.start, None);
+            let error = blame(&error, &block.range, self.start, None);
             return Err(self.rank_loop.placed(error).at_rank(self.endpoint.rank()));
         }
         if rest.is_empty() || rest.start == given.start || self.timer.since(begun) < LOOK {

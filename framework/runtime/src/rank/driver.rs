@@ -31,9 +31,8 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// It waits as a parked rank does.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// Jobs begun and ended, and turns in which something else was done; …
+    /// Jobs begun and ended, and turns in which something else was done; the number that a sign of life told last, and since when.
     moves: u64,
-    /// … how many they were at the last sign of life that said another number, and when that was.
     steady: (u64, Duration),
     display: Display,
     turns: u32,
@@ -301,7 +300,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                     turn = Turn::Busy;
                     self.moves += 1;
                 }
-                if protocol.has_news(&at) {
+                let is_interleaved = self.executor.is_interleaved() || protocol.is_interleaved();
+                if self.heartbeat.is_news(is_interleaved) | protocol.has_news(&at) {
                     let mine = self.sign(protocol, at.now());
                     self.heartbeat.give(endpoint, &mine, |rank| protocol.watch(rank))?;
                 }

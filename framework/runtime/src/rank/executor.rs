@@ -38,6 +38,8 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
+    /// The user wants everything on this thread.
+    is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
     /// Whether the first task starts the thread: nothing has been done yet, and nobody knows how long it takes.
@@ -108,6 +110,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             start: Duration::ZERO,
             done: Duration::ZERO,
         });
+        let is_inline_by_choice = choice == Driver::Inline;
         // The simulator's ranks are threads of its own; user code runs on them.
         let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
         let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < W::THREADED_ABOVE / GAP);
@@ -115,6 +118,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             scope,
             rank,
             choice,
+            is_inline_by_choice,
             waker,
             state: State::Inline(Box::new(user_code)),
             is_new: choice != Driver::Inline && !is_short,
@@ -125,6 +129,11 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             jobs: 0,
             thread_id: Arc::default(),
         }
+    }
+
+    /// Whether user code keeps this thread from communicating although the user has not asked for that.
+    pub(crate) fn is_interleaved(&self) -> bool {
+        self.is_inline() && !self.is_inline_by_choice
     }
 
     /// The user code, where it is inline.

@@ -57,6 +57,8 @@ pub(crate) struct Heartbeat {
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
+    /// Whether user code may keep this rank from giving signs of life, which they say; unknown before the first turn.
+    is_interleaved: Option<bool>,
     /// By rank: its last sign of life in this run.
     signs: Vec<Option<Sign>>,
     /// Rank 0: since when no rank has computed anything although it waits for them, as the endpoint counts silence.
@@ -81,6 +83,7 @@ impl Heartbeat {
             next: now + every,
             peer_limit: config.peer_limit,
             join_limit: config.join_limit,
+            is_interleaved: None,
             signs: vec![None; size],
             standstill: None,
             reminder: Reminder::new(),
@@ -93,6 +96,12 @@ impl Heartbeat {
         let every = self.every.min(limit / SIGNS_PER_LIMIT);
         self.next -= self.every - every;
         self.every = every;
+    }
+
+    /// Takes in whether user code may keep this rank from giving signs of life from now on. Returns whether the others are to know
+    /// at once. At the beginning they need not: who has not given a sign yet is waited for longer in any case.
+    pub(crate) fn is_news(&mut self, is_interleaved: bool) -> bool {
+        self.is_interleaved.replace(is_interleaved).is_some_and(|told| told != is_interleaved)
     }
 
     /// Whether it is time for a [`beat`](Heartbeat::beat).
@@ -113,11 +122,15 @@ impl Heartbeat {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {
             Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
-            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
-            Watch::Usual => {
-                let has_come = self.signs[other].is_some();
-                Watch::Within { limit: if has_come { self.peer_limit } else { self.join_limit }, has_come }
-            }
+            Watch::Usual => match &self.signs[other] {
+                // It may still be busy with the caller's own work before its `run`.
+                None => Watch::Within { limit: self.join_limit, has_come: false },
+                // It may be in a call that takes longer than those before.
+                Some(sign) if sign.is_interleaved && !endpoint.is_stopped(other) => {
+                    Watch::Within { limit: self.peer_limit.max(self.join_limit), has_come: true }
+                }
+                Some(_) => Watch::Within { limit: self.peer_limit, has_come: true },
+            },
             watch => watch,
         };
         (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
@@ -130,6 +143,7 @@ impl Heartbeat {
         mine: &Sign,
         watch: impl Fn(usize) -> Watch,
     ) -> Result<()> {
+        let mine = &Sign { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
             // One that hangs in a task of an earlier run waits for the end of the job.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);

@@ -14,7 +14,7 @@ fn busy() -> Sign {
 fn heartbeat() -> (Heartbeat, Endpoint) {
     let transport = LocalTransport::open(World::new(2), 0);
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
-    let config = Config::new().peer_limit(Duration::from_secs(10));
+    let config = Config::new().peer_limit(Duration::from_secs(10)).join_limit(Duration::from_secs(300));
     (Heartbeat::new(&mut endpoint, &config, "the pipeline"), endpoint)
 }
 
@@ -45,6 +45,20 @@ fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
     let error = beat(500, 503).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"), "{error}");
+}
+
+/// Its user code has been short so far, and may take long all the same.
+#[test]
+fn a_rank_whose_user_code_keeps_it_from_communicating_is_waited_for() {
+    let (mut heartbeat, mut endpoint) = heartbeat();
+    let start = endpoint.clock().now();
+    heartbeat.signs[1] = Some(Sign { is_interleaved: true, ..busy() });
+    let mut beat = |from, to| {
+        let now = endpoint.look_on(start, (from, to));
+        beat(&mut heartbeat, &mut endpoint, false, now)
+    };
+    beat(0, 50).expect("the peer limit is 10 s");
+    beat(50, 301).expect_err("the join limit is 300 s");
 }
 
 #[test]

@@ -60,12 +60,11 @@ impl HoldUps {
         }
         let who = ranks_of(&waiting.iter().map(|rank| rank.rank).collect::<Vec<_>>());
         let have = if waiting.len() == 1 { "has" } else { "have" };
-        let mut does = longest.sign.state.clone();
-        if longest.is_silent() {
-            does = format!("silent for {:.0} s; last it said: {does}", longest.silent.as_secs_f64());
-        } else if longest.time() >= FIRST_WORD {
-            does = format!("for {:.0} s {does}", longest.time().as_secs_f64());
-        }
+        let state = &longest.sign.state;
+        let does = match longest.is_silent() {
+            true => format!("silent for {:.0} s; last it said: {state}", longest.silent.as_secs_f64()),
+            false => format!("for {:.0} s {state}", longest.time().as_secs_f64()),
+        };
         let and = if others == 0 { String::new() } else { format!(" and {others} more") };
         let (waited, rank) = (waited.as_secs_f64(), longest.rank);
         Some(format!("{who} {have} waited {waited:.0} s for rank {rank} ({does}){and}"))
@@ -116,7 +115,8 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(told.as_deref(), Some(expected));
         let told = word(&mut HoldUps::new(), &[busy(0), waits(10), busy(3)]);
-        let expected = "rank 1 has waited 10 s for rank 2 (in stage seg, items from 7 on) and 1 more";
+        // One that computes one thing after another, and one that has begun a little later than the other began to wait.
+        let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(told.as_deref(), Some(expected));
     }
 

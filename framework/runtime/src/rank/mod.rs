@@ -4,6 +4,8 @@ pub(crate) mod driver;
 pub(crate) mod executor;
 pub(crate) mod heartbeat;
 pub(crate) mod hold_up;
+#[cfg(test)]
+mod interleaved_tests;
 pub(crate) mod protocol;
 mod sign;
 pub(crate) mod user_code;

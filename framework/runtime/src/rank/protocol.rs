@@ -97,6 +97,11 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
+    /// Whether other user code than that of the driver keeps the rank from communicating for now, because it has been short so far.
+    fn is_interleaved(&self) -> bool {
+        false
+    }
+
     /// Called in each turn, once messages and outcomes are taken in: what is done beside user code. Returns whether there was anything.
     fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)

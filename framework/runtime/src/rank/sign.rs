@@ -19,6 +19,9 @@ pub(crate) enum Occupation {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sign {
     pub(crate) occupation: Occupation,
+    /// User code runs on the thread that communicates, although the user has not asked for that: the rank says nothing while a call
+    /// of it lasts, which may be longer than those before.
+    pub(crate) is_interleaved: bool,
     /// For how long it has begun nothing and ended nothing, which the driver adds.
     pub(crate) steady: Duration,
     /// What it does and what it waits for, in words that follow "rank 3: ".
@@ -31,7 +34,8 @@ impl Sign {
     /// A sign to which the protocol adds nothing.
     pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
         let occupation = if is_computing { Occupation::Computes } else { Occupation::Waits };
-        Sign { occupation, steady: Duration::ZERO, state: state.into(), details: Vec::new() }
+        let (steady, details) = (Duration::ZERO, Vec::new());
+        Sign { occupation, is_interleaved: false, steady, state: state.into(), details }
     }
 
     /// The same, of a rank that `computes` although its protocol does not say so.

@@ -1,10 +1,14 @@
 //! The choice among the policies.
 //!
-//! As long as nothing is known, each worker gets a quarter of its even share, in as many chunks as it may hold. When the
-//! chunks of a quarter of the workers have come back, the rest of the iteration is simulated with each of the published
-//! policies ([`trial`]), from the state that the farm is in, on samples of task times like those measured: mean, deviation, and
-//! blocks of neighbours that are alike ([`estimate`]). The fastest is taken. That is done again when as many chunks have come
-//! back as there are workers, whenever half of what was left is gone, and at the beginning of each further iteration.
+//! The first chunks are probes. As long as the time of a task is not known, a probe is a single task; from then on it takes some
+//! milliseconds, and has at most a quarter of its worker's even share, divided among the chunks that the worker may hold. Where
+//! messages are so expensive that a round of single tasks would delay the farm, a probe has all of that from the beginning.
+//!
+//! When as many tasks as in the probes of a quarter of the workers have come back, the rest of the iteration is simulated with
+//! each of the published policies ([`trial`]), from the present state of the farm, on samples of task times like those measured:
+//! mean, deviation, and blocks of neighbours that are alike ([`estimate`]). The fastest policy is taken. The choice is repeated
+//! when as many tasks as in the probes of all workers have come back, whenever half of what was left has been handed out, and at
+//! the beginning of each further iteration.
 //!
 //! What this may cost is a small part of the time that lies ahead.
 
@@ -51,12 +55,19 @@ const MOST_CHUNKS: f64 = 100_000.0;
 /// ones differ by; four times as many gain no more than half a per cent where times wander, and cost the same again three times.
 const SAMPLES: u64 = 16;
 
+/// Seconds that a probe takes at most once the time of a task is known: long beside a message, and short for a user who waits for
+/// the first result.
+const PROBE: f64 = 10e-3;
+/// Seconds of the master's messages for a round of probes up to which a probe may be a single task: few beside any run that is
+/// worth a farm.
+const CHEAP_ROUND: f64 = 1e-3;
+
 /// The policy behind [`Chunking::Auto`](super::Chunking::Auto).
 #[derive(Debug)]
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
     in_force: Chunking,
-    /// Something was measured, so that the policy counts; else chunks are probes.
+    /// A whole probe has been measured, so that the policy counts; else chunks are probes.
     informed: bool,
     choice: Option<Choice>,
     out: Vec<Out>,
@@ -64,8 +75,8 @@ pub(super) struct Auto {
     port: f64,
     /// The port before the newest chunk, which may still be given back.
     port_before: Option<f64>,
-    /// Reported chunks, and tasks left, at which the next choice is due.
-    choose_at_chunks: u64,
+    /// Measured tasks, in probes, and tasks left, at which the next choice is due.
+    choose_at_probes: u64,
     choose_at_left: u64,
     /// Chunks that were simulated so far.
     simulated: u64,
@@ -81,7 +92,7 @@ impl Default for Auto {
             out: Vec::new(),
             port: 0.0,
             port_before: None,
-            choose_at_chunks: 0,
+            choose_at_probes: 0,
             choose_at_left: 0,
             simulated: 0,
         }
@@ -98,47 +109,63 @@ fn experienced<'a>(view: &View<'a>) -> View<'a> {
     View { iteration: view.iteration.max(2), ..*view }
 }
 
+/// Tasks of a chunk while the policy does not count yet.
+fn probe(view: &View<'_>) -> u64 {
+    // What FSC and DPF begin with, in all the chunks that a worker may hold: with more, one that got long tasks would be
+    // waited for in the end.
+    let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
+    let share = (AT_FIRST * view.total as f64 / chunks).ceil().max(1.0) as u64;
+    let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
+    let all = view.statistics.all();
+    if round > CHEAP_ROUND {
+        share
+    } else if all.count() == 0 {
+        1
+    } else {
+        // Infinite, and as a number saturated, where tasks take no time.
+        share.min((PROBE / all.mean()) as u64).max(1)
+    }
+}
+
+/// Tasks whose times are known, in probes.
+fn measured_probes(view: &View<'_>) -> u64 {
+    view.statistics.all().count() / probe(view)
+}
+
 impl Auto {
     pub(super) fn begin(&mut self, view: &View<'_>) {
         if self.out.is_empty() {
             self.port = view.knowledge.now;
         }
-        let (view, chunks) = (&experienced(view), view.statistics.chunks());
+        let (view, probes) = (&experienced(view), measured_probes(view));
         self.policy = published(self.in_force);
         self.policy.begin(view);
-        if chunks > 0 {
+        if view.statistics.chunks() > 0 {
             self.choose(view, true);
         }
         self.choose_at_left = view.left / 2;
-        self.choose_at_chunks = if chunks < view.n() { chunks + (view.n() / 4).max(1) } else { u64::MAX };
+        self.choose_at_probes = if probes < view.n() { probes + (view.n() / 4).max(1) } else { u64::MAX };
     }
 
     pub(super) fn next(&mut self, worker: usize, most: u64, view: &View<'_>) -> u64 {
-        let chunks = view.statistics.chunks();
+        let probes = measured_probes(view);
         let view = &experienced(view);
-        if !self.informed && chunks > 0 {
+        if !self.informed && probes > 0 {
             // The policy knows the mean, and with it the least chunk, from now on.
             self.informed = true;
             self.policy.begin(view);
         }
-        let is_due = chunks >= self.choose_at_chunks;
-        if is_due || (chunks > 0 && view.left <= self.choose_at_left) {
+        let is_due = probes >= self.choose_at_probes;
+        if is_due || (probes > 0 && view.left <= self.choose_at_left) {
             self.choose_at_left = view.left / 2;
             if is_due {
-                self.choose_at_chunks = if chunks < view.n() { view.n() } else { u64::MAX };
+                self.choose_at_probes = if probes < view.n() { view.n() } else { u64::MAX };
             }
             if view.left > view.n() {
                 self.choose(view, self.simulated == 0);
             }
         }
-        let size = if self.informed {
-            self.policy.next(worker, most, view)
-        } else {
-            // What FSC and DPF begin with, in all the chunks that a worker may hold: with more, one that got long tasks would be
-            // waited for in the end.
-            let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
-            (AT_FIRST * view.total as f64 / chunks).ceil() as u64
-        };
+        let size = if self.informed { self.policy.next(worker, most, view) } else { probe(view) };
         let size = size.clamp(1, most.min(view.left));
         let now = view.knowledge.now;
         self.port_before = Some(self.port);
@@ -173,6 +200,14 @@ impl Auto {
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
         }
+    }
+
+    /// The worker goes on with the rest of its oldest chunk.
+    pub(super) fn done_in_part(&mut self, done: &ChunkDone) {
+        self.port_before = None;
+        let Some(out) = self.out.iter_mut().find(|out| out.worker == done.worker) else { return };
+        out.tasks = out.tasks.saturating_sub(done.tasks);
+        out.arrives = out.arrives.max(out.given + range::amount_or_nearest(done.elapsed));
     }
 
     pub(super) fn leave(&mut self, worker: usize) {

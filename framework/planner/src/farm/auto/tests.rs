@@ -1,7 +1,7 @@
 //! What is out, the first chunks, and what is chosen.
 
 use super::*;
-use crate::farm::{Knowledge, MessageCosts, TaskStatistics};
+use crate::farm::{Chunker, Knowledge, MessageCosts, Supply, TaskStatistics};
 
 /// The beginning of an iteration of `tasks` tasks, for four workers.
 fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge) -> View<'a> {
@@ -40,17 +40,71 @@ fn it_keeps_book_of_what_is_out() {
     assert_eq!(held(&auto), [(0, 10)]);
 }
 
+/// Tasks of the first round of chunks of 800 tasks, where messages cost `start_up` seconds each.
+fn first_round(start_up: f64, ahead: u32) -> u64 {
+    let knowledge = Knowledge { ahead, messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
+    let statistics = TaskStatistics::default();
+    let view = view(800, &statistics, &knowledge);
+    let mut auto = Auto::default();
+    auto.begin(&view);
+    (0..4 * (1 + ahead)).map(|chunk| auto.next(chunk as usize % 4, 800, &view)).sum()
+}
+
 #[test]
-fn a_quarter_is_out_while_nothing_is_known_in_however_many_chunks() {
-    let probed = |ahead: u32| {
-        let knowledge = Knowledge { ahead, ..Knowledge::default() };
-        let statistics = TaskStatistics::default();
-        let view = view(800, &statistics, &knowledge);
-        let mut auto = Auto::default();
-        auto.begin(&view);
-        (0..4 * (1 + ahead)).map(|chunk| auto.next(chunk as usize % 4, 800, &view)).sum::<u64>()
+fn while_nothing_is_known_chunks_are_single_tasks_unless_messages_are_dear() {
+    assert_eq!([0, 1, 4].map(|ahead| first_round(1e-6, ahead)), [4, 8, 20]);
+    assert_eq!([0, 1, 4].map(|ahead| first_round(1.0, ahead)), [200; 3], "a quarter, in however many chunks");
+}
+
+/// The size of the next chunk of 100,000 tasks after a single one that took so many seconds.
+fn second_probe(seconds: f64) -> u64 {
+    let knowledge = Knowledge::default();
+    let mut chunker = Chunker::new(Chunking::Auto);
+    chunker.begin(Supply::Exactly(100_000), &[0, 1, 2, 3], &knowledge);
+    assert_eq!(chunker.next(0, &knowledge), Some(1));
+    assert_eq!(chunker.next(1, &knowledge), Some(1), "nothing has come back yet");
+    chunker.done(&ChunkDone::timed(0, 1, seconds));
+    chunker.next(0, &knowledge).expect("most tasks are left")
+}
+
+#[test]
+fn a_probe_takes_some_milliseconds_and_has_no_more_than_a_quarter_of_a_share() {
+    assert_eq!([1e-3, 1e-4].map(second_probe), [10, 100]);
+    assert_eq!([1e-9, 0.0].map(second_probe), [6250; 2]);
+}
+
+#[test]
+fn an_endless_stream_begins_with_single_tasks_and_grows_fast_where_they_are_tiny() {
+    let knowledge = Knowledge { ahead: 1, ..Knowledge::default() };
+    let given_until = |seconds: f64, chunks: u64| {
+        let mut chunker = Chunker::new(Chunking::Auto);
+        chunker.begin(Supply::AtLeast(0), &[0, 1], &knowledge);
+        let mut sizes = vec![];
+        for chunk in 0..chunks {
+            let worker = (chunk % 2) as usize;
+            let size = chunker.next_up_to(worker, 12_288, &knowledge).expect("it is endless");
+            chunker.done(&ChunkDone::timed(worker, size, seconds * size as f64));
+            sizes.push(size);
+        }
+        sizes
     };
-    assert_eq!([0, 1, 4].map(probed), [200; 3]);
+    assert_eq!(given_until(1.0, 2), [1, 1]);
+    assert!(given_until(1e-8, 60).iter().sum::<u64>() > 10_000);
+}
+
+#[test]
+fn a_part_of_a_chunk_is_known_while_the_rest_is_out() {
+    let knowledge = Knowledge { messages: MessageCosts::new(1.0, 0.0), ..Knowledge::default() };
+    let statistics = TaskStatistics::default();
+    let view = view(160, &statistics, &knowledge);
+    let mut auto = Auto::default();
+    auto.begin(&view);
+    assert_eq!((auto.next(0, 160, &view), auto.next(1, 160, &view)), (10, 10));
+    auto.done_in_part(&ChunkDone { elapsed: 5.0, ..ChunkDone::timed(0, 4, 2.0) });
+    let held: Vec<_> = auto.out.iter().map(|out| (out.worker, out.tasks, out.arrives)).collect();
+    assert_eq!(held, [(0, 6, 5.0), (1, 10, 2.0)]);
+    auto.done(&ChunkDone::timed(0, 6, 3.0));
+    assert_eq!(auto.out.len(), 1);
 }
 
 /// What is chosen for an iteration of 4000 tasks like those of the last one, on four workers.

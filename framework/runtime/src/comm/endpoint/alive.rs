@@ -26,6 +26,11 @@ impl Endpoint {
         self.seen.get(&rank).is_some_and(Process::has_ended)
     }
 
+    /// Whether a rank's process is seen to be stopped, so that it can do nothing.
+    pub(crate) fn is_stopped(&self, rank: usize) -> bool {
+        self.seen.get(&rank).is_some_and(Process::is_stopped)
+    }
+
     /// Whether the end of a rank's process would be seen from here.
     pub(crate) fn is_seen(&self, rank: usize) -> bool {
         self.seen.contains_key(&rank)

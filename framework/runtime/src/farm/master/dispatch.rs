@@ -89,8 +89,11 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
-    /// A chunk for rank 0 itself, if it may have one: a short one where it computes on the thread that communicates (`inline`).
-    pub(super) fn compute(&mut self, source: &mut dyn Source<I>, inline: bool) -> Result<Option<Command>> {
+    /// What rank 0 itself does next: the rest of a chunk that it has begun, or another chunk if it may have one: a short one where it computes on the thread that communicates (`inline`).
+    pub(super) fn compute(&mut self, source: &mut dyn Source<I>, inline: bool) -> Result<Option<Command<I>>> {
+        if let Some(rest) = self.rests.pop_front() {
+            return Ok(Some(Command::Rest(rest)));
+        }
         let is_active = self.state.workers().state_of(0) == WorkerState::Active;
         if !is_active || (self.state.tasks.waiting() == 0 && source.has_ended()) {
             return Ok(None);
@@ -200,7 +203,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         (header, suspicion): (ChunkHeader, Suspicion),
         payload: Payload,
     ) {
-        let sent = SentChunk { payload, sized_for };
+        let sent = SentChunk { payload, count: header.count, sized_for };
         self.state.hand_out(worker, header, suspicion, sent, self.clock.now());
     }
 }

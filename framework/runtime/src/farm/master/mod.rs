@@ -13,7 +13,7 @@ mod step;
 mod submasters;
 mod worker_count;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::messages::{Join, ToMaster, ToWorker};
 use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
-use super::task_runner::{Codecs, Outcome, Output};
+use super::task_runner::{Codecs, Outcome, Output, Rest};
 use super::trail::TrailReader;
 use super::user_job;
 use crate::comm::clock::Clock;
@@ -57,6 +57,8 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     events: EventLog,
     /// What rank 0's own worker does.
     own: Arc<Activity>,
+    /// What is left of chunks that rank 0 has begun.
+    rests: VecDeque<Rest<I>>,
     /// A choice of chunks is in the log.
     choice_recorded: bool,
     /// Whether this is one stream, and not iterations.
@@ -97,6 +99,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             journal: None,
             events: EventLog::off(),
             own,
+            rests: VecDeque::new(),
             choice_recorded: false,
             streaming: false,
             echo: None,
@@ -194,7 +197,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Takes in what rank 0 has done itself.
     fn on_done(
         &mut self,
-        done: Outcome<O>,
+        done: Outcome<I, O>,
         delivery: &mut dyn Deliver<O>,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
@@ -206,7 +209,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             }
             // The stream was stopped meanwhile.
             Outcome::Chunk { .. } if self.state.stopped || self.state.ending => Ok(()),
-            Outcome::Chunk { header, times, result: Output::Local(result) } => {
+            Outcome::Chunk { header, times, result: Output::Local(result), rest } => {
+                self.rests.extend(rest);
                 self.state.traffic.own(header.count.into(), times.took);
                 self.controller.own(header.count, times.sum);
                 self.on_own_result(header, times, result, delivery, out)

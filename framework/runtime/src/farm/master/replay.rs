@@ -74,7 +74,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if self.journal.as_ref().is_some_and(ResultJournal::is_replaying) {
             self.replay_exploration(source, delivery)?;
         }
-        let before = source.taken();
+        let had_ended = source.has_ended();
         while !self.state.stopped
             && self.is_known(source.taken())
             && self.state.may_replay(source.taken())
@@ -93,7 +93,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             let bytes = run.weigh();
             self.deliver(task, (run, bytes), delivery)?;
         }
-        if source.taken() > before {
+        if source.has_ended() && !had_ended {
             self.state.set_remaining(source.left());
         }
         Ok(())

@@ -45,7 +45,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let (begin, by) = (self.clock.now(), entry.by);
         let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
         self.detector.active(worker);
-        let Some(chunk) = self.state.take_result(worker, done.id) else { return Ok(()) };
+        let Some((chunk, is_last)) = self.state.take_result(worker, done.id, done.count) else { return Ok(()) };
         if (done.first, done.count) != (chunk.first, chunk.count) {
             let text = format!("its result is of other tasks than chunk {}", done.id);
             return Err(Error::new(ErrorKind::Wire, text).at_rank(worker));
@@ -59,7 +59,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
             Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
-        self.settle(&done, by, &chunk, (results, bytes as u64), delivery, out)?;
+        self.settle(&done, by, (&chunk, is_last), (results, bytes as u64), delivery, out)?;
         self.controller.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
         Ok(())
     }
@@ -74,25 +74,26 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let ChunkHeader { id, first, count, .. } = header;
-        let Some(chunk) = self.state.take_result(0, id) else { return Ok(()) };
+        let Some((chunk, is_last)) = self.state.take_result(0, id, count) else { return Ok(()) };
         let bytes = weigh_some(&result.results);
         self.state.traffic.made(count.into(), bytes);
         self.state.window.got(result.results.len() as u64, bytes);
         let done = ResultHeader { id, first, count, failures: result.failures, times };
-        self.settle(&done, 0, &chunk, (result.results, bytes as u64), delivery, out)
+        self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
 
-    /// Every task of a chunk is settled: it has a result, or has failed, or is tried again. The results have `bytes` bytes.
+    /// Every task of a chunk, or of a part of it, is settled: it has a result, or has failed, or is tried again. The results have
+    /// `bytes` bytes.
     fn settle(
         &mut self,
         done: &ResultHeader,
         by: usize,
-        chunk: &Sent,
+        (chunk, is_last): (&Sent, bool),
         (results, bytes): (Vec<O>, u64),
         delivery: &mut dyn Deliver<O>,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        self.state.count_result(done, by, chunk, self.clock.now());
+        self.state.count_result(done, by, (chunk, is_last), self.clock.now());
         // Results between two failures stay together.
         let each = bytes / results.len().max(1) as u64;
         let whole = done.failures.is_empty();
@@ -174,11 +175,12 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }
 
-    /// The tasks of a chunk that was handed out.
+    /// The tasks of a chunk that was handed out, or of a part of one.
     pub(super) fn unpack(&self, chunk: &Sent) -> Result<Vec<I>> {
         let Payload { head, parts } = chunk.kept.payload.clone();
-        user_code::call(|| self.codecs.tasks.decode(head, parts, chunk.count as usize))
-            .map_err(|e| self.here(e.on_item(chunk.first)))
+        let tasks = user_code::call(|| self.codecs.tasks.decode(head, parts, chunk.kept.count as usize));
+        let tasks = tasks.map_err(|e| self.here(e.on_item(chunk.first)))?;
+        Ok(tasks.into_iter().skip(chunk.skip as usize).take(chunk.count as usize).collect())
     }
 
     /// Results have come: they are kept, if they are to be, and go to the sink. What it gets is in the file by then, so

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::thread::Scope;
 
 use super::super::delivery::{Delivery, Sink};
+use super::super::result_journal::ResultJournal;
 use super::super::task_runner::{Command, TaskRunner};
 use super::super::task_source::{Source, TaskSource};
 use super::MasterRank;
@@ -98,7 +99,10 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         source: &mut dyn Source<I>,
         delivery: &mut Delivery<'scope, 'env, O, S>,
     ) -> Result<()> {
-        self.master.state.begin(source.left(), self.master.clock.now());
+        // What the journal knows is not handed out.
+        let (left, is_certain) = source.left();
+        let known = self.master.journal.as_ref().map_or(0, ResultJournal::known_tasks);
+        self.master.state.begin((left.saturating_sub(known), is_certain), self.master.clock.now());
         self.take(Stream::new(source, delivery))
     }
 

@@ -24,7 +24,7 @@ pub(super) trait Step<I: Item, O: Item> {
     fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// What rank 0 computes next.
-    fn next(&mut self, _master: &mut MasterRank<I, O>, _at: &Moment) -> Result<Option<Command>> {
+    fn next(&mut self, _master: &mut MasterRank<I, O>, _at: &Moment) -> Result<Option<Command<I>>> {
         Ok(None)
     }
 
@@ -34,6 +34,11 @@ pub(super) trait Step<I: Item, O: Item> {
     /// Whether no thread of the step has anything to do.
     fn leaves_the_core(&self) -> bool {
         true
+    }
+
+    /// Whether the caller's code runs on rank 0's thread for now, because it has been short so far.
+    fn is_interleaved(&self) -> bool {
+        false
     }
 
     /// What the caller's code does for the farm now, in words that follow "rank 0: ".
@@ -71,7 +76,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
         self.master.on_message(message, self.step.delivery(), out)
     }
 
-    fn on_done(&mut self, done: Outcome<O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Outcome<I, O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.master.on_done(done, self.step.delivery(), out)
     }
 
@@ -79,7 +84,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
         self.step.on_turn(self.master, out)
     }
 
-    fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
+    fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command<I>>> {
         let command = self.step.next(self.master, at)?;
         Ok(match command {
             Some(command) => Next::Task(command),
@@ -94,6 +99,10 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
 
     fn leaves_the_core(&self) -> bool {
         self.step.leaves_the_core()
+    }
+
+    fn is_interleaved(&self) -> bool {
+        self.step.is_interleaved()
     }
 
     fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
@@ -174,7 +183,7 @@ where
         Ok(moved || served)
     }
 
-    fn next(&mut self, master: &mut MasterRank<I, O>, at: &Moment) -> Result<Option<Command>> {
+    fn next(&mut self, master: &mut MasterRank<I, O>, at: &Moment) -> Result<Option<Command<I>>> {
         if self.is_over || self.others_first {
             return Ok(None);
         }
@@ -189,6 +198,10 @@ where
 
     fn leaves_the_core(&self) -> bool {
         self.source.leaves_the_core() && self.delivery.leaves_the_core()
+    }
+
+    fn is_interleaved(&self) -> bool {
+        self.source.is_interleaved() || self.delivery.is_interleaved()
     }
 
     fn busy(&self) -> Option<&'static str> {

@@ -18,6 +18,8 @@ pub(crate) struct ChunkHeader {
     pub(crate) id: u64,
     pub(crate) first: u64,
     pub(crate) count: u32,
+    /// Tasks at the beginning of the payload that do not belong to the chunk: their results have come already.
+    pub(crate) skip: u32,
     pub(crate) attempt: u32,
     /// Another rank has fallen silent over one of these tasks: they may take long.
     pub(crate) suspect: bool,
@@ -50,7 +52,7 @@ impl Payload {
     }
 }
 
-/// A result as its header says.
+/// A result as its header says: of a chunk, or of the next tasks of one whose worker goes on with the rest.
 #[derive(Debug)]
 pub(crate) struct ResultHeader {
     pub(crate) id: u64,
@@ -71,6 +73,7 @@ header! {
         id: u64, first: u64, count: u32,
         /// With [`SUSPECT`] and [`ALONE`].
         attempt: u32,
+        skip: u32,
     }
 }
 
@@ -114,7 +117,7 @@ impl ChunkHeader {
         let suspect = if self.suspect { SUSPECT } else { 0 };
         let alone = if self.alone { ALONE } else { 0 };
         let attempt = self.attempt & !(SUSPECT | ALONE) | suspect | alone;
-        ChunkFields { id: self.id, first: self.first, count: self.count, attempt }.to_bytes()
+        ChunkFields { id: self.id, first: self.first, count: self.count, attempt, skip: self.skip }.to_bytes()
     }
 }
 
@@ -134,12 +137,13 @@ pub(super) fn entry(header: ChunkHeader, payload: Payload) -> ([u8; CHUNK_HEADER
 
 /// Reads a chunk's header.
 pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader, Payload)> {
-    let ChunkFields { id, first, count, attempt } =
+    let ChunkFields { id, first, count, attempt, skip } =
         ChunkFields::read(&body).ok_or_else(|| torn("a chunk", &body))?;
     let header = ChunkHeader {
         id,
         first,
         count,
+        skip,
         attempt: attempt & !(SUSPECT | ALONE),
         suspect: attempt & SUSPECT != 0,
         alone: attempt & ALONE != 0,
@@ -171,12 +175,13 @@ pub(crate) fn encode_result<O>(
 }
 
 impl Entry {
-    /// Of a result: the number of its chunk.
+    /// Of a result: the number of its chunk, and the number of tasks.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the header is torn.
-    pub(crate) fn chunk_id(&self) -> Result<u64> {
-        ResultFields::read(&self.body).map(|fields| fields.id).ok_or_else(|| torn("a result", &self.body))
+    pub(crate) fn chunk(&self) -> Result<(u64, u32)> {
+        let fields = ResultFields::read(&self.body).ok_or_else(|| torn("a result", &self.body))?;
+        Ok((fields.id, fields.count))
     }
 
     /// Reads the header of a result. The results are still as their codec wrote them.
@@ -215,7 +220,7 @@ mod tests {
     use super::*;
 
     const SOME: ChunkHeader =
-        ChunkHeader { id: 3, first: 40, count: 5, attempt: 1, suspect: true, alone: false };
+        ChunkHeader { id: 3, first: 40, count: 5, skip: 2, attempt: 1, suspect: true, alone: false };
 
     #[test]
     fn a_chunk_and_its_result_survive_their_journeys() {

@@ -95,9 +95,9 @@ impl ChunkSizes {
         self.reserved.is_some()
     }
 
-    /// A chunk is done.
-    pub(super) fn done(&mut self, chunk: &ChunkDone) {
-        self.chunker.done(chunk);
+    /// Tasks of a chunk are done, perhaps the last ones.
+    pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
+        if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
     /// A worker takes part from now on.

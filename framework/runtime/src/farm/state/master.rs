@@ -18,9 +18,11 @@ use super::{
 };
 
 /// What is kept of a chunk that was handed out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SentChunk {
     pub(crate) payload: Payload,
+    /// Tasks in it.
+    pub(crate) count: u32,
     /// The worker for which its size was made. Which member of a sub-master does it, the policies cannot know.
     pub(crate) sized_for: usize,
 }
@@ -240,7 +242,7 @@ impl<I, O> MasterState<I, O> {
         let end = first + pending.tasks.len() as u64;
         let suspect = self.deaths.are_suspect(first..end);
         let (id, count) = (self.tasks.next_id(), pending.tasks.len() as u32);
-        ChunkHeader { id, first, count, attempt, suspect, alone: suspicion.is_there() }
+        ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone: suspicion.is_there() }
     }
 
     /// A chunk is `worker`'s from now on.
@@ -257,18 +259,26 @@ impl<I, O> MasterState<I, O> {
         self.tasks.give(worker, (first, count), (attempt, suspicion), sent, now);
     }
 
-    /// A result has come from `worker`. `None` if the chunk is not its any more.
-    pub(crate) fn take_result(&mut self, worker: usize, id: u64) -> Option<Sent> {
-        let given = self.tasks.done(worker, id)?;
-        self.window.returned(given.kept.payload.len());
-        Some(given)
+    /// A result of the next `count` tasks of a chunk has come from `worker`. Returns what [`TaskTable::done`] does.
+    pub(crate) fn take_result(&mut self, worker: usize, id: u64, count: u32) -> Option<(Sent, bool)> {
+        let (given, is_last) = self.tasks.done(worker, id, count)?;
+        if is_last {
+            self.window.returned(given.kept.payload.len());
+        }
+        Some((given, is_last))
     }
 
-    /// Counts a chunk that rank `by` has done.
-    pub(crate) fn count_result(&mut self, done: &ResultHeader, by: usize, given: &Sent, now: Duration) {
+    /// Counts what rank `by` has done: some tasks of a chunk, perhaps the last ones.
+    pub(crate) fn count_result(
+        &mut self,
+        done: &ResultHeader,
+        by: usize,
+        (given, is_last): (&Sent, bool),
+        now: Duration,
+    ) {
         let report = &mut self.reports[by];
         report.tasks += u64::from(done.count);
-        report.chunks += 1;
+        report.chunks += u64::from(is_last);
         report.busy += Duration::from_secs_f64(done.times.sum.max(0.0));
         let elapsed = now.saturating_sub(given.since);
         // Results of a sub-master's members lie there until there are more.
@@ -277,7 +287,7 @@ impl<I, O> MasterState<I, O> {
         }
         let (sum, squares, elapsed) = (done.times.sum, done.times.squares, elapsed.as_secs_f64());
         let (worker, tasks) = (given.kept.sized_for, done.count.into());
-        self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed });
+        self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed }, is_last);
     }
 
     /// A rank has come to the farm. `warm_up` is the time in which its worker was made.

@@ -52,13 +52,15 @@ impl<T> PendingTasks<T> {
     }
 }
 
-/// A chunk that somebody has: which tasks, and what is kept of them in case they come back.
-#[derive(Debug)]
+/// A chunk that somebody has: which of its tasks have no result yet, and what is kept of all of them in case they come back.
+#[derive(Clone, Debug)]
 pub(crate) struct OutstandingChunk<K> {
     pub(crate) id: u64,
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
+    /// Tasks in front of these, whose results have come before.
+    pub(crate) skip: u32,
     pub(crate) attempt: u32,
     pub(crate) suspicion: Suspicion,
     /// When it was given, by the master's clock.
@@ -266,7 +268,7 @@ impl<T, K> TaskTable<T, K> {
         let alone = self.workers.held(worker) == 0;
         self.given.insert(
             id,
-            OutstandingChunk { id, worker, first, count, attempt, suspicion, since: now, alone, kept },
+            OutstandingChunk { id, worker, first, count, skip: 0, attempt, suspicion, since: now, alone, kept },
         );
         self.out += u64::from(count);
         self.counts.chunks += 1;
@@ -280,17 +282,29 @@ impl<T, K> TaskTable<T, K> {
         id
     }
 
-    /// A result for chunk `id` has come from `worker`. `None`: it is not `worker`'s any more, and the result must not
-    /// be used.
-    pub(crate) fn done(&mut self, worker: usize, id: u64) -> Option<OutstandingChunk<K>> {
-        if self.given.get(&id).is_none_or(|g| g.worker != worker) {
+    /// A result of the next `count` tasks of chunk `id` has come from `worker`. Returns the chunk with these tasks alone, and
+    /// whether they are the last of it. `None`: the chunk is not `worker`'s any more, and the result must not be used.
+    pub(crate) fn done(&mut self, worker: usize, id: u64, count: u32) -> Option<(OutstandingChunk<K>, bool)>
+    where
+        K: Clone,
+    {
+        let Some(given) = self.given.get_mut(&id).filter(|given| given.worker == worker) else {
             self.counts.late += 1;
             return None;
+        };
+        if count > 0 && count < given.count {
+            let part = OutstandingChunk { count, ..given.clone() };
+            given.first += u64::from(count);
+            given.count -= count;
+            given.skip += count;
+            given.alone = false;
+            self.out -= u64::from(count);
+            return Some((part, false));
         }
         let given = self.given.remove(&id)?;
         self.out -= u64::from(given.count);
         self.workers.got(worker);
-        Some(given)
+        Some((given, true))
     }
 
     /// What becomes of a task that has failed after `attempt` earlier tries.

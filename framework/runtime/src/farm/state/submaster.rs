@@ -81,13 +81,20 @@ impl<K: Clone, R> SubmasterState<K, R> {
         self.workers.next_requesting(0).is_some()
     }
 
-    /// A result of chunk `id` has come. False: the chunk is not `member`'s any more, and the result is dropped.
-    pub(crate) fn done(&mut self, member: usize, id: u64, result: R) -> bool {
-        if self.given.get(&id).is_none_or(|&(holder, ..)| holder != member) {
+    /// A result of the next `count` tasks of chunk `id` has come. False: the chunk is not `member`'s any more, and the result is
+    /// dropped.
+    pub(crate) fn done(&mut self, member: usize, (id, count): (u64, u32), result: R) -> bool {
+        let Some((_, header, _)) = self.given.get_mut(&id).filter(|given| given.0 == member) else {
             return false;
+        };
+        if count < header.count {
+            header.first += u64::from(count);
+            header.count -= count;
+            header.skip += count;
+        } else {
+            self.given.remove(&id);
+            self.workers.got(member);
         }
-        self.given.remove(&id);
-        self.workers.got(member);
         self.results.push(result);
         true
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn chunk(id: u64) -> ChunkHeader {
-    ChunkHeader { id, first: 10 * id, count: 10, attempt: 0, suspect: false, alone: id % 7 == 3 }
+    ChunkHeader { id, first: 10 * id, count: 10, skip: 0, attempt: 0, suspect: false, alone: id % 7 == 3 }
 }
 
 /// A number that looks random, below `n`.
@@ -70,7 +70,7 @@ fn every_result_goes_up_once_whoever_dies() {
                         WorkerState::Dead | WorkerState::Suspected
                     );
                     assert!(!lost || !is_its, "seed {seed}: the lost hold nothing");
-                    assert_eq!(submaster.done(member, id, id), is_its, "seed {seed}");
+                    assert_eq!(submaster.done(member, (id, 10), id), is_its, "seed {seed}");
                 }
                 _ => {}
             }
@@ -108,13 +108,13 @@ fn results_are_collected_while_everybody_is_busy() {
     while submaster.give().is_some() {}
     assert_eq!((submaster.holds(), submaster.is_due()), (40, false));
     for (id, member) in (0..3).zip(2..) {
-        assert!(submaster.done(member, id, ()) && submaster.give().is_some() && !submaster.is_due());
+        assert!(submaster.done(member, (id, 10), ()) && submaster.give().is_some() && !submaster.is_due());
     }
-    assert!(submaster.done(5, 3, ()));
+    assert!(submaster.done(5, (3, 10), ()));
     assert!(submaster.is_due(), "an eighth of the members");
     assert_eq!(submaster.deliver().len(), 4);
     while submaster.give().is_some() {}
-    assert!(submaster.done(20, 18, ()) && submaster.give().is_some() && !submaster.is_due());
+    assert!(submaster.done(20, (18, 10), ()) && submaster.give().is_some() && !submaster.is_due());
 }
 
 #[test]
@@ -130,4 +130,19 @@ fn who_has_nothing_is_known() {
     submaster.joined(3);
     assert!(submaster.somebody_is_idle());
     assert_eq!((submaster.give().map(|given| given.0), submaster.somebody_is_idle()), (Some(3), false));
+}
+
+#[test]
+fn of_a_chunk_that_is_done_in_part_another_member_gets_the_rest() {
+    let mut submaster = SubmasterState::<(), u32>::new(4, vec![2, 3]);
+    [2, 3].into_iter().for_each(|member| submaster.joined(member));
+    submaster.take(chunk(1), ());
+    assert_eq!(submaster.give().map(|given| given.0), Some(2));
+    assert!(submaster.done(2, (1, 4), 0) && submaster.done(2, (1, 1), 1));
+    assert!(submaster.workers().held(2) == 1 && submaster.deliver() == [0, 1]);
+    submaster.doubt(2);
+    let (member, rest, ()) = submaster.give().expect("member 3 has nothing");
+    assert_eq!((member, rest.first, rest.count, rest.skip), (3, 15, 5, 5));
+    assert!(!submaster.done(2, (1, 1), 2), "it is another's by now");
+    assert!(submaster.done(3, (1, 5), 3) && submaster.holds() == 1 && submaster.deliver() == [3]);
 }

@@ -14,6 +14,7 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
         worker,
         first,
         count,
+        skip: 0,
         attempt,
         suspicion,
         since: Duration::ZERO,
@@ -120,8 +121,15 @@ impl World {
             self.deadly.retain(|task| !tasks.contains(task));
         }
         let Some(&deadly) = tasks.iter().find(|task| self.deadly.contains(task)) else {
-            chunks.remove(0);
-            self.master.done(rank, id).expect("it is the rank's");
+            // Now and then it has done the first tasks alone.
+            let count = 1 + self.dice.below(tasks.len());
+            let (tasks, rest) = tasks.split_at(count);
+            if rest.is_empty() {
+                chunks.remove(0);
+            } else {
+                chunks[0].1 = rest.to_vec();
+            }
+            self.master.done(rank, id, count as u32).expect("it is the rank's");
             self.master.ended(tasks.len() as u64, 0);
             tasks.iter().for_each(|&task| assert!(self.done.insert(task), "task {task} is done twice"));
             return;
@@ -142,7 +150,8 @@ impl World {
         let (reassigned, explained) = self.master.assess_death(&chunks, last_activity);
         for Reassigned { chunk, places, attempt, suspicion, .. } in reassigned {
             let given = &chunks[chunk];
-            let tasks = given.kept[places.start as usize..places.end as usize].to_vec();
+            let left = &given.kept[given.skip as usize..];
+            let tasks = left[places.start as usize..places.end as usize].to_vec();
             let first = given.first + u64::from(places.start);
             self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, tasks) });
         }
@@ -238,9 +247,9 @@ fn whoever_may_try_a_suspect_finishes_what_it_has() {
     assert_eq!((pending.first, pending.tasks), (7, vec![7]));
     let id = master.give(2, (7, 1), (0, suspicion), (), Duration::ZERO);
     assert_eq!(master.workers().requesting(u32::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
-    master.done(2, id).unwrap();
+    master.done(2, id, 1).unwrap();
     assert_eq!(master.workers().next_requesting(0), Some(2));
-    master.done(1, first).unwrap();
+    master.done(1, first, 4).unwrap();
     assert!(!master.must_drain(1));
     // The last rank may try a task that one has died of, but not one that two have.
     master.lose(2, WorkerState::Dead);

@@ -90,8 +90,16 @@ impl World {
         }
         let at = self.dice.below(self.held.len());
         let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
-        let Some(given) = self.master.done(worker, id) else { return };
-        assert_eq!((given.kept, given.worker, given.attempt), (tasks.clone(), worker, attempt));
+        // Now and then it is that of the first tasks alone.
+        let count = 1 + self.dice.below(tasks.len());
+        let mut tasks = tasks;
+        let rest = tasks.split_off(count);
+        let Some((given, is_last)) = self.master.done(worker, id, count as u32) else { return };
+        assert_eq!((given.first, given.worker, given.attempt), (tasks[0], worker, attempt));
+        assert!(given.kept[given.skip as usize..].starts_with(&tasks) && is_last == rest.is_empty());
+        if !is_last {
+            self.held.push(Held { id, worker, tasks: rest, attempt });
+        }
         for task in tasks {
             if self.dice.below(8) > 0 {
                 self.end(task, false);
@@ -117,7 +125,8 @@ impl World {
     fn lose(&mut self, worker: usize, state: WorkerState) {
         for given in self.master.lose(worker, state) {
             let (first, attempt, suspicion) = (given.first, given.attempt, given.suspicion);
-            self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, given.kept) });
+            let left = given.kept[given.skip as usize..].to_vec();
+            self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, left) });
         }
     }
 
@@ -217,10 +226,10 @@ fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
     let mut master = TaskTable::<u8, &str>::new(3, 0);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     let id = master.give(1, (0, 4), Default::default(), "kept", Duration::ZERO);
-    assert!(master.done(2, id).is_none() && master.done(1, id + 1).is_none());
+    assert!(master.done(2, id, 4).is_none() && master.done(1, id + 1, 4).is_none());
     let lost = master.lose(1, WorkerState::Dead);
     assert_eq!((lost.len(), lost[0].kept, lost[0].count), (1, "kept", 4));
-    assert!(master.done(1, id).is_none());
+    assert!(master.done(1, id, 4).is_none());
     assert_eq!((master.counts().late, master.counts().again), (3, 4));
 }
 
@@ -233,9 +242,9 @@ fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
     master.set_target(1);
     let change = master.adjust_active(|rank| Some(rank as f64));
     assert_eq!((change.parked, master.workers().requesting(9).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
-    assert_eq!(master.done(3, id).map(|g| g.kept), Some("kept"), "its result counts");
+    assert_eq!(master.done(3, id, 4).map(|g| g.0.kept), Some("kept"), "its result counts");
     assert_eq!(master.lose(2, WorkerState::Dead)[0].kept, "lost", "what a parked rank had comes back");
-    assert!(master.done(2, lost).is_none());
+    assert!(master.done(2, lost, 4).is_none());
     master.lose(1, WorkerState::Dead);
     assert_eq!(master.workers().working(), 0);
     assert_eq!(master.adjust_active(|_| None).woken, [3], "somebody has to work");

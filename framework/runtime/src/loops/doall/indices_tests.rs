@@ -150,3 +150,29 @@ fn a_closure_that_fails_names_its_indices() {
     assert_eq!((error.kind(), error.rank()), (ErrorKind::User, Some(1)), "{error}");
     assert!(error.to_string().contains("loop odd: odd (in unit"), "{error}");
 }
+
+#[test]
+fn what_fails_in_one_index_names_it() {
+    let body = |index: u64| {
+        assert!(index != 137, "out of luck");
+        index
+    };
+    type Loop = fn(&Session, fn(u64) -> u64) -> crate::Result<u64>;
+    let loops: [Loop; 3] = [
+        |session, body| Ok(map(session, "bad", 100..200, body)?.len() as u64),
+        |session, body| reduce(session, "bad", 100..200, body, 0, |sum, index| sum + index),
+        |session, body| reduce_any_order(session, "bad", 100..200, body, 0, u64::max),
+    ];
+    for ranks in [1, 3] {
+        for bad in loops {
+            let error = run(&config(ranks), |session| Ok(bad(session, body)?)).unwrap_err();
+            assert!(error.to_string().contains("loop bad: panicked: out of luck (in unit 137"), "{error}");
+        }
+        let error = run(&config(ranks), |session| {
+            parallel_for(session, "bad", 100..200, |range| Ok(range.for_each(|index| assert!(body(index) == index))))?;
+            Ok(())
+        });
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("out of luck (in unit"), "a range that has it: {error}");
+    }
+}

@@ -43,6 +43,12 @@ pub trait DoAll: Send {
         range: Range<u64>,
         units: <Self::Units as Units>::Slices<'_>,
     ) -> Result<(), BoxError>;
+
+    /// The unit in which the last [`compute`](DoAll::compute) was when it failed, where the body knows.
+    #[doc(hidden)]
+    fn failed_in(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What user code is asked.
@@ -82,7 +88,10 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
                 // What is in memory can be counted in a usize.
                 let slices = units.slices(at..at + block.len() as usize);
                 user_code::call(|| self.body.compute(block.range.clone(), slices))
-                    .map_err(|error| blame(&error, &block, self.base, pass))?;
+                    .map_err(|error| {
+                        let unit = self.body.failed_in().map(|unit| unit..unit + 1);
+                        blame(&error, unit.as_ref().unwrap_or(&block.range), self.base, pass)
+                    })?;
                 Ok(Some(Done::Block(block.range, units, self.timer.end(&begun))))
             }
         }
@@ -168,10 +177,10 @@ pub(super) fn make<L: DoAll>(body: &mut L, range: &Range<u64>) -> Result<L::Unit
     })
 }
 
-/// An error of user code in a block, with its units; the loop's first unit has the number `base`.
-pub(in crate::loops) fn blame(error: &Error, block: &UnitBlock, base: u64, pass: Option<u64>) -> Error {
+/// An error of user code in these units; the loop's first unit has the number `base`.
+pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
-    let units = match block.range.start + base..block.range.end + base {
+    let units = match units.start + base..units.end + base {
         Range { start, end } if end == start + 1 => format!("unit {start}"),
         Range { start, end } => format!("units {start}..{end}"),
     };

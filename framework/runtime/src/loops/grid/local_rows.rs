@@ -128,6 +128,7 @@ impl<T: Pod> LocalRows<T> {
             values: &self.memory[position],
             width: self.width,
             first: self.edges.number(self.rows.start - 1 + rows.start as u64),
+            ring: if let Edges::Periodic(rows) = self.edges { Some(rows) } else { None },
         }
     }
 

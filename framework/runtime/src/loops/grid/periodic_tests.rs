@@ -97,7 +97,7 @@ fn begin(shape: Shape) -> Vec<u64> {
 fn serial_step(values: &mut [u64], width: usize) {
     let last = values.len() - width;
     let old = [&values[last..], values, &values[..width]].concat();
-    step(OldGrid { values: &old, width, first: 0 }, values);
+    step(OldGrid { values: &old, width, first: 0, ring: None }, values);
 }
 
 proptest! {

@@ -32,7 +32,7 @@ fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     let inner = shape.columns..old.len() - shape.columns;
     let mut new = old.clone();
     for _ in 0..sweeps {
-        step(OldGrid { values: &old, width: shape.columns, first: 0 }, &mut new[inner.clone()]);
+        step(OldGrid { values: &old, width: shape.columns, first: 0, ring: None }, &mut new[inner.clone()]);
         if edges != Edges::Fixed {
             new.copy_within(inner.end - shape.columns..inner.end, 0);
             new.copy_within(inner.start..inner.start + shape.columns, inner.end);

@@ -1,0 +1,108 @@
+//! When the first results come, and what is still done once the sink wants no more, however long the iterator is said to be.
+
+use std::sync::{Condvar, Mutex};
+
+use super::*;
+
+/// Where tasks wait until the sink has had a result.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    /// Waits until it is open, for as long as no test should last.
+    fn pass(&self) {
+        let wait = self.opened.wait_timeout_while(self.is_open.lock().unwrap(), LONG, |is_open| !*is_open);
+        assert!(!wait.unwrap().1.timed_out(), "the sink has had nothing");
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// The sink gets the first result although every other task waits for that, and ends the run.
+fn first_result_comes_first(tasks: impl Iterator<Item = u64> + Clone + Send + Sync) {
+    for ranks in [2, 3] {
+        let gate = Gate::default();
+        let first = run(&config(ranks), |session| {
+            let work = |task: u64| {
+                if task > 0 {
+                    gate.pass();
+                }
+                task
+            };
+            let mut first = None;
+            let mut farm = Farm::new("gated", work).retries(0);
+            farm.for_each(session, tasks.clone(), |number, result| {
+                gate.open();
+                first = Some((number, result.unwrap()));
+                ControlFlow::Break(())
+            })?;
+            Ok(first)
+        });
+        assert_eq!(first.unwrap(), Some((0, 0)), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn the_first_result_comes_after_one_task_whatever_is_known_of_the_number_of_tasks() {
+    first_result_comes_first(0..100_000);
+    first_result_comes_first(0..);
+    first_result_comes_first((0..100_000).filter(|_| true));
+}
+
+#[test]
+fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
+    for driver in [Driver::Auto, Driver::Inline] {
+        let gate = Gate::default();
+        let (results, summary) = run(&config(2).driver(driver), |session| {
+            // Parts of the chunk are due long before the one that waits for the sink.
+            let work = |task: u64| {
+                std::thread::sleep(Duration::from_millis(10));
+                match task {
+                    5 => return Err("torn".into()),
+                    40 => gate.pass(),
+                    _ => {}
+                }
+                Ok::<_, BoxError>(task * 10)
+            };
+            let mut results = Vec::new();
+            let farm = Farm::try_new("long chunk", work).chunking(Chunking::Fixed(50)).retries(1);
+            let summary = farm.dedicated_master().for_each(session, 0..50, |number, result| {
+                gate.open();
+                results.push((number, result.ok()));
+            })?;
+            Ok((results, summary))
+        })
+        .unwrap();
+        assert!(results.into_iter().eq((0..50).map(|n| (n, (n != 5).then_some(n * 10)))));
+        let summary = summary.unwrap();
+        // The task that failed is a chunk of its own when it is tried again.
+        assert_eq!((summary.tasks, summary.failed, summary.chunks), (50, 1, 2));
+        assert_eq!((summary.ranks[1].tasks, summary.ranks[1].chunks), (51, 2));
+    }
+}
+
+#[test]
+fn workers_stop_between_two_tasks_when_the_sink_wants_no_more() {
+    let begun = AtomicUsize::new(0);
+    run(&config(3), |session| {
+        let work = |_: u64| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        // Ten seconds each.
+        let mut farm = Farm::new("stopped", work).chunking(Chunking::Fixed(1_000));
+        farm.for_each(session, 0..10_000, |_, _| ControlFlow::Break(()))?;
+        Ok(())
+    })
+    .unwrap();
+    let begun = begun.into_inner();
+    assert!(begun < 1_000, "{begun} tasks were begun");
+}

@@ -1,0 +1,71 @@
+//! User code that has been short for long, so that it runs on the thread that communicates, and then takes longer once than ranks
+//! may be silent.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::farm::Farm;
+use crate::loops::ParallelFor;
+use crate::pipeline::{MappingChoice, Pipeline};
+use crate::session::{Config, Session, run};
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Calls that are short until the ranks have given signs of life, and then once long.
+struct Calls {
+    begin: Instant,
+    had_long: AtomicBool,
+}
+
+impl Calls {
+    fn call(&self) {
+        if self.begin.elapsed() > LIMIT && !self.had_long.swap(true, Ordering::Relaxed) {
+            sleep(2 * LIMIT);
+        }
+    }
+
+    fn are_over(&self) -> bool {
+        self.had_long.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs it on two ranks; it calls until there was a long call.
+fn goes_on(body: impl Fn(&Session, &Calls) -> crate::Result<()> + Sync) {
+    let calls = Calls { begin: Instant::now(), had_long: AtomicBool::new(false) };
+    let config = Config::new().ranks(2).progress(crate::Progress::Off).peer_limit(LIMIT);
+    run(&config, |session| Ok(body(session, &calls)?)).unwrap();
+    assert!(calls.are_over());
+}
+
+fn in_a_sink_of_a_pipeline(session: &Session, calls: &Calls) -> crate::Result<()> {
+    let numbers = Pipeline::source("numbers", || (0u64..).take_while(|_| !calls.are_over()));
+    let doubled = numbers.map("double", |n| 2 * n).for_each("sink", |_| calls.call());
+    doubled.mapping(MappingChoice::Text("double@1".into())).run(session).map(drop)
+}
+
+fn in_a_sink_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
+    let numbers = (0u64..).take_while(|_| !calls.are_over());
+    Farm::new("double", |n| 2 * n).dedicated_master().for_each(session, numbers, |_, _| calls.call()).map(drop)
+}
+
+fn in_a_loop(session: &Session, calls: &Calls) -> crate::Result<()> {
+    // One of the ranks is in the long call, and the other waits for it.
+    let body = |range: std::ops::Range<u64>| {
+        range.for_each(|_| {
+            calls.call();
+            sleep(Duration::from_micros(1));
+        });
+        Ok(())
+    };
+    ParallelFor::new("indices", 0..60_000).block_size(4).run(session, body).map(drop)
+}
+
+#[test]
+fn a_long_call_after_short_ones_does_not_end_the_job() {
+    std::thread::scope(|scope| {
+        for body in [in_a_sink_of_a_pipeline, in_a_sink_of_a_farm, in_a_loop] {
+            scope.spawn(move || goes_on(body));
+        }
+    });
+}
