@@ -1,7 +1,7 @@
 //! Makes a good plan better.
 //!
 //! Each round draws some changes of the best plan so far, all by chance, tries them in parallel, and goes on from the best one if it
-//! ends earlier. A change is one of two: a task on the critical path goes to another processor, and all else stays; or the
+//! is better. A change is one of two: a task on the critical path goes to another processor, and all else stays; or the
 //! order is shaken, and tasks are placed anew.
 
 use super::cluster::Cluster;
@@ -12,6 +12,7 @@ use super::parallel;
 use super::plan::{Execution, Plan};
 use super::replan::{place_as_assigned, rules};
 use super::timeline::{Moment, Timeline};
+use super::worth::Worth;
 use crate::random::Random;
 
 /// Changes of a round: enough for the cores of a workstation. It must not depend on their number, or the result would.
@@ -23,11 +24,13 @@ enum Change {
     Shake(u64),
 }
 
-/// The best of at most [`PlanOptions::evaluations`] plans, if it ends earlier than `start`.
+/// The best of at most [`PlanOptions::evaluations`] plans, if it is better than `start`. The shortest plan that is known takes
+/// `shortest`.
 pub(super) fn improve(
     graph: &Workflow,
     cluster: &Cluster,
     start: &Plan,
+    mut shortest: f64,
     options: &PlanOptions,
     stopped: &(dyn Fn() -> bool + Sync),
 ) -> Option<Plan> {
@@ -48,9 +51,14 @@ pub(super) fn improve(
             Change::Move(seed) => moved(graph, cluster, best, &critical, seed),
             Change::Shake(seed) => shaken(graph, cluster, best, seed),
         });
-        let found = plans.into_iter().flatten().min_by(|a, b| a.makespan.total_cmp(&b.makespan));
-        if let Some(plan) = found.filter(|plan| plan.makespan < best.makespan) {
-            improved = Some(plan);
+        let plans: Vec<Plan> = plans.into_iter().flatten().collect();
+        shortest = plans.iter().map(|plan| plan.makespan).fold(shortest, f64::min);
+        let mut worth = Worth::of(graph, best);
+        for plan in plans {
+            let other = Worth::of(graph, &plan);
+            if other.is_better(&worth, shortest) {
+                (improved, worth) = (Some(plan), other);
+            }
         }
     }
     improved
@@ -89,7 +97,7 @@ fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64) -> Option
     order.sort();
     let order: Vec<usize> = order.into_iter().map(|(_, task)| task).collect();
     let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
-    place_relaxed(&mut timeline, graph, cluster, &order).ok()?;
+    place_relaxed(&mut timeline, graph, cluster, &order, None).ok()?;
     Some(timeline.into_plan())
 }
 
@@ -163,7 +171,7 @@ mod tests {
         assert_eq!(start.makespan, 8.0);
         let improve = |threads, evaluations| {
             let options = PlanOptions { threads, evaluations, ..PlanOptions::default() };
-            improve(&graph, &cluster, &start, &options, &|| false)
+            improve(&graph, &cluster, &start, start.makespan, &options, &|| false)
         };
         let plan = improve(1, 200).expect("there is a better one");
         // Best: 2 alone on the first processor until 5, the others on the slow one until 6.

@@ -9,6 +9,7 @@
 mod best;
 mod blocks;
 mod cluster;
+mod exhaustive;
 pub mod generate;
 mod graph;
 mod heftm;
@@ -23,6 +24,7 @@ mod situation;
 mod timeline;
 mod traversal;
 mod verifier;
+mod worth;
 
 pub use best::{Attempt, BestPlan, Planner, plan};
 pub use blocks::{DagHetPart, dag_het_mem, dag_het_part};

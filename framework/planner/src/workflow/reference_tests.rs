@@ -44,7 +44,7 @@ fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
     let machines = cluster(&[(10, 6), (7, 0)]);
     let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
     assert_eq!(plan.processor_of, [0, 0, 1]);
-    assert_eq!(plan.evictions, [Eviction { edge: 0, at: 1.0 }]);
+    assert_eq!(plan.evictions, [Eviction { edge: 0, at: 1.0, before: 1 }]);
     assert_eq!(plan.transfers, [Transfer { edge: 0, start: 1.0, finish: 7.0, to_buffer: false }]);
     assert_eq!((plan.start, plan.makespan), (vec![0.0, 1.0, 7.0], 8.0));
 

@@ -84,7 +84,7 @@ pub fn plan_rest(
     ];
     let plans = parallel::answers(&orders, 0, |order| {
         let mut timeline = Timeline::resume(graph, cluster, rules(task_memory), situation);
-        place_relaxed(&mut timeline, graph, cluster, order)?;
+        place_relaxed(&mut timeline, graph, cluster, order, None)?;
         Ok(timeline.into_plan())
     });
     first_best(plans)

@@ -174,7 +174,7 @@ impl<'a> Timeline<'a> {
         self.graph.edges()[file].size
     }
 
-    pub(super) fn run_time(&self, task: usize, p: usize) -> f64 {
+    pub(in crate::workflow) fn run_time(&self, task: usize, p: usize) -> f64 {
         self.graph.work(task) / self.cluster.processors()[p].speed
     }
 
