@@ -64,8 +64,8 @@ impl Cluster {
     /// Processors with the same bandwidth between all, in sizes per second. Buffers are infinitely fast, as in the paper of 2025.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a speed is not from 1e-60 to 1e60, or the
-    /// bandwidth is neither that nor infinite.
+    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a name has more than 4096 bytes or a control
+    /// character, a speed is not from 1e-60 to 1e60, or the bandwidth is neither that nor infinite.
     pub fn new(processors: Vec<Processor>, bandwidth: f64) -> Result<Self> {
         if processors.is_empty() || processors.len() > Self::MOST_PROCESSORS {
             return Err(invalid(format!(
@@ -74,6 +74,7 @@ impl Cluster {
                 processors.len()
             )));
         }
+        check_names(&processors)?;
         check_speeds(&processors)?;
         check_rate("bandwidth", bandwidth)?;
         Ok(Cluster { processors, bandwidth, links: Vec::new(), disk: f64::INFINITY })
@@ -156,6 +157,11 @@ impl Cluster {
         self.bandwidth
     }
 
+    /// Whether no link has a bandwidth of its own.
+    pub(super) fn has_equal_links(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Sizes per second from one processor to another.
     ///
     /// # Panics
@@ -186,6 +192,26 @@ impl Cluster {
     pub fn largest_memory(&self) -> u64 {
         self.processors.iter().map(|processor| processor.memory).max().unwrap_or(0)
     }
+}
+
+/// Longest name of a processor, in bytes: as that of a task in a file.
+const LONGEST_NAME: usize = 4096;
+
+fn check_names(processors: &[Processor]) -> Result<()> {
+    for (p, Processor { name, .. }) in processors.iter().enumerate() {
+        if name.len() > LONGEST_NAME {
+            let length = name.len();
+            return Err(invalid(format!(
+                "the name of processor {p} has {length} bytes, but must have at most {LONGEST_NAME}"
+            )));
+        }
+        if name.contains(char::is_control) {
+            return Err(invalid(format!(
+                "processor {p} is called {name:?}: a name must have no control character"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_speeds(processors: &[Processor]) -> Result<()> {
@@ -219,6 +245,13 @@ mod tests {
         let one = |speed| vec![Processor::new("a", speed, 1)];
         let message = |result: Result<Cluster>| result.unwrap_err().message().to_string();
         assert!(message(Cluster::new(Vec::new(), 1.0)).contains("but has 0"));
+        let named = |name: String| vec![Processor::new(name, 1.0, 1)];
+        assert!(Cluster::new(named("n".repeat(4096)), 1.0).is_ok());
+        assert!(
+            message(Cluster::new(named("n".repeat(4097)), 1.0))
+                .contains("name of processor 0 has 4097 bytes")
+        );
+        assert!(message(Cluster::new(named("a\nb".into()), 1.0)).contains("control character"));
         for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e61] {
             assert!(message(Cluster::new(one(speed), 1.0)).contains("speed of processor 0 (\"a\")"));
         }

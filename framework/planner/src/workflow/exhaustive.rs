@@ -10,9 +10,9 @@ use super::timeline::Timeline;
 /// The largest problems that are searched.
 const MOST_TASKS: usize = 8;
 const MOST_PROCESSORS: usize = 3;
-/// Tasks that are placed at most, one after the other, in some tens of milliseconds. All plans of five tasks need less; those of
-/// eight do where bounds exclude most of them.
-const MOST_PLACED: usize = 30_000;
+/// Placements that are tried at most, in some tens of milliseconds. Five tasks on three processors have 40,695; with more, bounds must
+/// exclude most of them.
+const MOST_TRIED: usize = 50_000;
 
 /// The shortest plan of events, of all orders of tasks and all processors for each, if it is shorter than `known`. None, too, if there
 /// are too many tasks, processors or plans to look at.
@@ -25,7 +25,7 @@ pub(super) fn shortest(
     if graph.len() > MOST_TASKS || cluster.len() > MOST_PROCESSORS {
         return None;
     }
-    let mut search = Search::new(graph, cluster, task_memory, known, MOST_PLACED);
+    let mut search = Search::new(graph, cluster, task_memory, known, MOST_TRIED);
     search.run();
     search.best.map(Timeline::into_plan)
 }
@@ -39,16 +39,18 @@ pub(super) struct Search<'a> {
     after: Vec<f64>,
     /// Work units per second of all processors together.
     speed: f64,
-    /// How many tasks may still be placed.
+    /// How many placements may still be tried.
     pub(super) left: usize,
     pub(super) shortest: f64,
     best: Option<Timeline<'a>>,
 }
 
 /// Tasks placed so far.
+#[derive(Clone)]
 struct State<'a> {
     timeline: Timeline<'a>,
     is_placed: [bool; MOST_TASKS],
+    /// When all ends at the earliest.
     makespan: f64,
     /// Work that is not placed.
     work: f64,
@@ -86,46 +88,61 @@ impl<'a> Search<'a> {
             work: (0..self.graph.len()).map(|task| self.graph.work(task)).sum(),
             free: [0.0; MOST_PROCESSORS],
         };
-        self.go_on(&state);
+        self.go_on(state);
     }
 
-    fn go_on(&mut self, state: &State<'a>) {
+    fn go_on(&mut self, mut state: State<'a>) {
         let graph = self.graph;
         if state.is_placed[..graph.len()].iter().all(|&placed| placed) {
-            (self.shortest, self.best) = (state.makespan, Some(state.timeline.clone()));
+            (self.shortest, self.best) = (state.makespan, Some(state.timeline));
             return;
         }
         let is_ready =
             |task: usize| !state.is_placed[task] && graph.inputs(task).all(|edge| state.is_placed[edge.from]);
-        for task in (0..graph.len()).filter(|&task| is_ready(task)) {
+        let ready: Vec<usize> = (0..graph.len()).filter(|&task| is_ready(task)).collect();
+        for task in ready {
+            let inputs = state.timeline.inputs(task);
             for p in 0..self.cluster.len() {
+                if self.is_as_another(&state, p) {
+                    continue;
+                }
                 if self.left == 0 {
                     return;
                 }
                 self.left -= 1;
-                let mut timeline = state.timeline.clone();
-                let inputs = timeline.inputs(task);
-                let Some(outcome) = timeline.place(task, p, &inputs) else { continue };
-                let mut next = State { timeline, ..*state };
+                let Some(outcome) = state.timeline.try_on(task, p, &inputs, f64::INFINITY) else { continue };
+                let makespan = state.makespan.max(outcome.finish + self.after[task]);
+                if makespan >= self.shortest || self.least(&state, task, p, outcome.finish) >= self.shortest {
+                    continue;
+                }
+                let mut next = state.clone();
+                next.timeline.place(task, p, &inputs);
                 next.is_placed[task] = true;
-                next.makespan = next.makespan.max(outcome.finish);
+                next.makespan = makespan;
                 next.work -= graph.work(task);
                 next.free[p] = outcome.finish;
-                let is_promising = outcome.finish + self.after[task] < self.shortest
-                    && next.makespan < self.shortest
-                    && self.least(&next) < self.shortest;
-                if is_promising {
-                    self.go_on(&next);
-                }
+                self.go_on(next);
             }
         }
     }
 
-    /// When all ends at the earliest if the processors share what is left evenly.
-    fn least(&self, state: &State<'_>) -> f64 {
+    /// When all ends at the earliest if `task` ends on processor `p` at `finish`, and the processors share what is left evenly.
+    fn least(&self, state: &State<'_>, task: usize, p: usize, finish: f64) -> f64 {
+        let mut free = state.free;
+        free[p] = finish;
         let processors = self.cluster.processors().iter();
-        let done: f64 = processors.zip(state.free).map(|(processor, free)| processor.speed * free).sum();
+        let done: f64 = processors.zip(free).map(|(processor, free)| processor.speed * free).sum();
         // A little less, as the sum is rounded.
-        (done + state.work) / self.speed * (1.0 - 1e-12)
+        (done + state.work - self.graph.work(task)) / self.speed * (1.0 - 1e-12)
+    }
+
+    /// Whether another processor before `p` is like it, and both have nothing to do so far.
+    fn is_as_another(&self, state: &State<'_>, p: usize) -> bool {
+        let processors = self.cluster.processors();
+        let hardware = |p: usize| (processors[p].speed, processors[p].memory, processors[p].buffer);
+        let is_idle = |p: usize| state.timeline.is_idle(p);
+        self.cluster.has_equal_links()
+            && is_idle(p)
+            && (0..p).any(|other| is_idle(other) && hardware(other) == hardware(p))
     }
 }

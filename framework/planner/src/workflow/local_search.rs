@@ -1,12 +1,12 @@
 //! Makes a good plan better.
 //!
 //! Each round draws some changes of the best plan so far, all by chance, tries them in parallel, and goes on from the best one if it
-//! is better. A change is one of two: a task on the critical path goes to another processor, and all else stays; or the
-//! order is shaken, and tasks are placed anew.
+//! is better. A change is one of three: a task on the critical path goes to another processor, perhaps with its neighbours, and all
+//! else stays; the order is shaken, and tasks are placed anew; or the order is shaken, and tasks stay on their processors.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
-use super::heftm::place_relaxed;
+use super::heftm::{Homes, place_relaxed};
 use super::options::PlanOptions;
 use super::parallel;
 use super::plan::{Execution, Plan};
@@ -22,6 +22,7 @@ const ROUND: usize = 16;
 enum Change {
     Move(u64),
     Shake(u64),
+    Reorder(u64),
 }
 
 /// The best of at most [`PlanOptions::evaluations`] plans, if it is better than `start`. The shortest plan that is known takes
@@ -43,13 +44,21 @@ pub(super) fn improve(
         let changes: Vec<Change> = (0..ROUND.min(left))
             .map(|number| {
                 seed = seed.wrapping_add(1);
-                if number % 2 == 0 { Change::Shake(seed) } else { Change::Move(seed) }
+                match number % 4 {
+                    0 => Change::Shake(seed),
+                    2 => Change::Reorder(seed),
+                    _ => Change::Move(seed),
+                }
             })
             .collect();
         left -= changes.len();
         let plans = parallel::answers(&changes, options.threads, |&change| match change {
             Change::Move(seed) => moved(graph, cluster, best, &critical, seed),
-            Change::Shake(seed) => shaken(graph, cluster, best, seed),
+            Change::Shake(seed) => shaken(graph, cluster, best, seed, None),
+            Change::Reorder(seed) => {
+                let homes = Homes::fixed(graph, cluster, &best.processor_of);
+                shaken(graph, cluster, best, seed, Some(homes))
+            }
         });
         let plans: Vec<Plan> = plans.into_iter().flatten().collect();
         shortest = plans.iter().map(|plan| plan.makespan).fold(shortest, f64::min);
@@ -64,7 +73,7 @@ pub(super) fn improve(
     improved
 }
 
-/// A task of the critical path on another processor.
+/// A task of the critical path on another processor, perhaps with those on its own that write for it or read from it.
 fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], seed: u64) -> Option<Plan> {
     let mut random = Random::new(seed);
     let mut below = |count: usize| ((random.uniform() * count as f64) as usize).min(count - 1);
@@ -77,14 +86,23 @@ fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], s
         return None;
     }
     let mut processor_of = best.processor_of.clone();
-    processor_of[task] = others[below(others.len())];
+    let other = others[below(others.len())];
+    processor_of[task] = other;
+    if below(2) == 0 {
+        let readers = graph.outputs(task).iter().map(|edge| edge.to);
+        for neighbour in graph.inputs(task).map(|edge| edge.from).chain(readers) {
+            if best.processor_of[neighbour] == best.processor_of[task] {
+                processor_of[neighbour] = other;
+            }
+        }
+    }
     let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
     place_as_assigned(&mut timeline, &best.sequence, &processor_of)?;
     Some(timeline.into_plan())
 }
 
-/// All tasks placed anew, in an order near that of the plan.
-fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64) -> Option<Plan> {
+/// All tasks placed anew, in an order near that of the plan, where they have `homes` there.
+fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
     // From one place to all, and any power between alike likely.
     let reach = (graph.len() as f64).powf(random.uniform());
@@ -97,7 +115,7 @@ fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64) -> Option
     order.sort();
     let order: Vec<usize> = order.into_iter().map(|(_, task)| task).collect();
     let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
-    place_relaxed(&mut timeline, graph, cluster, &order, None).ok()?;
+    place_relaxed(&mut timeline, graph, cluster, &order, homes).ok()?;
     Some(timeline.into_plan())
 }
 

@@ -75,12 +75,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Bytes of all files that leave memory for a buffer, or wait there for their readers after they were sent.
-    pub fn buffered_bytes(&self, graph: &Workflow) -> u64 {
-        let size = |edge: usize| graph.edges()[edge].size;
-        let arrived = self.transfers.iter().filter(|transfer| transfer.to_buffer);
-        let evicted = self.evictions.iter().map(|eviction| size(eviction.edge));
-        evicted.chain(arrived.map(|transfer| size(transfer.edge))).sum()
+    /// Bytes of all files that are evicted.
+    pub fn evicted_bytes(&self, graph: &Workflow) -> u64 {
+        self.evictions.iter().map(|eviction| graph.edges()[eviction.edge].size).sum()
     }
 
     /// Bytes that go from one processor to another. Where tasks write one value for all readers, it goes to each processor once.

@@ -11,25 +11,21 @@ pub(super) const EQUALLY_LONG: f64 = 0.01;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Worth {
     pub(super) makespan: f64,
-    /// Bytes that go through buffers, and bytes that are sent.
-    buffered: u64,
+    /// Bytes that are evicted, and bytes that are sent.
+    evicted: u64,
     sent: u64,
 }
 
 impl Worth {
     pub(super) fn of(graph: &Workflow, plan: &Plan) -> Self {
-        Worth {
-            makespan: plan.makespan,
-            buffered: plan.buffered_bytes(graph),
-            sent: plan.sent_bytes(graph),
-        }
+        Worth { makespan: plan.makespan, evicted: plan.evicted_bytes(graph), sent: plan.sent_bytes(graph) }
     }
 
     /// Whether this one is better, where no plan is known that is shorter than `shortest`.
     pub(super) fn is_better(&self, other: &Worth, shortest: f64) -> bool {
         let limit = shortest * (1.0 + EQUALLY_LONG);
         let key = |worth: &Worth| match worth.makespan <= limit {
-            true => (0.0, worth.buffered, worth.sent, worth.makespan),
+            true => (0.0, worth.evicted, worth.sent, worth.makespan),
             false => (worth.makespan, 0, 0, 0.0),
         };
         key(self) < key(other)

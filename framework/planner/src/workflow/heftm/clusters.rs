@@ -12,9 +12,9 @@ use crate::workflow::timeline::{Moment, Timeline};
 /// When two clusters become one.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::workflow) enum Merge {
-    /// Where the smaller one takes no longer than so many times what the file takes to be sent: its tasks wait that long at most for
-    /// the others, instead of for the file.
-    CheaperThanSending(f64),
+    /// Where the smaller one takes no longer than sending the file: its tasks wait that long at most for the others, instead of for
+    /// the file.
+    CheaperThanSending,
     /// Where together they are no more than this part of what each processor has to do.
     UpTo(f64),
 }
@@ -24,15 +24,16 @@ pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: 
     let count = cluster.len() as f64;
     let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
     let all: f64 = (0..graph.len()).map(|task| graph.work(task)).sum();
-    let mut edges: Vec<usize> = (0..graph.edges().len()).filter(|&edge| graph.edges()[edge].size > 0).collect();
+    let mut edges: Vec<usize> =
+        (0..graph.edges().len()).filter(|&edge| graph.edges()[edge].size > 0).collect();
     edges.sort_by_key(|&edge| (std::cmp::Reverse(graph.edges()[edge].size), edge));
     let mut parent: Vec<usize> = (0..graph.len()).collect();
     let mut work: Vec<f64> = (0..graph.len()).map(|task| graph.work(task)).collect();
     for edge in edges.into_iter().map(|edge| graph.edges()[edge]) {
         let (a, b) = (root(&mut parent, edge.from), root(&mut parent, edge.to));
         let is_gain = match merge {
-            Merge::CheaperThanSending(factor) => {
-                work[a].min(work[b]) / speed <= factor * edge.size as f64 / cluster.default_bandwidth()
+            Merge::CheaperThanSending => {
+                work[a].min(work[b]) / speed <= edge.size as f64 / cluster.default_bandwidth()
             }
             Merge::UpTo(part) => work[a] + work[b] <= part * all / count,
         };
@@ -75,6 +76,19 @@ impl Homes {
             rest,
             promised: vec![0.0; cluster.len()],
         }
+    }
+
+    /// All tasks that run on a processor are a cluster whose home it is.
+    pub(in crate::workflow) fn fixed(graph: &Workflow, cluster: &Cluster, processor_of: &[usize]) -> Self {
+        let mut first = vec![None; cluster.len()];
+        let cluster_of: Vec<usize> =
+            processor_of.iter().enumerate().map(|(task, &p)| *first[p].get_or_insert(task)).collect();
+        let mut homes = Homes::new(graph, cluster, &cluster_of);
+        for (p, of) in first.into_iter().enumerate() {
+            let Some(of) = of else { continue };
+            (homes.home[of], homes.promised[p]) = (Some(p), homes.rest[of]);
+        }
+        homes
     }
 
     /// The home of a task's cluster, or, where it has none yet or the task does not fit there, the processor on which the rest of the

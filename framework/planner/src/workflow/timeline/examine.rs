@@ -79,17 +79,21 @@ impl Timeline<'_> {
         Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
     }
 
-    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. Returns how many then are.
+    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. Where files can be read back, a
+    /// smaller one is taken as soon as it suffices. Returns how many bytes then are free.
     fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
         let mut freed = 0;
-        for &(size, file) in self.processors[p].waiting.iter().rev() {
+        let is_free = |&&(_, file): &&(u64, usize)| self.graph.edges()[file].to != task;
+        let waiting = &self.processors[p].waiting;
+        for largest in waiting.iter().rev().filter(is_free) {
             if freed >= bytes {
                 break;
             }
-            if self.graph.edges()[file].to != task {
-                freed += size;
-                candidate.evicted.push(file);
-            }
+            let enough = waiting.range((bytes - freed, 0)..).find(is_free);
+            let &(size, file) =
+                enough.filter(|&enough| self.rules.read_back && enough < largest).unwrap_or(largest);
+            freed += size;
+            candidate.evicted.push(file);
         }
         (freed >= bytes && self.buffer_takes(candidate, p, candidate.reserved, freed)).then_some(freed)
     }
@@ -148,9 +152,7 @@ impl Timeline<'_> {
             let mut sent = available.max(free);
             let early = sent < candidate.reserved;
             let to_buffer = early && (self.rules.memory_blind || self.buffer_takes(candidate, p, sent, size));
-            if to_buffer {
-                candidate.read_back += size;
-            } else if early {
+            if early && !to_buffer {
                 sent = candidate.reserved;
             }
             let finish = sent + self.cluster.transfer_time(sender, p, size);
