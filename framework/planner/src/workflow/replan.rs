@@ -24,15 +24,15 @@ pub struct Replanned {
 /// the present situation. None if a task no longer fits its processor, or the processor is lost.
 ///
 /// A plan of blocks becomes one of events, whose files are sent as soon as they are written. It takes a time in proportion to
-/// what is left. Without changes the plan stays the same:
+/// what is left. Without changes a plan whose evicted files can be read back stays the same:
 ///
 /// ```
 /// use armature_planner::workflow::generate::{Family, paper_cluster};
-/// use armature_planner::workflow::{Level, Situation, TaskMemory, heftm, retrace};
+/// use armature_planner::workflow::{Situation, TaskMemory, heftm_relaxed, retrace};
 ///
 /// let workflow = Family::Montage.build(200, 1)?;
 /// let cluster = paper_cluster(3, 10, 1.0)?;
-/// let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive)?;
+/// let plan = heftm_relaxed(&workflow, &cluster, workflow.topological_order(), TaskMemory::Additive)?;
 /// let start = Situation::new(&workflow, &cluster);
 /// assert_eq!(retrace(&workflow, &cluster, &plan, &start), Some(plan.clone()));
 ///

@@ -11,7 +11,7 @@ use crate::workflow::plan::{Eviction, Plan, Transfer};
 /// A moment in a plan: a time in seconds, and its rank among the moments at this time.
 type When = (f64, usize);
 
-/// A change of what a processor's memory or buffer holds.
+/// A change of what a processor's memory holds.
 struct Change {
     at: When,
     bytes: i128,
