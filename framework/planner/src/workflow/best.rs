@@ -1,5 +1,6 @@
 //! The one entry to all planners.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
 
@@ -27,13 +28,6 @@ use crate::error::{Error, ErrorKind, Result};
 /// much. Further ones were the best of all in none of 28 cases.
 const BLENDS: u32 = 2;
 
-/// Rules by which tasks are kept together, and what they are called.
-const CLUSTERS: [(Merge, &str); 3] = [
-    (Merge::CheaperThanSending, "expensive files"),
-    (Merge::UpTo(0.25), "a quarter of a share"),
-    (Merge::UpTo(1.0), "a share"),
-];
-
 /// Who made a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -58,10 +52,10 @@ pub enum Planner {
     DagHetPart,
     /// Tasks as DagHetPart maps them, but each file sent as soon as it is written.
     DagHetPartAsEvents,
-    /// Relaxed HEFTM in the order of bottom levels, where clusters of tasks stay together; by the number of the rule that made them.
-    ClusteredBl(usize),
-    /// Relaxed HEFTM in the order that needs least memory, with such clusters.
-    ClusteredMm(usize),
+    /// Relaxed HEFTM in the order of bottom levels, where clusters of tasks stay together.
+    ClusteredBl(Merge),
+    /// Relaxed HEFTM in the order that needs least memory, where clusters of tasks stay together.
+    ClusteredMm(Merge),
     /// The shortest of all plans, for a few tasks.
     Exhaustive,
     /// Local search from the best of the others.
@@ -178,18 +172,19 @@ fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) ->
     ];
     let blend = |power: u32| (Planner::Blended(power), blended(&bl, &mm, 0.5_f64.powi(power as i32)));
     planners.extend((1..=BLENDS).map(blend));
-    let clusters = CLUSTERS.map(|(merge, _)| clusters(graph, cluster, merge));
-    for rule in (0..CLUSTERS.len()).filter(|&rule| clusters[rule].is_some()) {
-        planners.extend([(Planner::ClusteredBl(rule), bl.clone()), (Planner::ClusteredMm(rule), mm.clone())]);
+    let clustered = |merge: &Merge| Some((*merge, clusters(graph, cluster, *merge)?));
+    let clusters: HashMap<Merge, Vec<usize>> = Merge::ALL.iter().filter_map(clustered).collect();
+    for merge in Merge::ALL.into_iter().filter(|merge| clusters.contains_key(merge)) {
+        planners
+            .extend([(Planner::ClusteredBl(merge), bl.clone()), (Planner::ClusteredMm(merge), mm.clone())]);
     }
     parallel::answers(&planners, options.threads, |(planner, order)| {
         let plan = match planner {
             Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm => {
                 heftm_in_order(graph, cluster, order, task_memory)
             }
-            Planner::ClusteredBl(rule) | Planner::ClusteredMm(rule) => {
-                let clusters = clusters[*rule].as_deref().unwrap_or_default();
-                heftm_clustered(graph, cluster, order, clusters, task_memory)
+            Planner::ClusteredBl(merge) | Planner::ClusteredMm(merge) => {
+                heftm_clustered(graph, cluster, order, &clusters[merge], task_memory)
             }
             _ => heftm_relaxed(graph, cluster, order, task_memory),
         };
@@ -253,8 +248,8 @@ impl fmt::Display for Planner {
             Planner::DagHetMem => f.write_str("DagHetMem"),
             Planner::DagHetPart => f.write_str("DagHetPart"),
             Planner::DagHetPartAsEvents => f.write_str("DagHetPart, files sent at once"),
-            Planner::ClusteredBl(rule) => write!(f, "HEFTM-BL, clusters of {}", CLUSTERS[*rule].1),
-            Planner::ClusteredMm(rule) => write!(f, "HEFTM-MM, clusters of {}", CLUSTERS[*rule].1),
+            Planner::ClusteredBl(merge) => write!(f, "HEFTM-BL, clusters {merge}"),
+            Planner::ClusteredMm(merge) => write!(f, "HEFTM-MM, clusters {merge}"),
             Planner::Exhaustive => f.write_str("exhaustive search"),
             Planner::LocalSearch => f.write_str("local search"),
         }

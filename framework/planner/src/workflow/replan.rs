@@ -9,6 +9,7 @@ use super::plan::Plan;
 use super::situation::{Progress, Situation};
 use super::timeline::{Rules, Timeline};
 use super::traversal::Traversal;
+use super::worth::Worth;
 use crate::error::Result;
 
 /// A plan for the rest of a run.
@@ -87,7 +88,7 @@ pub fn plan_rest(
         place_relaxed(&mut timeline, graph, cluster, order, None)?;
         Ok(timeline.into_plan())
     });
-    first_best(plans)
+    first_best(graph, plans)
 }
 
 /// A plan for what is left: the one before, [retraced](retrace), unless it fits no longer, or one [made anew](plan_rest) ends
@@ -113,12 +114,14 @@ pub fn replan(
     }
 }
 
-/// The first of those that end earliest, or the first error.
-fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
+/// The first of the best, or the first error.
+fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
+    let shortest = plans.iter().flatten().map(|plan| plan.makespan).fold(f64::INFINITY, f64::min);
+    let worth = |plan: &Plan| Worth::of(graph, plan);
     plans
         .into_iter()
         .reduce(|best, other| match (&best, &other) {
-            (Ok(first), Ok(second)) if second.makespan < first.makespan => other,
+            (Ok(first), Ok(second)) if worth(second).is_better(&worth(first), shortest) => other,
             (Err(_), Ok(_)) => other,
             _ => best,
         })

@@ -5,18 +5,41 @@
 //! clustering (1988) contracts critical paths only, which leaves the second of two inputs of a task to be sent. Sarkar judges
 //! a loss by the makespan of the whole, in quadratic time; here it is judged by the two clusters alone.
 
+use std::cmp::Reverse;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::timeline::{Moment, Timeline};
 
-/// When two clusters become one.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::workflow) enum Merge {
+/// When two clusters of tasks that are kept together become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Merge {
     /// Where the smaller one takes no longer than sending the file: its tasks wait that long at most for the others, instead of for
     /// the file.
     CheaperThanSending,
-    /// Where together they are no more than this part of what each processor has to do.
-    UpTo(f64),
+    /// Where together they are at most a quarter of what each processor has to do.
+    UpToAQuarter,
+    /// Where together they are at most what each processor has to do.
+    UpToAShare,
+}
+
+impl Merge {
+    pub(in crate::workflow) const ALL: [Merge; 3] =
+        [Merge::CheaperThanSending, Merge::UpToAQuarter, Merge::UpToAShare];
+}
+
+impl fmt::Display for Merge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Merge::CheaperThanSending => "along expensive files",
+            Merge::UpToAQuarter => "of a quarter of a share",
+            Merge::UpToAShare => "of a share",
+        })
+    }
 }
 
 /// The cluster of each task, by the number of one of its tasks; None if each task is one.
@@ -26,7 +49,7 @@ pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: 
     let all: f64 = (0..graph.len()).map(|task| graph.work(task)).sum();
     let mut edges: Vec<usize> =
         (0..graph.edges().len()).filter(|&edge| graph.edges()[edge].size > 0).collect();
-    edges.sort_by_key(|&edge| (std::cmp::Reverse(graph.edges()[edge].size), edge));
+    edges.sort_by_key(|&edge| (Reverse(graph.edges()[edge].size), edge));
     let mut parent: Vec<usize> = (0..graph.len()).collect();
     let mut work: Vec<f64> = (0..graph.len()).map(|task| graph.work(task)).collect();
     for edge in edges.into_iter().map(|edge| graph.edges()[edge]) {
@@ -35,7 +58,8 @@ pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: 
             Merge::CheaperThanSending => {
                 work[a].min(work[b]) / speed <= edge.size as f64 / cluster.default_bandwidth()
             }
-            Merge::UpTo(part) => work[a] + work[b] <= part * all / count,
+            Merge::UpToAQuarter => work[a] + work[b] <= all / count / 4.0,
+            Merge::UpToAShare => work[a] + work[b] <= all / count,
         };
         if a != b && is_gain {
             parent[b] = a;

@@ -9,7 +9,8 @@ mod levels;
 mod place;
 mod relaxed;
 
-pub(super) use clusters::{Homes, Merge, clusters};
+pub use clusters::Merge;
+pub(super) use clusters::{Homes, clusters};
 pub use levels::Level;
 pub(super) use levels::{blended, order as order_by_level};
 use place::place_all;
