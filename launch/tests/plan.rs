@@ -83,6 +83,33 @@ fn the_chart_has_each_task_and_stays_xml() {
     }
 }
 
+/// 0 writes for 2, and 1 needs all memory but 1: in each order that writes to disk, one file leaves for one task.
+#[test]
+fn what_leaves_the_memory_is_told_with_the_task_that_needs_the_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let task = |id: &str, more: &str| format!("[[task]]\nid = \"{id}\"\nrun_time = 1\n{more}\n");
+    let file = |name: &str| format!("{{ name = \"{name}\", size = 60 }}");
+    // Each of `c` and `d` reads from both: whichever comes second, the file for it is in the way of the first.
+    let text = task("a", &format!("outputs = [{}, {}]", file("ac"), file("ad")))
+        + &task("b", &format!("outputs = [{}, {}]", file("bc"), file("bd")))
+        + &task("c", "inputs = [\"ac\", \"bc\"]")
+        + &task("d", "inputs = [\"ad\", \"bd\"]");
+    let workflow = write("evict.toml", &text);
+    let platform = write("one.toml", "disk = 60\n[[processor]]\nname = \"p\"\nmemory = 200\n");
+    let output = plan(&workflow, &platform, &["--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let evicted = value["evictions"].as_array().unwrap();
+    assert_eq!((evicted.len(), value["makespan"].as_f64()), (1, Some(6.0)), "{value}");
+    let before = evicted[0]["before"].as_str().unwrap();
+    let told = String::from_utf8(plan(&workflow, &platform, &["--explain", before]).stdout).unwrap();
+    assert!(told.contains("Before it the 60 B from "), "{told}");
+}
+
 #[test]
 fn hostfiles_are_platforms_if_they_have_memory() {
     let dir = tempfile::tempdir().unwrap();
@@ -150,6 +177,20 @@ fn wrong_files_are_named_with_place_and_what_was_expected() {
             write("p.toml", "[[processor]]\nspeed = 1\n"),
             2,
             vec!["p.toml: processor[0].memory: is missing: expected its memory"],
+        ),
+        (
+            good.clone(),
+            write("long.toml", &format!("[[processor]]\nmemory = 1\nname = \"{}\"\n", "n".repeat(70_000))),
+            2,
+            vec![
+                "long.toml: processor[0]: the name of processor 0 has 70000 bytes, but must have at most 4096",
+            ],
+        ),
+        (
+            good.clone(),
+            write("longhosts", &format!("{} memory=2GiB\n", "n".repeat(70_000))),
+            2,
+            vec!["the name of processor 0 has 70000 bytes"],
         ),
         (
             good,

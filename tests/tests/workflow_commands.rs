@@ -250,6 +250,9 @@ fn tasks_are_admitted_by_memory_and_cores() {
         beside("b", "a")
     );
     succeeded(Place::new("beside.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
+    // What a command hands on is in its files: it takes none of the room.
+    let dag = dag.replace("-m 40", "-m 50") + "TASK first true\nEDGE first a\nEDGE first b\n";
+    succeeded(Place::new("full.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
     let place = Place::new("large.dag", "TASK large -m 200 true\n");
     failed(place.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
 }

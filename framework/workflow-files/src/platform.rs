@@ -3,7 +3,8 @@
 //! A `[[processor]]` has a `memory`, and where wanted: `name`; `speed` (1 is the machine on which the workflow was measured); `count`,
 //! how many of this kind there are, which are then called `name-0`, `name-1` and so on; `buffer`, the room for files that leave the
 //! memory (ten times the memory, unless it says otherwise). `bandwidth` is that between all processors, in bytes a second; a
-//! `[[link]]` gives the way `from` one processor `to` another a `bandwidth` of its own. Bytes are a number, or have a unit.
+//! `[[link]]` gives the way `from` one processor `to` another a `bandwidth` of its own. `disk` is how fast each processor writes files that
+//! leave its memory and reads them back, in bytes a second (200 MB, unless it says otherwise). Bytes are a number, or have a unit.
 //!
 //! ```
 //! use armature_workflow_files::platform;
@@ -53,7 +54,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Cluster> {
 fn cluster(text: &str) -> Result<Cluster> {
     let value = parse(text)?;
     let root = At::root(&value);
-    known(&root, &["bandwidth", "processor", "link"])?;
+    known(&root, &["bandwidth", "disk", "processor", "link"])?;
     let mut processors = Vec::new();
     for at in root.get("processor", "at least one [[processor]]")?.elements()? {
         known(&at, &["name", "count", "speed", "memory", "buffer"])?;
@@ -81,7 +82,9 @@ fn cluster(text: &str) -> Result<Cluster> {
     }
     let bandwidth = root.find("bandwidth").map_or(Ok(f64::INFINITY), |at| rate(&at))?;
     let refused = |at: &At<'_>, error: armature_planner::Error| at.error(ErrorKind::Value, error.message());
-    let mut cluster = Cluster::new(processors, bandwidth).map_err(|error| refused(&root, error))?;
+    let disk = root.find("disk").map_or(Ok(Cluster::DISK), |at| rate(&at))?;
+    let cluster = Cluster::new(processors, bandwidth).and_then(|cluster| cluster.with_disk(disk));
+    let mut cluster = cluster.map_err(|error| refused(&root, error))?;
     let Some(links) = root.find("link") else { return Ok(cluster) };
     for at in links.elements()? {
         known(&at, &["from", "to", "bandwidth"])?;
@@ -140,6 +143,11 @@ mod tests {
             ("[[processor]]\nmemory = 1\ncount = 4000000000\n", "more than 16384"),
             ("[[processor]]\nmemory = 1\ncores = 4\n", "is no key that is known"),
             (&format!("bandwidth = 0\n{one}"), "bandwidth"),
+            (&format!("disk = 0\n{one}"), "disk"),
+            (
+                &format!("[[processor]]\nmemory = 1\nname = \"{}\"\n", "n".repeat(70_000)),
+                "processor[0]: the name of processor 0 has 70000 bytes, but must have at most 4096",
+            ),
             (&format!("{one}{one}"), "same name"),
             (
                 &format!("{one}[[link]]\nfrom = \"a\"\nto = \"b\"\nbandwidth = 1\n"),
@@ -159,6 +167,8 @@ mod tests {
         let found: Vec<_> =
             cluster.processors().iter().map(|p| (p.name.as_str(), p.speed, p.memory, p.buffer)).collect();
         assert_eq!(found, [("n-0", 3.0, 1024, 7), ("n-1", 3.0, 1024, 7)]);
-        assert_eq!(cluster.default_bandwidth(), f64::INFINITY);
+        assert_eq!((cluster.default_bandwidth(), cluster.disk()), (f64::INFINITY, 200e6));
+        let cluster = read("p.toml", format!("disk = \"1 GB\"\n{file}").as_bytes()).unwrap();
+        assert_eq!(cluster.disk(), 1e9);
     }
 }

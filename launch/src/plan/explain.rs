@@ -94,8 +94,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let evicted: Vec<&Edge> = plan
         .evictions
         .iter()
-        .filter(|eviction| plan.processor_of[workflow.edges()[eviction.edge].from] == p)
-        .filter(|eviction| eviction.at <= start && eviction.at >= free.min(ready) && !same(eviction.at, 0.0))
+        .filter(|eviction| eviction.before == task)
         .map(|eviction| &workflow.edges()[eviction.edge])
         .collect();
     for edge in evicted {

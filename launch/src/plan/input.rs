@@ -44,5 +44,7 @@ fn cluster(hosts: &Hostfile, path: &Path) -> Result<Cluster, LaunchError> {
             processors.push(Processor::new(name, host.speed.unwrap_or(1.0), part));
         }
     }
-    Cluster::new(processors, f64::INFINITY).map_err(LaunchError::Plan)
+    let cluster =
+        Cluster::new(processors, f64::INFINITY).and_then(|cluster| cluster.with_disk(Cluster::DISK));
+    cluster.map_err(LaunchError::Plan)
 }

@@ -34,8 +34,11 @@ pub(super) fn json(planned: &Planned) -> String {
             "file": edge(transfer.edge), "start": transfer.start, "finish": transfer.finish, "to_buffer": transfer.to_buffer,
         })
     });
-    let evictions =
-        plan.evictions.iter().map(|eviction| json!({ "file": edge(eviction.edge), "at": eviction.at }));
+    let evictions = plan.evictions.iter().map(|eviction| {
+        json!({
+            "file": edge(eviction.edge), "at": eviction.at, "before": workflow.name(eviction.before),
+        })
+    });
     let value = json!({
         "workflow": name, "platform": platform, "planner": best.planner.to_string(), "makespan": plan.makespan,
         "execution": plan.execution, "task_memory": plan.task_memory, "verified": best.certificate.is_valid(),

@@ -24,16 +24,15 @@ pub(super) fn report(planned: &Planned, compare: bool) -> String {
         cluster.len()
     );
     let _ = writeln!(text, "makespan {} by {}", seconds(plan.makespan), best.planner);
-    let moved: u64 = plan.transfers.iter().map(|transfer| workflow.edges()[transfer.edge].size).sum();
-    let evicted: u64 = plan.evictions.iter().map(|eviction| workflow.edges()[eviction.edge].size).sum();
+
     if plan.execution == Execution::Events {
         let _ = writeln!(
             text,
             "{} files sent ({}), {} evicted from memory ({})",
             plan.transfers.len(),
-            bytes(moved),
+            bytes(plan.sent_bytes(workflow)),
             plan.evictions.len(),
-            bytes(evicted)
+            bytes(plan.evicted_bytes(workflow))
         );
     }
     text.push('\n');

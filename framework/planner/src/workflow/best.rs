@@ -1,5 +1,6 @@
 //! The one entry to all planners.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering;
 
@@ -7,8 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 use super::cluster::Cluster;
+use super::exhaustive;
 use super::graph::Workflow;
-use super::heftm::{Level, blended, heftm_in_order, heftm_relaxed, order_by_level};
+use super::heftm::{
+    Level, Merge, blended, clusters, heftm_clustered, heftm_in_order, heftm_relaxed, order_by_level,
+};
 use super::local_search;
 use super::options::PlanOptions;
 use super::parallel;
@@ -17,11 +21,12 @@ use super::replan::retrace;
 use super::situation::Situation;
 use super::traversal::Traversal;
 use super::verifier::{Verdict, verify};
+use super::worth::Worth;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Orders between HEFTM's and the one that needs least memory: in the first the levels count one half, in each following half as
-/// much. Beyond, plans are those of the latter.
-const BLENDS: u32 = 6;
+/// much. Further ones were the best of all in none of 28 cases.
+const BLENDS: u32 = 2;
 
 /// Who made a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,6 +52,12 @@ pub enum Planner {
     DagHetPart,
     /// Tasks as DagHetPart maps them, but each file sent as soon as it is written.
     DagHetPartAsEvents,
+    /// Relaxed HEFTM in the order of bottom levels, where clusters of tasks stay together.
+    ClusteredBl(Merge),
+    /// Relaxed HEFTM in the order that needs least memory, where clusters of tasks stay together.
+    ClusteredMm(Merge),
+    /// The shortest of all plans, for a few tasks.
+    Exhaustive,
     /// Local search from the best of the others.
     LocalSearch,
 }
@@ -93,11 +104,41 @@ pub struct BestPlan {
 /// # Errors
 /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible), as the first of the planners says it, if none finds a plan.
 pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Result<BestPlan> {
+    let mut found = constructed(graph, cluster, options);
+    let known = shortest(&found);
+    if let Some(plan) = exhaustive::shortest(graph, cluster, options.memory.task_memory, known) {
+        found.push((Planner::Exhaustive, certified(graph, cluster, plan)));
+    }
+    improved(graph, cluster, options, found)
+}
+
+/// The best plan without exhaustive search, beside which nothing is to be seen of the others where there are few tasks.
+#[cfg(test)]
+pub(super) fn plan_by_heuristics(
+    graph: &Workflow,
+    cluster: &Cluster,
+    options: &PlanOptions,
+) -> Result<BestPlan> {
+    improved(graph, cluster, options, constructed(graph, cluster, options))
+}
+
+fn constructed(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
     let mut found = list_schedules(graph, cluster, options);
     found.extend(block_plans(graph, cluster, options));
-    if let Some((_, (start, _))) = best(&found) {
+    found
+}
+
+/// The best of the plans that were found and of what local search makes of it.
+fn improved(
+    graph: &Workflow,
+    cluster: &Cluster,
+    options: &PlanOptions,
+    mut found: Found,
+) -> Result<BestPlan> {
+    let known = shortest(&found);
+    if let Some((_, (start, _))) = best(graph, &found) {
         let stopped = || options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-        if let Some(plan) = local_search::improve(graph, cluster, start, options, &stopped) {
+        if let Some(plan) = local_search::improve(graph, cluster, start, known, options, &stopped) {
             found.push((Planner::LocalSearch, certified(graph, cluster, plan)));
         }
     }
@@ -105,7 +146,7 @@ pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Resul
         .iter()
         .map(|(planner, found)| Attempt { planner: *planner, makespan: makespan(found) })
         .collect();
-    match best(&found) {
+    match best(graph, &found) {
         Some((planner, (plan, certificate))) => {
             Ok(BestPlan { plan: plan.clone(), planner, certificate: certificate.clone(), attempts })
         }
@@ -131,10 +172,22 @@ fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) ->
     ];
     let blend = |power: u32| (Planner::Blended(power), blended(&bl, &mm, 0.5_f64.powi(power as i32)));
     planners.extend((1..=BLENDS).map(blend));
+    let clustered = |merge: &Merge| Some((*merge, clusters(graph, cluster, *merge)?));
+    let clusters: HashMap<Merge, Vec<usize>> = Merge::ALL.iter().filter_map(clustered).collect();
+    for merge in Merge::ALL.into_iter().filter(|merge| clusters.contains_key(merge)) {
+        planners
+            .extend([(Planner::ClusteredBl(merge), bl.clone()), (Planner::ClusteredMm(merge), mm.clone())]);
+    }
     parallel::answers(&planners, options.threads, |(planner, order)| {
-        let strict = matches!(planner, Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm);
-        let schedule = if strict { heftm_in_order } else { heftm_relaxed };
-        let plan = schedule(graph, cluster, order, task_memory);
+        let plan = match planner {
+            Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm => {
+                heftm_in_order(graph, cluster, order, task_memory)
+            }
+            Planner::ClusteredBl(merge) | Planner::ClusteredMm(merge) => {
+                heftm_clustered(graph, cluster, order, &clusters[merge], task_memory)
+            }
+            _ => heftm_relaxed(graph, cluster, order, task_memory),
+        };
         (*planner, plan.and_then(|plan| certified(graph, cluster, plan)))
     })
 }
@@ -168,12 +221,18 @@ fn makespan(found: &Result<Certified>) -> Result<f64, Error> {
     found.as_ref().map(|(plan, _)| plan.makespan).map_err(Error::clone)
 }
 
-/// The first of those that end earliest.
-fn best(found: &Found) -> Option<(Planner, &Certified)> {
-    found
-        .iter()
-        .filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)))
-        .min_by(|(_, a), (_, b)| a.0.makespan.total_cmp(&b.0.makespan))
+/// The shortest makespan; infinite if there is no plan.
+fn shortest(found: &Found) -> f64 {
+    found.iter().filter_map(|(_, found)| makespan(found).ok()).fold(f64::INFINITY, f64::min)
+}
+
+/// The first of the best.
+fn best<'a>(graph: &Workflow, found: &'a Found) -> Option<(Planner, &'a Certified)> {
+    let shortest = shortest(found);
+    let plans = found.iter().filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)));
+    let worths = plans.map(|(planner, found)| (Worth::of(graph, &found.0), (planner, found)));
+    let first = worths.reduce(|best, other| if other.0.is_better(&best.0, shortest) { other } else { best });
+    first.map(|(_, found)| found)
 }
 
 impl fmt::Display for Planner {
@@ -189,6 +248,9 @@ impl fmt::Display for Planner {
             Planner::DagHetMem => f.write_str("DagHetMem"),
             Planner::DagHetPart => f.write_str("DagHetPart"),
             Planner::DagHetPartAsEvents => f.write_str("DagHetPart, files sent at once"),
+            Planner::ClusteredBl(merge) => write!(f, "HEFTM-BL, clusters {merge}"),
+            Planner::ClusteredMm(merge) => write!(f, "HEFTM-MM, clusters {merge}"),
+            Planner::Exhaustive => f.write_str("exhaustive search"),
             Planner::LocalSearch => f.write_str("local search"),
         }
     }

@@ -49,6 +49,7 @@ pub struct Cluster {
     bandwidth: f64,
     /// Row by row; empty as long as all links are alike.
     links: Vec<f64>,
+    disk: f64,
 }
 
 impl Cluster {
@@ -56,11 +57,15 @@ impl Cluster {
     /// 2 GiB.
     pub const MOST_PROCESSORS: usize = 1 << 14;
 
-    /// Processors with the same bandwidth between all, in sizes per second.
+    /// Bytes per second that a plan reckons with for files that leave memory and come back, where nobody has measured it: what a
+    /// plain disk writes.
+    pub const DISK: f64 = 200e6;
+
+    /// Processors with the same bandwidth between all, in sizes per second. Buffers are infinitely fast, as in the paper of 2025.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a speed is not from 1e-60 to 1e60, or the
-    /// bandwidth is neither that nor infinite.
+    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a name has more than 4096 bytes or a control
+    /// character, a speed is not from 1e-60 to 1e60, or the bandwidth is neither that nor infinite.
     pub fn new(processors: Vec<Processor>, bandwidth: f64) -> Result<Self> {
         if processors.is_empty() || processors.len() > Self::MOST_PROCESSORS {
             return Err(invalid(format!(
@@ -69,9 +74,20 @@ impl Cluster {
                 processors.len()
             )));
         }
+        check_names(&processors)?;
         check_speeds(&processors)?;
-        check_bandwidth(bandwidth)?;
-        Ok(Cluster { processors, bandwidth, links: Vec::new() })
+        check_rate("bandwidth", bandwidth)?;
+        Ok(Cluster { processors, bandwidth, links: Vec::new(), disk: f64::INFINITY })
+    }
+
+    /// The same cluster, where buffers are disks that write and read so many sizes per second. A processor runs no task meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if the rate is not from 1e-60 to 1e60 nor infinite.
+    pub fn with_disk(mut self, rate: f64) -> Result<Self> {
+        check_rate("rate of the disk", rate)?;
+        self.disk = rate;
+        Ok(self)
     }
 
     /// The same cluster, where the link `from` one processor `to` another has a bandwidth of its own.
@@ -87,7 +103,7 @@ impl Cluster {
                 count - 1
             )));
         }
-        check_bandwidth(bandwidth)?;
+        check_rate("bandwidth", bandwidth)?;
         if self.links.is_empty() {
             self.links = vec![self.bandwidth; count * count];
         }
@@ -141,6 +157,11 @@ impl Cluster {
         self.bandwidth
     }
 
+    /// Whether no link has a bandwidth of its own.
+    pub(super) fn has_equal_links(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Sizes per second from one processor to another.
     ///
     /// # Panics
@@ -157,10 +178,40 @@ impl Cluster {
         if from == to { 0.0 } else { size as f64 / self.bandwidth(from, to) }
     }
 
+    /// Sizes per second that the buffer of a processor writes and reads.
+    pub fn disk(&self) -> f64 {
+        self.disk
+    }
+
+    /// Seconds to write so much to the buffer of a processor, or to read it from there.
+    pub fn disk_time(&self, size: u64) -> f64 {
+        size as f64 / self.disk
+    }
+
     /// Largest memory of any processor.
     pub fn largest_memory(&self) -> u64 {
         self.processors.iter().map(|processor| processor.memory).max().unwrap_or(0)
     }
+}
+
+/// Longest name of a processor, in bytes: as that of a task in a file.
+const LONGEST_NAME: usize = 4096;
+
+fn check_names(processors: &[Processor]) -> Result<()> {
+    for (p, Processor { name, .. }) in processors.iter().enumerate() {
+        if name.len() > LONGEST_NAME {
+            let length = name.len();
+            return Err(invalid(format!(
+                "the name of processor {p} has {length} bytes, but must have at most {LONGEST_NAME}"
+            )));
+        }
+        if name.contains(char::is_control) {
+            return Err(invalid(format!(
+                "processor {p} is called {name:?}: a name must have no control character"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_speeds(processors: &[Processor]) -> Result<()> {
@@ -174,11 +225,11 @@ fn check_speeds(processors: &[Processor]) -> Result<()> {
     Ok(())
 }
 
-fn check_bandwidth(bandwidth: f64) -> Result<()> {
-    if range::is_positive(bandwidth) || bandwidth == f64::INFINITY {
+fn check_rate(what: &str, rate: f64) -> Result<()> {
+    if range::is_positive(rate) || rate == f64::INFINITY {
         return Ok(());
     }
-    Err(invalid(format!("a bandwidth must be {POSITIVE}, or infinite, but is {bandwidth}")))
+    Err(invalid(format!("a {what} must be {POSITIVE}, or infinite, but is {rate}")))
 }
 
 fn invalid(message: String) -> Error {
@@ -194,6 +245,13 @@ mod tests {
         let one = |speed| vec![Processor::new("a", speed, 1)];
         let message = |result: Result<Cluster>| result.unwrap_err().message().to_string();
         assert!(message(Cluster::new(Vec::new(), 1.0)).contains("but has 0"));
+        let named = |name: String| vec![Processor::new(name, 1.0, 1)];
+        assert!(Cluster::new(named("n".repeat(4096)), 1.0).is_ok());
+        assert!(
+            message(Cluster::new(named("n".repeat(4097)), 1.0))
+                .contains("name of processor 0 has 4097 bytes")
+        );
+        assert!(message(Cluster::new(named("a\nb".into()), 1.0)).contains("control character"));
         for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e61] {
             assert!(message(Cluster::new(one(speed), 1.0)).contains("speed of processor 0 (\"a\")"));
         }
@@ -204,6 +262,7 @@ mod tests {
         assert!(message(two.clone().with_link(0, 2, 1.0)).contains("0→2"));
         assert!(message(two.clone().with_link(1, 1, 1.0)).contains("1→1"));
         assert!(message(two.clone().with_link(0, 1, 0.0)).contains("bandwidth"));
+        assert!(message(two.clone().with_disk(0.0)).contains("disk"));
         assert!(message(two.clone().with_speeds(&[2.0, 0.0])).contains("speed of processor 1"));
         let speeds = two.with_speeds(&[2.0]).unwrap();
         assert_eq!([0, 1].map(|p| speeds.processors()[p].speed), [2.0, 1.0]);

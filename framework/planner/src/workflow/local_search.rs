@@ -1,17 +1,18 @@
 //! Makes a good plan better.
 //!
 //! Each round draws some changes of the best plan so far, all by chance, tries them in parallel, and goes on from the best one if it
-//! ends earlier. A change is one of two: a task on the critical path goes to another processor, and all else stays; or the
-//! order is shaken, and tasks are placed anew.
+//! is better. A change is one of three: a task on the critical path goes to another processor, perhaps with its neighbours, and all
+//! else stays; the order is shaken, and tasks are placed anew; or the order is shaken, and tasks stay on their processors.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
-use super::heftm::place_relaxed;
+use super::heftm::{Homes, place_relaxed};
 use super::options::PlanOptions;
 use super::parallel;
 use super::plan::{Execution, Plan};
 use super::replan::{place_as_assigned, rules};
 use super::timeline::{Moment, Timeline};
+use super::worth::Worth;
 use crate::random::Random;
 
 /// Changes of a round: enough for the cores of a workstation. It must not depend on their number, or the result would.
@@ -21,13 +22,16 @@ const ROUND: usize = 16;
 enum Change {
     Move(u64),
     Shake(u64),
+    Reorder(u64),
 }
 
-/// The best of at most [`PlanOptions::evaluations`] plans, if it ends earlier than `start`.
+/// The best of at most [`PlanOptions::evaluations`] plans, if it is better than `start`. The shortest plan that is known takes
+/// `shortest`.
 pub(super) fn improve(
     graph: &Workflow,
     cluster: &Cluster,
     start: &Plan,
+    mut shortest: f64,
     options: &PlanOptions,
     stopped: &(dyn Fn() -> bool + Sync),
 ) -> Option<Plan> {
@@ -40,23 +44,36 @@ pub(super) fn improve(
         let changes: Vec<Change> = (0..ROUND.min(left))
             .map(|number| {
                 seed = seed.wrapping_add(1);
-                if number % 2 == 0 { Change::Shake(seed) } else { Change::Move(seed) }
+                match number % 4 {
+                    0 => Change::Shake(seed),
+                    2 => Change::Reorder(seed),
+                    _ => Change::Move(seed),
+                }
             })
             .collect();
         left -= changes.len();
         let plans = parallel::answers(&changes, options.threads, |&change| match change {
             Change::Move(seed) => moved(graph, cluster, best, &critical, seed),
-            Change::Shake(seed) => shaken(graph, cluster, best, seed),
+            Change::Shake(seed) => shaken(graph, cluster, best, seed, None),
+            Change::Reorder(seed) => {
+                let homes = Homes::fixed(graph, cluster, &best.processor_of);
+                shaken(graph, cluster, best, seed, Some(homes))
+            }
         });
-        let found = plans.into_iter().flatten().min_by(|a, b| a.makespan.total_cmp(&b.makespan));
-        if let Some(plan) = found.filter(|plan| plan.makespan < best.makespan) {
-            improved = Some(plan);
+        let plans: Vec<Plan> = plans.into_iter().flatten().collect();
+        shortest = plans.iter().map(|plan| plan.makespan).fold(shortest, f64::min);
+        let mut worth = Worth::of(graph, best);
+        for plan in plans {
+            let other = Worth::of(graph, &plan);
+            if other.is_better(&worth, shortest) {
+                (improved, worth) = (Some(plan), other);
+            }
         }
     }
     improved
 }
 
-/// A task of the critical path on another processor.
+/// A task of the critical path on another processor, perhaps with those on its own that write for it or read from it.
 fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], seed: u64) -> Option<Plan> {
     let mut random = Random::new(seed);
     let mut below = |count: usize| ((random.uniform() * count as f64) as usize).min(count - 1);
@@ -69,14 +86,23 @@ fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], s
         return None;
     }
     let mut processor_of = best.processor_of.clone();
-    processor_of[task] = others[below(others.len())];
+    let other = others[below(others.len())];
+    processor_of[task] = other;
+    if below(2) == 0 {
+        let readers = graph.outputs(task).iter().map(|edge| edge.to);
+        for neighbour in graph.inputs(task).map(|edge| edge.from).chain(readers) {
+            if best.processor_of[neighbour] == best.processor_of[task] {
+                processor_of[neighbour] = other;
+            }
+        }
+    }
     let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
     place_as_assigned(&mut timeline, &best.sequence, &processor_of)?;
     Some(timeline.into_plan())
 }
 
-/// All tasks placed anew, in an order near that of the plan.
-fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64) -> Option<Plan> {
+/// All tasks placed anew, in an order near that of the plan, where they have `homes` there.
+fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
     // From one place to all, and any power between alike likely.
     let reach = (graph.len() as f64).powf(random.uniform());
@@ -89,7 +115,7 @@ fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64) -> Option
     order.sort();
     let order: Vec<usize> = order.into_iter().map(|(_, task)| task).collect();
     let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
-    place_relaxed(&mut timeline, graph, cluster, &order).ok()?;
+    place_relaxed(&mut timeline, graph, cluster, &order, homes).ok()?;
     Some(timeline.into_plan())
 }
 
@@ -163,7 +189,7 @@ mod tests {
         assert_eq!(start.makespan, 8.0);
         let improve = |threads, evaluations| {
             let options = PlanOptions { threads, evaluations, ..PlanOptions::default() };
-            improve(&graph, &cluster, &start, &options, &|| false)
+            improve(&graph, &cluster, &start, start.makespan, &options, &|| false)
         };
         let plan = improve(1, 200).expect("there is a better one");
         // Best: 2 alone on the first processor until 5, the others on the slow one until 6.

@@ -9,6 +9,7 @@
 mod best;
 mod blocks;
 mod cluster;
+mod exhaustive;
 pub mod generate;
 mod graph;
 mod heftm;
@@ -23,12 +24,13 @@ mod situation;
 mod timeline;
 mod traversal;
 mod verifier;
+mod worth;
 
 pub use best::{Attempt, BestPlan, Planner, plan};
 pub use blocks::{DagHetPart, dag_het_mem, dag_het_part};
 pub use cluster::{Cluster, Processor};
 pub use graph::{Edge, Workflow, WorkflowBuilder};
-pub use heftm::{Level, heft, heftm, heftm_in_order, heftm_relaxed};
+pub use heftm::{Level, Merge, heft, heftm, heftm_in_order, heftm_relaxed};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
 pub use options::PlanOptions;
 pub use partition::acyclic_partition;

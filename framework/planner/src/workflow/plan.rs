@@ -1,7 +1,10 @@
 //! What planners put out, and the verifier judges.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
+use super::graph::{Edge, Workflow};
 use super::memory::{Crossing, TaskMemory};
 
 /// How a plan is run, and so what its times mean.
@@ -36,9 +39,11 @@ pub struct Transfer {
 pub struct Eviction {
     /// The number of its edge.
     pub edge: usize,
-    /// When, in seconds: the start of a task that could not run otherwise, or, where that one waits for files, the moment from
-    /// which its memory is kept for it.
+    /// When it has left the memory, in seconds.
     pub at: f64,
+    /// The task on that processor which could not run otherwise. The file leaves after the task before it has ended, and before the
+    /// memory for this one is taken.
+    pub before: usize,
 }
 
 /// Which processor runs which tasks in which order, when, and where their files are meanwhile.
@@ -70,6 +75,21 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Bytes of all files that are evicted.
+    pub fn evicted_bytes(&self, graph: &Workflow) -> u64 {
+        self.evictions.iter().map(|eviction| graph.edges()[eviction.edge].size).sum()
+    }
+
+    /// Bytes that go from one processor to another. Where tasks write one value for all readers, it goes to each processor once.
+    pub fn sent_bytes(&self, graph: &Workflow) -> u64 {
+        let mut sent = HashSet::new();
+        let goes = |edge: &&Edge| {
+            let (from, to) = (self.processor_of[edge.from], self.processor_of[edge.to]);
+            from != to && (!graph.has_one_value_a_task() || sent.insert((edge.from, to)))
+        };
+        graph.edges().iter().filter(goes).map(|edge| edge.size).sum()
+    }
+
     /// Number of processors that run something.
     pub fn used(&self) -> usize {
         self.orders.iter().filter(|order| !order.is_empty()).count()

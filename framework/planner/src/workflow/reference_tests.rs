@@ -44,7 +44,7 @@ fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
     let machines = cluster(&[(10, 6), (7, 0)]);
     let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
     assert_eq!(plan.processor_of, [0, 0, 1]);
-    assert_eq!(plan.evictions, [Eviction { edge: 0, at: 1.0 }]);
+    assert_eq!(plan.evictions, [Eviction { edge: 0, at: 1.0, before: 1 }]);
     assert_eq!(plan.transfers, [Transfer { edge: 0, start: 1.0, finish: 7.0, to_buffer: false }]);
     assert_eq!((plan.start, plan.makespan), (vec![0.0, 1.0, 7.0], 8.0));
 
@@ -120,6 +120,81 @@ fn files_on_one_channel_follow_one_another() {
     );
     assert_eq!((plan.start[2], plan.makespan), (6.0, 10.0));
     certified(&graph, &machines, &plan);
+}
+
+/// Tasks that take no time, of which the last but one needs the room of a file that waits.
+#[test]
+fn files_are_evicted_between_tasks_that_take_no_time() {
+    let graph = workflow(
+        &[(0.0, 0); 6],
+        &[(0, 2, 50), (0, 3, 50), (1, 2, 10), (1, 3, 5), (1, 4, 50), (1, 5, 8), (3, 4, 0), (4, 5, 0)],
+    );
+    let options = PlanOptions {
+        memory: MemoryModel { task_memory: TaskMemory::IncludesIo, ..MemoryModel::default() },
+        ..PlanOptions::default()
+    };
+    let machines = cluster(&[(169, 1690)]);
+    let mut plan = plan(&graph, &machines, &options).unwrap().plan;
+    let verdict = certified(&graph, &machines, &plan);
+    assert_eq!((verdict.makespan, verdict.peak[0] <= 169), (0.0, true));
+    // A file leaves for a task that comes after its writer, and not for one that there is not.
+    assert!(!plan.evictions.is_empty(), "the files of both sources are 173");
+    for (before, rule) in [(graph.edges()[plan.evictions[0].edge].from, Rule::Buffer), (6, Rule::Shape)] {
+        plan.evictions[0].before = before;
+        assert_eq!(verify(&graph, &machines, &plan).count(rule), 1);
+    }
+}
+
+/// 0 writes a file of 6 for 2; 1 needs 8 of 10, so that the file is written to disk and read back at 3 a second.
+#[test]
+fn a_disk_takes_its_time_before_the_task_that_needs_the_room_and_before_the_reader() {
+    let graph = a_file_in_the_way();
+    let machines = cluster(&[(10, 6)]).with_disk(3.0).unwrap();
+    let mut plan = heftm_relaxed(&graph, &machines, &[0, 1, 2], TaskMemory::Additive).unwrap();
+    assert_eq!(plan.evictions, [Eviction { edge: 0, at: 3.0, before: 1 }]);
+    assert_eq!((&plan.start[..], plan.makespan), (&[0.0, 3.0, 6.0][..], 7.0));
+    certified(&graph, &machines, &plan);
+    // Neither way is free.
+    (plan.start[2], plan.finish[2], plan.makespan) = (5.0, 6.0, 6.0);
+    assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
+    (plan.evictions[0].at, plan.start[1], plan.finish[1]) = (2.0, 2.0, 3.0);
+    assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
+    // 2 before 1 moves nothing.
+    assert_eq!(super::plan(&graph, &machines, &PlanOptions::default()).unwrap().plan.makespan, 3.0);
+}
+
+/// Sums of pairs of files of 16, and a sum of all: tasks need 1, files between the sums have `sum`.
+fn sums_of_pairs(pairs: usize, work: f64, sum: u64) -> Workflow {
+    let tasks = vec![(work, 1); 3 * pairs + 1];
+    let mut edges = Vec::new();
+    for pair in 0..pairs {
+        let first = 3 * pair;
+        edges.extend([(first, first + 2, 16), (first + 1, first + 2, 16), (first + 2, 3 * pairs, sum)]);
+    }
+    workflow(&tasks, &edges)
+}
+
+#[test]
+fn plans_move_no_file_that_can_stay() {
+    let options = PlanOptions::default();
+    let machines = |count: usize, memory: u64, bandwidth: f64| {
+        let processors = vec![Processor::new("p", 1.0, memory); count];
+        Cluster::new(processors, bandwidth).unwrap().with_disk(200.0).unwrap()
+    };
+    // Each sum beside its pair: two on each processor.
+    let graph = sums_of_pairs(4, 1.0, 0);
+    let plan = super::plan(&graph, &machines(2, 34, 16.0), &options).unwrap().plan;
+    assert_eq!((plan.makespan, plan.evicted_bytes(&graph), plan.sent_bytes(&graph)), (7.0, 0, 0));
+    // Sources all first would fill the memory of both.
+    let graph = sums_of_pairs(60, 0.02, 1);
+    let plan = super::plan(&graph, &machines(2, 190, f64::INFINITY), &options).unwrap().plan;
+    assert_eq!(plan.evicted_bytes(&graph), 0);
+    assert!(plan.makespan < 1.01 * 1.82, "{}", plan.makespan);
+    // Sending takes 16 times as long as a task.
+    let graph = sums_of_pairs(2, 1.0, 0);
+    let machines = machines(3, 1000, 1.0);
+    let found = super::best::plan_by_heuristics(&graph, &machines, &options).unwrap();
+    assert_eq!((found.plan.makespan, found.plan.sent_bytes(&graph)), (4.0, 0));
 }
 
 #[test]

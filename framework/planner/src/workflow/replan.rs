@@ -9,6 +9,7 @@ use super::plan::Plan;
 use super::situation::{Progress, Situation};
 use super::timeline::{Rules, Timeline};
 use super::traversal::Traversal;
+use super::worth::Worth;
 use crate::error::Result;
 
 /// A plan for the rest of a run.
@@ -24,15 +25,15 @@ pub struct Replanned {
 /// the present situation. None if a task no longer fits its processor, or the processor is lost.
 ///
 /// A plan of blocks becomes one of events, whose files are sent as soon as they are written. It takes a time in proportion to
-/// what is left. Without changes the plan stays the same:
+/// what is left. Without changes a plan whose evicted files can be read back stays the same:
 ///
 /// ```
 /// use armature_planner::workflow::generate::{Family, paper_cluster};
-/// use armature_planner::workflow::{Level, Situation, TaskMemory, heftm, retrace};
+/// use armature_planner::workflow::{Situation, TaskMemory, heftm_relaxed, retrace};
 ///
 /// let workflow = Family::Montage.build(200, 1)?;
 /// let cluster = paper_cluster(3, 10, 1.0)?;
-/// let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive)?;
+/// let plan = heftm_relaxed(&workflow, &cluster, workflow.topological_order(), TaskMemory::Additive)?;
 /// let start = Situation::new(&workflow, &cluster);
 /// assert_eq!(retrace(&workflow, &cluster, &plan, &start), Some(plan.clone()));
 ///
@@ -84,10 +85,10 @@ pub fn plan_rest(
     ];
     let plans = parallel::answers(&orders, 0, |order| {
         let mut timeline = Timeline::resume(graph, cluster, rules(task_memory), situation);
-        place_relaxed(&mut timeline, graph, cluster, order)?;
+        place_relaxed(&mut timeline, graph, cluster, order, None)?;
         Ok(timeline.into_plan())
     });
-    first_best(plans)
+    first_best(graph, plans)
 }
 
 /// A plan for what is left: the one before, [retraced](retrace), unless it fits no longer, or one [made anew](plan_rest) ends
@@ -113,12 +114,14 @@ pub fn replan(
     }
 }
 
-/// The first of those that end earliest, or the first error.
-fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
+/// The first of the best, or the first error.
+fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
+    let shortest = plans.iter().flatten().map(|plan| plan.makespan).fold(f64::INFINITY, f64::min);
+    let worth = |plan: &Plan| Worth::of(graph, plan);
     plans
         .into_iter()
         .reduce(|best, other| match (&best, &other) {
-            (Ok(first), Ok(second)) if second.makespan < first.makespan => other,
+            (Ok(first), Ok(second)) if worth(second).is_better(&worth(first), shortest) => other,
             (Err(_), Ok(_)) => other,
             _ => best,
         })

@@ -105,11 +105,13 @@ pub(crate) fn write_headline(
 pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Vec<String>]) -> fmt::Result {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();
+    let length = |cell: &String| cell.chars().count();
     let width =
-        |column: usize| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
+        |column: usize| lines.iter().filter_map(|line| line.get(column)).map(length).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     for line in lines {
-        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        // A name may be longer than the widths that formats have.
+        let cells = line.iter().zip(&widths).map(|(cell, width)| " ".repeat(width - length(cell)) + cell);
         write!(f, "\n{}", cells.collect::<Vec<_>>().join("  "))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use super::{
     blocks::Block,
     id::Id,
     memory,
-    reader::{Reader, put_memory},
+    reader::{Reader, START, put_memory},
     scalar::{self, Scalar},
     structured,
 };
@@ -115,6 +115,13 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
             count,
         )
     }
+}
+
+/// Bytes of what [`encode`] puts before the content of a batch of one item: the start, and behind it the item's length or the
+/// fingerprint of its type, unless the codec says both.
+pub(crate) fn notes_of_one(head: &[u8]) -> usize {
+    let is_scalar = head.get(1).is_some_and(|&codec| codec <= Id::Char as u8);
+    START + if is_scalar { 0 } else { size_of::<u32>() }
 }
 
 /// Whether items of a type go by serde.

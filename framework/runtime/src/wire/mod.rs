@@ -42,7 +42,7 @@ mod hostile;
 #[cfg(test)]
 mod roundtrip;
 
-pub(crate) use codec::Codec;
+pub(crate) use codec::{Codec, notes_of_one};
 pub(crate) use frame::{from_bytes, to_bytes};
 pub use item::Item;
 pub use movable::Movable;

@@ -17,7 +17,7 @@ const WORTH: f64 = 0.01;
 /// Links whose bandwidths differ from the mean by less than this factor count as equal: a link that is measured twice differs by as much.
 const ALIKE: f64 = 1.5;
 
-/// The ranks as processors. The time that the disk takes is in no plan, so one that needs it is made only where none does without.
+/// The ranks as processors. What the disk really takes is not known, so a plan that needs it is made only where none does without.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
     /// Each with its memory alone.
@@ -34,7 +34,8 @@ impl Clusters {
     pub(super) fn probed(&self, probed: &Probed) -> Result<Self> {
         let speeds = probed.speeds();
         let measured = |cluster: &Cluster| {
-            let cluster = Cluster::new(cluster.processors().to_vec(), bandwidth(probed))?;
+            let disk = cluster.disk();
+            let cluster = Cluster::new(cluster.processors().to_vec(), bandwidth(probed))?.with_disk(disk)?;
             with_links(cluster.with_speeds(&speeds)?, probed)
         };
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })

@@ -205,7 +205,8 @@ impl Workflow<'_> {
                 let processor = |(rank, &memory): (usize, &u64)| {
                     Processor::new(format!("rank {rank}"), 1.0, memory.min(ENOUGH)).with_buffer(disk)
                 };
-                Cluster::new(memory.iter().enumerate().map(processor).collect(), BANDWIDTH).ok()
+                let cluster = Cluster::new(memory.iter().enumerate().map(processor).collect(), BANDWIDTH);
+                cluster.and_then(|cluster| cluster.with_disk(Cluster::DISK)).ok()
             }
         };
         let clusters = Clusters { in_memory: cluster(0)?, with_disk: cluster(ENOUGH)? };

@@ -379,6 +379,28 @@ fn a_plan_that_is_given_is_followed() {
 }
 
 #[test]
+fn a_task_that_needs_all_memory_may_depend_on_others() {
+    let mut builder = Description::builder("full");
+    let mut full = task("full", "nothing");
+    full.memory = Some(200);
+    builder.task(task("first", "nothing")).task(task("number", "number")).task(full);
+    builder.edge("first", "full", 0).edge("first", "number", 0);
+    // All but what it reads.
+    let mut reader = task("reader", "nothing");
+    reader.memory = Some(192);
+    builder.task(reader).edge("number", "reader", 8);
+    let description = builder.build().unwrap();
+    for ranks in [1, 2] {
+        let summary = run(&config(ranks), |session| {
+            let workflow = Workflow::new(description.clone()).memory(200);
+            let workflow = workflow.closure("nothing", |_, _| Ok(()));
+            Ok(workflow.closure("number", |_, _| Ok(7_u64)).run(session)?)
+        });
+        assert_eq!(summary.unwrap().unwrap().tasks, 4);
+    }
+}
+
+#[test]
 fn ranks_hold_what_the_cluster_says_that_they_have() {
     let mut builder = Description::builder("unequal");
     for (name, memory) in [("small", 100), ("large", 5_000)] {

@@ -16,6 +16,8 @@ const SIZES: [usize; 3] = [200, 1000, 4000];
 const OF_EACH: usize = 6;
 /// Part of the largest memory that the largest task needs in the cluster of 2025.
 const FILLED: f64 = 0.9;
+/// Makespans that differ by less than this part count as equal for the planner, which then takes the plan that moves less.
+const EQUALLY_LONG: f64 = 0.01;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut instances = traced(1)?;
@@ -52,7 +54,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
             let makespan = best.plan.makespan;
             count += 1;
             if let Some(alone) = blocks.into_iter().chain(lists).reduce(f64::min) {
-                worse += usize::from(makespan > alone);
+                worse += usize::from(makespan > alone * (1.0 + EQUALLY_LONG));
                 ratios.push(makespan / alone);
             }
             if let Some((before, planner)) = before {
@@ -82,7 +84,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.note(note("best of all, of the better of DagHetPart and HEFTM", geometric(&ratios)));
     report.note(note("with local search, of the best before", geometric(&gains)));
     let unit = format!("of {count} workflows");
-    let what = "best of all, later than DagHetPart or HEFTM alone";
+    let what = "best of all, later than DagHetPart or HEFTM alone by more than 1 %";
     report.mark(Mark::new(what, Interval::exact(worse as f64), &unit, Target::AtMost(0.0)));
     Ok(())
 }

@@ -4,10 +4,13 @@
 //! Architectures* (2025). Tasks are placed one after the other, each where it ends first. A processor whose memory does not
 //! suffice, even after evictions, is no choice. Where files are, and what they cost, is the event model's matter.
 
+mod clusters;
 mod levels;
 mod place;
 mod relaxed;
 
+pub use clusters::Merge;
+pub(super) use clusters::{Homes, clusters};
 pub use levels::Level;
 pub(super) use levels::{blended, order as order_by_level};
 use place::place_all;
@@ -82,7 +85,22 @@ pub fn heftm_relaxed(
     check_order(graph, order)?;
     let rules = Rules { task_memory, read_back: true, memory_blind: false };
     let mut timeline = Timeline::new(graph, cluster, rules);
-    place_relaxed(&mut timeline, graph, cluster, order)?;
+    place_relaxed(&mut timeline, graph, cluster, order, None)?;
+    Ok(timeline.into_plan())
+}
+
+/// Relaxed HEFTM, where the tasks of a cluster run on one processor as long as they fit there.
+pub(super) fn heftm_clustered(
+    graph: &Workflow,
+    cluster: &Cluster,
+    order: &[usize],
+    cluster_of: &[usize],
+    task_memory: TaskMemory,
+) -> Result<Plan> {
+    let rules = Rules { task_memory, read_back: true, memory_blind: false };
+    let mut timeline = Timeline::new(graph, cluster, rules);
+    let homes = Homes::new(graph, cluster, cluster_of);
+    place_relaxed(&mut timeline, graph, cluster, order, Some(homes))?;
     Ok(timeline.into_plan())
 }
 

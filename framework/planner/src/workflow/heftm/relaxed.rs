@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::clusters::Homes;
 use super::place::{best_processor, fits_nowhere};
 use crate::error::Result;
 use crate::workflow::cluster::Cluster;
@@ -102,24 +103,26 @@ impl<'a> Ready<'a> {
 }
 
 /// Places the tasks of `order`, each where it ends first. If the next one fits nowhere, others are placed before it, those
-/// first that free most memory, until it does.
+/// first that free most memory, until it does. Where clusters have `homes`, tasks go there.
 pub(in crate::workflow) fn place_relaxed(
     timeline: &mut Timeline<'_>,
     graph: &Workflow,
     cluster: &Cluster,
     order: &[usize],
+    mut homes: Option<Homes>,
 ) -> Result<()> {
     let mut ready = Ready::new(graph, order);
+    let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
     // Whether anything was placed since the tasks that are stuck were tried.
     let mut moved = true;
     while let Some(next) = ready.next() {
-        if place(timeline, cluster, &mut ready, next) {
+        if place(&mut ready, next) {
             moved = true;
             continue;
         }
         loop {
             match ready.next_relieving() {
-                Some(task) if place(timeline, cluster, &mut ready, task) => {
+                Some(task) if place(&mut ready, task) => {
                     moved = true;
                     break;
                 }
@@ -135,12 +138,22 @@ pub(in crate::workflow) fn place_relaxed(
     Ok(())
 }
 
-fn place(timeline: &mut Timeline<'_>, cluster: &Cluster, ready: &mut Ready<'_>, task: usize) -> bool {
+fn place(
+    timeline: &mut Timeline<'_>,
+    cluster: &Cluster,
+    ready: &mut Ready<'_>,
+    homes: Option<&mut Homes>,
+    task: usize,
+) -> bool {
     let inputs = timeline.inputs(task);
-    let best = best_processor(timeline, cluster, task, &inputs);
-    let placed = best.and_then(|p| timeline.place(task, p, &inputs)).is_some();
-    if placed {
-        ready.done(task);
+    let best = match &homes {
+        Some(homes) => homes.processor(timeline, cluster, task, &inputs),
+        None => best_processor(timeline, cluster, task, &inputs),
+    };
+    let Some(p) = best.filter(|&p| timeline.place(task, p, &inputs).is_some()) else { return false };
+    if let Some(homes) = homes {
+        homes.placed(task, ready.graph.work(task), p);
     }
-    placed
+    ready.done(task);
+    true
 }

@@ -16,7 +16,7 @@ pub(in crate::workflow) struct Outcome {
 pub(super) struct Candidate {
     /// From this moment on the task's memory is kept for it.
     pub(super) reserved: f64,
-    /// Files of the processor that are evicted at that moment: those that wait for a reader …
+    /// Files of the processor that have been evicted by that moment: those that wait for a reader …
     pub(super) evicted: Vec<usize>,
     /// … and those on their way, each with the moment when it has left.
     pub(super) diverted: Vec<(usize, f64)>,
@@ -25,6 +25,8 @@ pub(super) struct Candidate {
     pub(super) peak: u64,
     /// Bytes that the task brings into the buffer.
     pub(super) buffered: u64,
+    /// Bytes that it reads from there.
+    pub(super) read_back: u64,
     /// For each sender, when its channel to the processor would be free; valid where the stamp is that of this candidate.
     pub(super) channels: Vec<(u64, f64)>,
     pub(super) stamp: u64,
@@ -37,7 +39,7 @@ impl Candidate {
         self.evicted.clear();
         self.diverted.clear();
         self.transfers.clear();
-        (self.peak, self.buffered) = (0, 0);
+        (self.peak, self.buffered, self.read_back) = (0, 0, 0);
     }
 
     pub(super) fn channel(&self, sender: usize) -> Option<f64> {

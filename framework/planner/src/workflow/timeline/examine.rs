@@ -36,6 +36,7 @@ impl Timeline<'_> {
         candidate.clear(self.processors.len());
         let memory_left = self.make_room(candidate, task, p, inputs)?;
         let start = self.receive(candidate, p, inputs);
+        let start = start + self.cluster.disk_time(candidate.read_back);
         Some(Outcome { start, finish: start + run_time, memory_left })
     }
 
@@ -72,33 +73,41 @@ impl Timeline<'_> {
             processor.leaving_bytes
         };
         candidate.peak = waiting + need + leaving;
+        // All that is in the candidate's buffer so far is written by the processor itself.
+        let written = processor.ready + self.cluster.disk_time(candidate.buffered);
+        candidate.reserved = candidate.reserved.max(written);
         Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
     }
 
-    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. Returns how many then are.
+    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. Where files can be read back, a
+    /// smaller one is taken as soon as it suffices. Returns how many bytes then are free.
     fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
         let mut freed = 0;
-        for &(size, file) in self.processors[p].waiting.iter().rev() {
+        let is_free = |&&(_, file): &&(u64, usize)| self.graph.edges()[file].to != task;
+        let waiting = &self.processors[p].waiting;
+        for largest in waiting.iter().rev().filter(is_free) {
             if freed >= bytes {
                 break;
             }
-            if self.graph.edges()[file].to != task {
-                freed += size;
-                candidate.evicted.push(file);
-            }
+            let enough = waiting.range((bytes - freed, 0)..).find(is_free);
+            let &(size, file) =
+                enough.filter(|&enough| self.rules.read_back && enough < largest).unwrap_or(largest);
+            freed += size;
+            candidate.evicted.push(file);
         }
         (freed >= bytes && self.buffer_takes(candidate, p, candidate.reserved, freed)).then_some(freed)
     }
 
-    /// Evicts files on their way, or waits for them where the buffer is full, until those in memory take no more than is
-    /// allowed. Those that are on their way longest stay. Returns what they take.
+    /// Evicts files on their way, or waits for them where that takes no longer or the buffer is full, until those in memory take
+    /// no more than is allowed. Those that are on their way longest stay. Returns what they take.
     fn divert(&self, candidate: &mut Candidate, p: usize, allowed: u64) -> u64 {
         let ready = candidate.reserved;
         let mut kept = 0;
         for (&(end, file), &size) in self.processors[p].leaving.iter().rev() {
+            let written = ready + self.cluster.disk_time(candidate.buffered + size);
             if kept + size <= allowed {
                 kept += size;
-            } else if self.buffer_takes(candidate, p, ready, size) {
+            } else if written < end.0 && self.buffer_takes(candidate, p, ready, size) {
                 candidate.diverted.push((file, end.0));
             } else {
                 candidate.reserved = end.0;
@@ -119,12 +128,15 @@ impl Timeline<'_> {
         fits
     }
 
-    /// Finds out when each input comes. Returns when the task can start.
+    /// Finds out when each input comes, and what is read from the buffer. Returns when all have come.
     fn receive(&self, candidate: &mut Candidate, p: usize, inputs: &[usize]) -> f64 {
         let mut start = candidate.reserved;
         for &file in inputs {
             let available = self.files[file].available;
             let Some(sender) = self.place_of(file).filter(|&place| place != p) else {
+                if matches!(self.files[file].place, Place::Buffer(..)) {
+                    candidate.read_back += self.size(file);
+                }
                 start = start.max(available);
                 continue;
             };

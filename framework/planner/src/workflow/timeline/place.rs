@@ -9,7 +9,7 @@ impl Timeline<'_> {
     pub(in crate::workflow) fn place(&mut self, task: usize, p: usize, inputs: &[usize]) -> Option<Outcome> {
         let outcome = self.try_on(task, p, inputs, f64::INFINITY)?;
         let candidate = std::mem::take(&mut self.candidate);
-        self.move_out(&candidate, p);
+        self.move_out(&candidate, p, task);
         for transfer in &candidate.transfers {
             self.send(transfer, p, outcome.start);
         }
@@ -37,21 +37,21 @@ impl Timeline<'_> {
         Some(outcome)
     }
 
-    /// Carries out the evictions of a candidate.
-    fn move_out(&mut self, candidate: &Candidate, p: usize) {
+    /// Carries out the evictions of a candidate for `task`.
+    fn move_out(&mut self, candidate: &Candidate, p: usize, task: usize) {
         let at = candidate.reserved;
         for &file in &candidate.evicted {
             let size = self.size(file);
             self.processors[p].drop_waiting(file, size);
             self.processors[p].buffer.hold(at, f64::INFINITY, size);
             self.files[file].place = Place::Buffer(p, Some(self.evictions.len()));
-            self.evictions.push(Some(Eviction { edge: file, at }));
+            self.evictions.push(Some(Eviction { edge: file, at, before: task }));
         }
         for &(file, end) in &candidate.diverted {
             let size = self.size(file);
             self.processors[p].drop_leaving(file, end);
             self.processors[p].buffer.hold(at, end, size);
-            self.evictions.push(Some(Eviction { edge: file, at }));
+            self.evictions.push(Some(Eviction { edge: file, at, before: task }));
         }
     }
 

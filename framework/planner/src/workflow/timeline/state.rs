@@ -174,7 +174,12 @@ impl<'a> Timeline<'a> {
         self.graph.edges()[file].size
     }
 
-    pub(super) fn run_time(&self, task: usize, p: usize) -> f64 {
+    /// Whether nothing is placed on a processor.
+    pub(in crate::workflow) fn is_idle(&self, p: usize) -> bool {
+        self.orders[p].is_empty()
+    }
+
+    pub(in crate::workflow) fn run_time(&self, task: usize, p: usize) -> f64 {
         self.graph.work(task) / self.cluster.processors()[p].speed
     }
 

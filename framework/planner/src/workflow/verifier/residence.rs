@@ -8,17 +8,18 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
 
+/// A moment in a plan: a time in seconds, and its rank among the moments at this time.
+type When = (f64, usize);
+
 /// A change of what a processor's memory holds.
 struct Change {
-    at: f64,
-    /// Among changes at the same moment: what leaves is gone first; then, task by task, its files arrive, it starts, it ends.
-    rank: usize,
+    at: When,
     bytes: i128,
     /// The task that starts.
     task: Option<usize>,
 }
 
-/// Changes of all memories, and, without ranks, of all buffers.
+/// Changes of all memories, and, by time alone, of all buffers: within a moment one file may take the place of another there.
 struct Changes<'a> {
     plan: &'a Plan,
     /// Place of each task in the order of its processor.
@@ -27,15 +28,17 @@ struct Changes<'a> {
     buffer: Vec<Vec<(f64, i128)>>,
 }
 
-/// What happens, in its order among changes of one task at the same moment.
+/// The order in which things happen for one task at one time. Those of a task come after all those of the task before it on
+/// the processor.
 #[derive(Clone, Copy)]
 enum Phase {
+    MakesRoom,
     Arrives,
     Starts,
     Ends,
 }
 
-/// The rank of what leaves.
+/// The rank of what leaves for another processor, which is before all tasks.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
@@ -54,7 +57,7 @@ pub(super) fn staircase(case: Case<'_>, verdict: &mut Verdict) -> Vec<Stairs> {
         let (mut held, mut stairs) = (0_i128, Stairs::new());
         for change in changes {
             held += change.bytes;
-            add_step(&mut stairs, change.at, u64::try_from(held).unwrap_or(0));
+            add_step(&mut stairs, change.at.0, u64::try_from(held).unwrap_or(0));
         }
         stairs
     };
@@ -66,11 +69,13 @@ fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
     let mut changes = Changes::new(graph, plan);
     for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
         let needs = i128::from(graph.requirement(task, plan.task_memory));
-        let p = plan.processor_of[task];
-        changes.memory(p, plan.start[task], changes.rank(task, Phase::Starts), needs, Some(task));
-        changes.memory(p, plan.finish[task], changes.rank(task, Phase::Ends), -needs, None);
+        let starts = (plan.start[task], changes.rank(task, Phase::Starts));
+        let ends = (plan.finish[task], changes.rank(task, Phase::Ends));
+        let memory = &mut changes.memory[plan.processor_of[task]];
+        memory.push(Change { at: starts, bytes: needs, task: Some(task) });
+        memory.push(Change { at: ends, bytes: -needs, task: None });
     }
-    let (sent, evicted) = movements(case, verdict);
+    let (sent, evicted) = movements(case, &changes, verdict);
     for (number, edge) in graph.edges().iter().enumerate() {
         let Some(origin) = case.origin(number) else { continue };
         changes.lies_at_sender(edge, origin, sent[number], evicted[number]);
@@ -84,6 +89,7 @@ fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
 /// The transfer and the eviction of each file.
 fn movements<'a>(
     case: Case<'a>,
+    changes: &Changes<'_>,
     verdict: &mut Verdict,
 ) -> (Vec<Option<&'a Transfer>>, Vec<Option<&'a Eviction>>) {
     let Case { graph, plan, .. } = case;
@@ -94,9 +100,11 @@ fn movements<'a>(
     let mut evicted: Vec<Option<&Eviction>> = vec![None; graph.edges().len()];
     for eviction in &plan.evictions {
         let name = || file(graph, eviction.edge);
-        let from = case.origin(eviction.edge).filter(|origin| !origin.in_buffer).map(|origin| origin.from);
-        if from.is_none_or(|from| eviction.at < from) {
-            let message = format!("{} is evicted at {}, but is not in memory then", name(), eviction.at);
+        let origin = case.origin(eviction.edge).filter(|origin| !origin.in_buffer);
+        if origin.is_none_or(|origin| !changes.is_there(case, eviction, origin)) {
+            let before = graph.name(eviction.before);
+            let message =
+                format!("{} is evicted at {} for {before:?}, but is not in memory then", name(), eviction.at);
             verdict.add(Rule::Buffer, message);
         } else if evicted[eviction.edge].replace(eviction).is_some() {
             verdict.add(Rule::Buffer, format!("{} is evicted more than once", name()));
@@ -122,14 +130,20 @@ impl<'a> Changes<'a> {
         LEAVES + 1 + self.place[task] * phases + phase as usize
     }
 
-    fn memory(&mut self, p: usize, at: f64, rank: usize, bytes: i128, task: Option<usize>) {
-        self.memory[p].push(Change { at, rank, bytes, task });
+    /// When a file comes to be where it is, for the plan.
+    fn appears(&self, edge: &Edge, origin: Origin) -> When {
+        // A file of a task that has run may be somewhere else by now, where no place among the tasks is its own.
+        let is_writer = !origin.in_buffer && self.plan.processor_of[edge.from] == origin.processor;
+        (origin.from, if is_writer { self.rank(edge.from, Phase::Ends) } else { LEAVES })
     }
 
-    fn buffer(&mut self, p: usize, from: f64, to: f64, bytes: i128) {
-        if from < to {
-            self.buffer[p].extend([(from, bytes), (to, -bytes)]);
-        }
+    /// Whether a file is in memory when it is evicted, and this is before the task that needs the room starts.
+    fn is_there(&self, case: Case<'_>, eviction: &Eviction, origin: Origin) -> bool {
+        let Eviction { edge, at, before } = *eviction;
+        self.appears(&case.graph.edges()[edge], origin) < (at, self.rank(before, Phase::MakesRoom))
+            && self.plan.processor_of[before] == origin.processor
+            && !case.is_started(before)
+            && at <= self.plan.start[before]
     }
 
     /// A file lies in memory where it was written, until its reader starts or it has been sent, or until it is evicted, and then
@@ -141,52 +155,52 @@ impl<'a> Changes<'a> {
         sent: Option<&Transfer>,
         evicted: Option<&Eviction>,
     ) {
-        let Origin { processor: p, from: written, in_buffer } = origin;
-        let bytes = i128::from(edge.size);
-        let (end, rank) = match sent {
+        let (p, bytes) = (origin.processor, i128::from(edge.size));
+        let appears = self.appears(edge, origin);
+        let end = match sent {
             Some(transfer) => (transfer.finish, LEAVES),
             None => (self.plan.start[edge.to], self.rank(edge.to, Phase::Starts)),
         };
-        if in_buffer {
-            self.buffer(p, written, end, bytes);
+        if origin.in_buffer {
+            self.buffer(p, appears, end, bytes);
             return;
         }
-        let (leaves, rank) = match evicted {
-            Some(eviction) if eviction.at < end => {
-                self.buffer(p, eviction.at, end, bytes);
-                (eviction.at, LEAVES)
-            }
-            _ => (end, rank),
-        };
-        // What leaves at the moment when it is written is never counted beside its writer; its reader's start comes later by rank.
-        if leaves > written || rank != LEAVES {
-            // A file of a task that has run may be somewhere else by now, where no place among the tasks is its own.
-            let appears = if self.plan.processor_of[edge.from] == p {
-                self.rank(edge.from, Phase::Ends)
-            } else {
-                LEAVES
-            };
-            self.memory(p, written, appears, bytes, None);
-            self.memory(p, leaves, rank, -bytes, None);
-        }
+        let moves = evicted.map(|eviction| (eviction.at, self.rank(eviction.before, Phase::MakesRoom)));
+        let leaves = moves.filter(|&moves| moves < end).unwrap_or(end);
+        self.memory(p, appears, leaves, bytes);
+        self.buffer(p, leaves, end, bytes);
     }
 
     /// A file waits for its reader from when sending begins.
     fn lies_at_receiver(&mut self, to: usize, size: u64, transfer: &Transfer) {
-        let (p, bytes) = (self.plan.processor_of[to], i128::from(size));
-        let start = self.plan.start[to];
-        if transfer.to_buffer {
-            self.buffer(p, transfer.start, start, bytes);
-        } else {
-            self.memory(p, transfer.start, self.rank(to, Phase::Arrives), bytes, None);
-            self.memory(p, start, self.rank(to, Phase::Starts), -bytes, None);
+        let p = self.plan.processor_of[to];
+        let arrives = (transfer.start, self.rank(to, Phase::Arrives));
+        let starts = (self.plan.start[to], self.rank(to, Phase::Starts));
+        match transfer.to_buffer {
+            true => self.buffer(p, arrives, starts, i128::from(size)),
+            false => self.memory(p, arrives, starts, i128::from(size)),
+        }
+    }
+
+    /// A memory holds something from one moment to before another.
+    fn memory(&mut self, p: usize, from: When, to: When, bytes: i128) {
+        if from < to {
+            let change = |at, bytes| Change { at, bytes, task: None };
+            self.memory[p].extend([change(from, bytes), change(to, -bytes)]);
+        }
+    }
+
+    /// A buffer does.
+    fn buffer(&mut self, p: usize, from: When, to: When, bytes: i128) {
+        if from.0 < to.0 {
+            self.buffer[p].extend([(from.0, bytes), (to.0, -bytes)]);
         }
     }
 }
 
 fn in_order(changes: &mut [Change]) {
-    // At the same rank what leaves is first: a task takes over the files that it reads.
-    changes.sort_by(|a, b| a.at.total_cmp(&b.at).then((a.rank, a.bytes).cmp(&(b.rank, b.bytes))));
+    // At the same moment what leaves is first: a task takes over the files that it reads.
+    changes.sort_by(|a, b| a.at.0.total_cmp(&b.at.0).then((a.at.1, a.bytes).cmp(&(b.at.1, b.bytes))));
 }
 
 fn judge_memory(
@@ -212,7 +226,7 @@ fn judge_memory(
             && let Some(with) = last.take()
         {
             let message =
-                format!("processor {p} holds {held} at {} with {with}, but has {capacity}", change.at);
+                format!("processor {p} holds {held} at {} with {with}, but has {capacity}", change.at.0);
             verdict.add(Rule::Memory, message);
         }
     }

@@ -55,6 +55,10 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
             verdict.add(Rule::Shape, format!("the plan names edge {edge}, but there are {files}"));
         }
     }
+    for before in plan.evictions.iter().map(|eviction| eviction.before).filter(|&before| before >= tasks) {
+        let message = format!("the plan evicts a file before task {before}, but there are {tasks}");
+        verdict.add(Rule::Shape, message);
+    }
     let moments = plan.transfers.iter().flat_map(|transfer| [transfer.start, transfer.finish]);
     for at in moments.chain(plan.evictions.iter().map(|eviction| eviction.at)) {
         if !(at >= 0.0 && at.is_finite()) {

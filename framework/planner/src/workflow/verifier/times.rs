@@ -10,6 +10,7 @@ use crate::workflow::plan::Transfer;
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     verdict.makespan = case.plan.finish.iter().copied().fold(0.0, f64::max);
     check_tasks(case, verdict);
+    check_disks(case, verdict);
     let is_copy = copies(case);
     check_transfers(case, &is_copy, verdict);
     check_channels(case, &is_copy, verdict);
@@ -61,6 +62,58 @@ fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
                 verdict.add(Rule::Time, message);
             }
             free = finish.max(free);
+        }
+    }
+}
+
+/// A processor writes what is evicted after the task before, and reads what comes back before a task starts.
+fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
+    let Case { graph, cluster, plan, situation } = case;
+    let (mut written, mut is_evicted) = (vec![0; graph.len()], vec![false; graph.edges().len()]);
+    for eviction in &plan.evictions {
+        written[eviction.before] += graph.edges()[eviction.edge].size;
+        is_evicted[eviction.edge] = true;
+    }
+    // The moment from which an input can be read, and the room for its reader is there.
+    let mut there = vec![0.0; graph.edges().len()];
+    for (number, there) in there.iter_mut().enumerate() {
+        let Some(origin) = case.origin(number) else { continue };
+        *there = origin.from;
+        is_evicted[number] |= origin.in_buffer;
+    }
+    for transfer in &plan.transfers {
+        there[transfer.edge] = transfer.finish;
+        is_evicted[transfer.edge] = false;
+    }
+    let mut room = vec![situation.now; graph.len()];
+    for order in &plan.orders {
+        let mut free = situation.now;
+        for &task in order {
+            room[task] = free + cluster.disk_time(written[task]);
+            free = free.max(plan.finish[task]);
+        }
+    }
+    for eviction in &plan.evictions {
+        let (at, from) = (eviction.at, room[eviction.before]);
+        if at < from && !near(at, from, verdict.makespan) {
+            let (file, before) = (file(graph, eviction.edge), graph.name(eviction.before));
+            let message =
+                format!("{file} is evicted at {at}, but what leaves for {before:?} is written at {from}");
+            verdict.add(Rule::Time, message);
+        }
+    }
+    for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
+        let inputs = graph.input_numbers(task);
+        let ready = inputs.iter().map(|&file| there[file]).fold(room[task], f64::max);
+        let back =
+            inputs.iter().filter(|&&file| is_evicted[file]).map(|&file| graph.edges()[file].size).sum();
+        let (start, from) = (plan.start[task], ready + cluster.disk_time(back));
+        if back > 0 && start < from && !near(start, from, verdict.makespan) {
+            let name = graph.name(task);
+            let message = format!(
+                "task {name:?} starts at {start}, but what it reads from the buffer is there at {from}"
+            );
+            verdict.add(Rule::Time, message);
         }
     }
 }

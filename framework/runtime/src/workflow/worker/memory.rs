@@ -109,14 +109,16 @@ impl Worker {
         (self.taken() - self.leaving_bytes).saturating_add(bytes) <= self.settings.budget
     }
 
-    /// The value in memory that is needed last, of those that are not being sent, which would stay in memory all the same, and that
+    /// The value in memory that takes room and is needed last, of those that are not being sent, which would stay in memory all the same, and that
     /// neither a running task reads nor `but`.
     pub(super) fn victim(&self, but: Option<usize>) -> Option<usize> {
         let spared =
             |task: usize| but.is_some_and(|reader| self.graph.parents(reader).any(|parent| parent == task));
         let candidates = self.in_memory.iter().copied();
-        let candidates =
-            candidates.filter(|&task| self.values[task].pins == 0 && !spared(task) && !self.is_leaving(task));
+        let candidates = candidates.filter(|&task| {
+            let held = &self.values[task];
+            held.bytes > 0 && held.pins == 0 && !spared(task) && !self.is_leaving(task)
+        });
         // Without any use here it is kept for others, and those are asked for one by one. Of equals the largest goes.
         candidates.max_by_key(|&task| {
             (self.next_use(task).map_or((true, None), |key| (false, Some(key))), self.values[task].bytes)

@@ -1,0 +1,158 @@
+//! Tasks that are kept together, because sending the files between them costs more than it gains.
+//!
+//! Edge zeroing, as in Sarkar, *Partitioning and Scheduling Parallel Programs for Multiprocessors* (1989): edges are gone through
+//! from the largest file to the smallest, and the clusters at both ends of one become a single one where that is no loss. Kim and Browne's linear
+//! clustering (1988) contracts critical paths only, which leaves the second of two inputs of a task to be sent. Sarkar judges
+//! a loss by the makespan of the whole, in quadratic time; here it is judged by the two clusters alone.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::timeline::{Moment, Timeline};
+
+/// When two clusters of tasks that are kept together become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Merge {
+    /// Where the smaller one takes no longer than sending the file: its tasks wait that long at most for the others, instead of for
+    /// the file.
+    CheaperThanSending,
+    /// Where together they are at most a quarter of what each processor has to do.
+    UpToAQuarter,
+    /// Where together they are at most what each processor has to do.
+    UpToAShare,
+}
+
+impl Merge {
+    pub(in crate::workflow) const ALL: [Merge; 3] =
+        [Merge::CheaperThanSending, Merge::UpToAQuarter, Merge::UpToAShare];
+}
+
+impl fmt::Display for Merge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Merge::CheaperThanSending => "along expensive files",
+            Merge::UpToAQuarter => "of a quarter of a share",
+            Merge::UpToAShare => "of a share",
+        })
+    }
+}
+
+/// The cluster of each task, by the number of one of its tasks; None if each task is one.
+pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: Merge) -> Option<Vec<usize>> {
+    let count = cluster.len() as f64;
+    let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
+    let all: f64 = (0..graph.len()).map(|task| graph.work(task)).sum();
+    let mut edges: Vec<usize> =
+        (0..graph.edges().len()).filter(|&edge| graph.edges()[edge].size > 0).collect();
+    edges.sort_by_key(|&edge| (Reverse(graph.edges()[edge].size), edge));
+    let mut parent: Vec<usize> = (0..graph.len()).collect();
+    let mut work: Vec<f64> = (0..graph.len()).map(|task| graph.work(task)).collect();
+    for edge in edges.into_iter().map(|edge| graph.edges()[edge]) {
+        let (a, b) = (root(&mut parent, edge.from), root(&mut parent, edge.to));
+        let is_gain = match merge {
+            Merge::CheaperThanSending => {
+                work[a].min(work[b]) / speed <= edge.size as f64 / cluster.default_bandwidth()
+            }
+            Merge::UpToAQuarter => work[a] + work[b] <= all / count / 4.0,
+            Merge::UpToAShare => work[a] + work[b] <= all / count,
+        };
+        if a != b && is_gain {
+            parent[b] = a;
+            work[a] += work[b];
+        }
+    }
+    let of: Vec<usize> = (0..graph.len()).map(|task| root(&mut parent, task)).collect();
+    of.iter().enumerate().any(|(task, &of)| task != of).then_some(of)
+}
+
+fn root(parent: &mut [usize], mut task: usize) -> usize {
+    while parent[task] != task {
+        parent[task] = parent[parent[task]];
+        task = parent[task];
+    }
+    task
+}
+
+/// Where clusters run.
+pub(in crate::workflow) struct Homes {
+    cluster_of: Vec<usize>,
+    /// By cluster: the processor that the first of its tasks was placed on, and the work of those that are not placed.
+    home: Vec<Option<usize>>,
+    rest: Vec<f64>,
+    /// By processor: the work of tasks that belong there and are not placed.
+    promised: Vec<f64>,
+}
+
+impl Homes {
+    pub(in crate::workflow) fn new(graph: &Workflow, cluster: &Cluster, cluster_of: &[usize]) -> Self {
+        let mut rest = vec![0.0; graph.len()];
+        for (task, &of) in cluster_of.iter().enumerate() {
+            rest[of] += graph.work(task);
+        }
+        Homes {
+            cluster_of: cluster_of.to_vec(),
+            home: vec![None; graph.len()],
+            rest,
+            promised: vec![0.0; cluster.len()],
+        }
+    }
+
+    /// All tasks that run on a processor are a cluster whose home it is.
+    pub(in crate::workflow) fn fixed(graph: &Workflow, cluster: &Cluster, processor_of: &[usize]) -> Self {
+        let mut first = vec![None; cluster.len()];
+        let cluster_of: Vec<usize> =
+            processor_of.iter().enumerate().map(|(task, &p)| *first[p].get_or_insert(task)).collect();
+        let mut homes = Homes::new(graph, cluster, &cluster_of);
+        for (p, of) in first.into_iter().enumerate() {
+            let Some(of) = of else { continue };
+            (homes.home[of], homes.promised[p]) = (Some(p), homes.rest[of]);
+        }
+        homes
+    }
+
+    /// The home of a task's cluster, or, where it has none yet or the task does not fit there, the processor on which the rest of the
+    /// cluster would end first after all that belongs there.
+    pub(super) fn processor(
+        &self,
+        timeline: &mut Timeline<'_>,
+        cluster: &Cluster,
+        task: usize,
+        inputs: &[usize],
+    ) -> Option<usize> {
+        let of = self.cluster_of[task];
+        let home = self.home[of];
+        if home.is_some_and(|p| timeline.try_on(task, p, inputs, f64::INFINITY).is_some()) {
+            return home;
+        }
+        let mut best: Option<(Moment, usize)> = None;
+        for (p, processor) in cluster.processors().iter().enumerate() {
+            let alone = timeline.run_time(task, p);
+            let after = (self.promised[p] + self.rest[of]) / processor.speed - alone;
+            let no_later = best.map_or(f64::INFINITY, |(end, _)| end.0 - after);
+            let Some(outcome) = timeline.try_on(task, p, inputs, no_later) else { continue };
+            let end = Moment(outcome.finish + after);
+            if best.is_none_or(|(other, _)| end < other) {
+                best = Some((end, p));
+            }
+        }
+        best.map(|(_, p)| p)
+    }
+
+    /// A task is placed.
+    pub(super) fn placed(&mut self, task: usize, work: f64, p: usize) {
+        let of = self.cluster_of[task];
+        match self.home[of] {
+            Some(home) => self.promised[home] -= work,
+            None => {
+                self.home[of] = Some(p);
+                self.promised[p] += self.rest[of] - work;
+            }
+        }
+        self.rest[of] -= work;
+    }
+}
