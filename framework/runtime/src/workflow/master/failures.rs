@@ -2,6 +2,7 @@
 
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::words::count;
 use crate::workflow::failed_task::FailedTask;
 use crate::workflow::messages::{Failure, Reason};
 
@@ -50,7 +51,11 @@ impl Master {
             Reason::Memory => ErrorKind::Config,
             Reason::Death | Reason::TimeLimit => ErrorKind::Timeout,
         };
-        let error = Error::new(kind, failed.told()).at_rank(rank).on_item(task as u64);
+        let told = match self.max_failures {
+            0 => failed.told(),
+            most => format!("{}; the run ends at {}", failed.told(), count(most as u64 + 1, "failed task")),
+        };
+        let error = Error::new(kind, told).at_rank(rank).on_item(task as u64);
         self.failed.push(failed);
         if self.failed.len() > self.max_failures { Err(error.in_workflow(&self.graph.name)) } else { Ok(()) }
     }

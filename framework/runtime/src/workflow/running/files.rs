@@ -8,7 +8,7 @@ use super::{REPORT_AFTER, Running, unexpected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 use crate::workflow::commands::Try;
-use crate::workflow::files::{Ask, Files, Piece, Settled, write_output};
+use crate::workflow::files::{Ask, Files, Piece, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
@@ -34,7 +34,9 @@ impl Running<'_, '_> {
     /// All that a command reads is here.
     fn start_command(&mut self, task: usize, attempt: u32, limit: Option<u64>) -> Result<()> {
         let made = self.files.as_ref().map_or(Ok(()), |files| {
-            files.folder.make_room(files.table.outputs(task).iter().map(|&file| files.table.name(file)))
+            let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
+            files.folder.make_room(names())?;
+            files.folder.clear(names())
         });
         match made {
             Ok(()) => self.commands.run(task, attempt, limit),
@@ -156,7 +158,7 @@ impl Running<'_, '_> {
         let written = match files.table.name_of(head.file) {
             Some(name) => files.folder.write(name, head, bytes.bytes()),
             None => match self.commands.collected() {
-                Some(directory) => write_output(directory, from, head, bytes.bytes()),
+                Some(directory) => files.folder.write_output(directory, from, head, bytes.bytes()),
                 None => Err("nobody wants it".to_string()),
             },
         };
@@ -183,7 +185,9 @@ impl Running<'_, '_> {
                         self.hear_of(ended, out)?;
                     }
                 }
-                Settled::Output(Err(why)) => log::warn!("{why}"),
+                Settled::Output(Err(why)) => {
+                    return Err(Error::new(ErrorKind::Io, format!("output of commands is lost: {why}")));
+                }
                 Settled::Output(Ok(())) => {}
                 Settled::Abandoned(file) => {
                     if let Some(name) = files.table.name_of(file) {
