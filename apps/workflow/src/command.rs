@@ -68,8 +68,11 @@ impl<'a> Aftermath<'a> {
         if let Some(machine) = self.machines.get(cx.rank()) {
             record.machine.clone_from(machine);
         }
-        self.recorder.add(&record)?;
-        let finished = if ended.is_success() { self.finish(number, task) } else { Ok(()) };
+        let recorded = self.recorder.add(&record);
+        let finished = match ended.is_success() {
+            true => recorded.and_then(|()| self.finish(number, task)),
+            false => recorded,
+        };
         self.remove_sources(number, task);
         finished
     }

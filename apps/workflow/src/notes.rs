@@ -85,7 +85,7 @@ impl Notes {
     /// A description of the damage, with its line.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut notes = Notes::default();
-        let (mut at, mut pending, mut is_ours, mut has_comments) = (0, String::new(), false, false);
+        let (mut at, mut pending, mut is_ours, mut other_line) = (0, String::new(), false, None);
         for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
             let damaged = |what: &str| format!("is damaged in line {}: {what}", number + 1);
             if line.contains(&0) {
@@ -119,7 +119,7 @@ impl Notes {
                 }
                 notes.has_sum = true;
             } else {
-                has_comments = true;
+                other_line = Some(number + 1);
             }
             is_ours |= [APPENDS, STARTS, SUM].iter().any(|start| text.starts_with(start));
             at += line.len();
@@ -130,8 +130,8 @@ impl Notes {
         if is_ours && !notes.has_sum {
             return Err("is damaged: its first checksum is missing".into());
         }
-        if is_ours && has_comments {
-            return Err("is damaged: it has a line of another kind than `DONE task`".into());
+        if let Some(line) = other_line.filter(|_| is_ours) {
+            return Err(format!("is damaged in line {line}: it is no line that a run has written"));
         }
         Ok(notes)
     }

@@ -125,7 +125,7 @@ impl Running<'_, '_> {
                 let piece = files.piece(ask);
                 return out.send(from, Content::Piece(piece).encode(out.run())?);
             }
-            Content::Piece(piece) => self.on_piece(from, &piece),
+            Content::Piece(piece) => self.on_piece(from, &piece)?,
             Content::Ended(TryEnded { task, attempt, ended, fault }) => {
                 let root = self.root.as_ref().ok_or_else(|| unexpected(from))?;
                 let ended = Ended::from_bytes(&ended).filter(|_| task < root.graph.len());
@@ -149,23 +149,30 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    fn on_piece(&mut self, from: usize, piece: &Piece) {
-        let Some(files) = &mut self.files else { return };
+    /// Takes in a piece of a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if it belongs to what commands wrote on another rank and cannot be written.
+    fn on_piece(&mut self, from: usize, piece: &Piece) -> Result<()> {
+        let Some(files) = &mut self.files else { return Ok(()) };
         let Piece { head, bytes } = piece;
         if !files.transfers.on_piece(from, head, bytes.len() as u64) {
-            return;
+            return Ok(());
         }
-        let written = match files.table.name_of(head.file) {
-            Some(name) => files.folder.write(name, head, bytes.bytes()),
-            None => match self.commands.collected() {
-                Some(directory) => files.folder.write_output(directory, from, head, bytes.bytes()),
-                None => Err("nobody wants it".to_string()),
-            },
+        let written = match (files.table.name_of(head.file), self.commands.collected()) {
+            (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
+            (None, Some(directory)) => {
+                let written = files.folder.write_output(directory, from, head, bytes.bytes());
+                // The tasks are done, so that nothing else would tell of the loss.
+                Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
+            }
+            (None, None) => Err("nobody wants it".to_string()),
         };
         match written {
             Ok(()) => files.transfers.written(head, bytes.len() as u64),
             Err(why) => files.transfers.fail(head.file, &why),
         }
+        Ok(())
     }
 
     /// Does what follows from files that have come, and asks for what is to come next.
@@ -185,9 +192,7 @@ impl Running<'_, '_> {
                         self.hear_of(ended, out)?;
                     }
                 }
-                Settled::Output(Err(why)) => {
-                    return Err(Error::new(ErrorKind::Io, format!("output of commands is lost: {why}")));
-                }
+                Settled::Output(Err(why)) => log::warn!("{why}"),
                 Settled::Output(Ok(())) => {}
                 Settled::Abandoned(file) => {
                     if let Some(name) = files.table.name_of(file) {
