@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -35,6 +36,12 @@ impl Place {
 
     fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The tasks that a rescue file names.
+    fn done(&self, rescue: &str) -> Vec<String> {
+        let rescue = self.text(rescue);
+        rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
     }
 
     /// Runs it on threads.
@@ -155,7 +162,10 @@ fn a_rescue_file_leaves_out_what_is_done() {
         let place = Place::new("some.dag", dag);
         failed(
             place.run(ranks, &[]),
-            &["task \"bad\", after 2 tries", "1 tasks have failed, and 1 that depend on them"],
+            &[
+                "task \"bad\", after 2 tries",
+                "1 task has failed (\"bad\"), and 1 that depends on it was not run",
+            ],
         );
         let sorted = |text: String| {
             let mut lines: Vec<String> = text.lines().map(String::from).collect();
@@ -163,7 +173,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
             lines
         };
         assert_eq!(sorted(place.text("log")), ["a", "bad", "bad", "c"]);
-        assert_eq!(sorted(place.text("some.dag.rescue")), ["DONE a", "DONE c"]);
+        assert_eq!(sorted(place.done("some.dag.rescue").join("\n")), ["a", "c"]);
         fs::write(place.path("good"), "").unwrap();
         fs::remove_file(place.path("log")).unwrap();
         succeeded(place.run(3 - ranks, &[]));
@@ -289,6 +299,128 @@ fn what_tasks_hand_on_is_appended_as_a_whole() {
     }
 }
 
+/// As pegasus-mpi-cluster does it: the file of `-F` is removed after each try, so that no part of another task or of a failed try is
+/// appended, and a file that the task has not written is none.
+#[test]
+fn only_what_a_task_has_written_itself_is_handed_on() {
+    for (dag, all) in [
+        ("TASK A -F part=all sh -c 'echo A > part'\nTASK B -F part=all true\nEDGE A B\n", "A\n"),
+        (
+            "TASK A -F part=all sh -c 'echo A > part'\nTASK B -F part=all sh -c 'echo B >> part'\nEDGE A B\n",
+            "A\nB\n",
+        ),
+        ("TASK A -t 2 -F part=all sh -c 'echo A >> part; test -e flag || { touch flag; exit 1; }'\n", "A\n"),
+    ] {
+        let place = Place::new("once.dag", dag);
+        succeeded(place.run(1, &[]));
+        assert_eq!(place.text("all"), all, "{dag}");
+        assert!(!place.path("part").exists(), "{dag}");
+    }
+}
+
+/// A link in place of a file whose name can be guessed is not followed.
+#[test]
+fn nothing_is_written_through_links_that_somebody_else_has_made() {
+    let dag = "TASK a -f OUT=all sh -c 'echo part >&$OUT; echo text'\n";
+    for name in ["rank-0.out", "rank-0.jsonl", "forward-0-0"] {
+        let place = Place::new("a.dag", dag);
+        fs::create_dir(place.path("a.dag.outputs")).unwrap();
+        fs::write(place.path("victim"), "precious").unwrap();
+        std::os::unix::fs::symlink(place.path("victim"), place.path("a.dag.outputs").join(name)).unwrap();
+        match name {
+            // This one is the run's own, and replaced.
+            "forward-0-0" => assert!(succeeded(place.run(1, &[])).starts_with("1 task is done")),
+            _ => failed(place.run(1, &[]), &["is a symbolic link, expected a regular file"]),
+        }
+        assert_eq!(place.text("victim"), "precious", "{name}");
+    }
+}
+
+/// The disk is full for files above 8 KiB: a task whose output is lost is not done.
+#[test]
+fn a_task_whose_output_cannot_be_kept_has_failed() {
+    let dag = "TASK much sh -c 'head -c 100000 /dev/zero'\nTASK little echo text\nEDGE little much\n";
+    let place = Place::new("full.dag", dag);
+    let mut command = Command::new("sh");
+    let line = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
+    command.args(["-c", line, TASKS]).arg(&place.file).args(["--ranks", "1"]);
+    let output = command.current_dir(place.dir.path()).output().unwrap();
+    failed(output, &["bytes of its output could not be written", "1 task has failed (\"much\")"]);
+    assert_eq!(place.done("full.dag.rescue"), ["little"]);
+}
+
+#[test]
+fn failed_tasks_are_explained_and_end_the_run_when_there_are_enough() {
+    let dag = "TASK a -p 9 sh -c 'echo first >&2; echo \"cannot open it\" >&2; exit 3'\nTASK b -p 8 false\nTASK c -p 7 touch c.ran\n";
+    let place = Place::new("few.dag", dag);
+    let output = place.run(1, &["-m", "0", "--unplanned"]);
+    failed(
+        output,
+        &[
+            "exit code 3 after ",
+            " s: cannot open it (task \"a\", after 1 try)",
+            "2 tasks have failed (\"a\", \"b\")",
+            "TASK` shows what a task wrote",
+        ],
+    );
+    assert!(place.path("c.ran").exists(), "there is no limit");
+    for (limit, said) in [
+        ("2", "(task \"b\", after 1 try); the run ends at 2 failed tasks"),
+        ("1", "(task \"a\", after 1 try)"),
+    ] {
+        let place = Place::new("few.dag", dag);
+        failed(place.run(1, &["-m", limit, "--unplanned"]), &[said]);
+    }
+}
+
+/// The second run waits until the first has ended, and nothing runs twice at the same time.
+#[test]
+fn two_runs_of_a_workflow_do_not_share_a_rescue_file() {
+    let place =
+        Place::new("lock.dag", "TASK a sh -c 'echo x >> count; until test -e go; do sleep 0.01; done'\n");
+    let start = |outputs: &str| {
+        let mut command = Command::new(TASKS);
+        command.arg(&place.file).args(["--ranks", "1", "--outputs", outputs]);
+        command.current_dir(place.dir.path()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let first = start("one");
+    let begin = std::time::Instant::now();
+    while place.text("count").is_empty() {
+        assert!(begin.elapsed().as_secs() < 60, "the task does not start");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut second = start("two");
+    let mut said = String::new();
+    let mut errors = BufReader::new(second.stderr.take().unwrap());
+    errors.read_line(&mut said).unwrap();
+    let counted = place.text("count");
+    fs::write(place.path("go"), "").unwrap();
+    succeeded(first.wait_with_output().unwrap());
+    assert!(second.wait().unwrap().success());
+    assert!(said.contains("waits for another run of this workflow: process "), "{said}");
+    assert_eq!(counted, "x\n");
+    assert!(!place.path("lock.dag.rescue.lock").exists());
+}
+
+#[test]
+fn tasks_know_their_name_cores_rank_try_and_memory() {
+    let dag = "TASK 'the task' -m 17 -c 3 -t 2 sh -c 'env | grep -E ^ARMATURE_TASK\\|^PMC_ | sort > env; test $ARMATURE_TASK_TRY = 2'\n\
+               TASK plain sh -c 'echo ${ARMATURE_TASK_MEMORY-none} $PMC_MEMORY > plain'\nEDGE 'the task' plain\n";
+    let place = Place::new("env.dag", dag);
+    let mut command = Command::new(TASKS);
+    command.arg(&place.file).args(["--ranks", "1", "--cores", "3"]);
+    // The workflow may itself be a task of another one.
+    command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(place.dir.path());
+    succeeded(command.output().unwrap());
+    let memory = 17 << 20;
+    let expected = format!(
+        "ARMATURE_TASK_CPUS=3\nARMATURE_TASK_MEMORY={memory}\nARMATURE_TASK_NAME=the task\nARMATURE_TASK_RANK=0\nARMATURE_TASK_TRY=2\n\
+         PMC_CPUS=3\nPMC_MEMORY=17\nPMC_RANK=0\nPMC_TASK=the task\n"
+    );
+    assert_eq!(place.text("env"), expected);
+    assert_eq!(place.text("plain"), "none 0\n");
+}
+
 /// All processes of the job are killed in the middle; what had ended by then is not run again, what tasks hand on is there once, and no
 /// command is left behind.
 #[test]
@@ -307,9 +439,7 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
         let _ = kill_process(process, Signal::KILL);
     }
     drop(running);
-    let rescue = place.text("many.dag.rescue");
-    let done: Vec<String> =
-        rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect();
+    let done = place.done("many.dag.rescue");
     assert!((4..12).contains(&done.len()), "{done:?}");
     succeeded(place.run(3, &[]));
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
@@ -333,7 +463,7 @@ fn a_run_ends_at_its_wall_time_and_goes_on_later() {
     let said = outcome.to_string();
     assert!(said.contains("the run may take 2.000 s, which are over: 1 of 3 tasks have ended"), "{said}");
     assert!(said.contains("it waits for rank"), "{said}");
-    assert_eq!(place.text("long.dag.rescue"), "DONE first\n");
+    assert_eq!(place.done("long.dag.rescue"), ["first"]);
     fs::write(&place.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
     assert!(succeeded(place.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
 }
@@ -355,9 +485,7 @@ fn a_rank_that_dies_is_done_without() {
     let start = std::time::Instant::now();
     let done = loop {
         assert!(start.elapsed().as_secs() < 60, "no task ends");
-        let rescue = place.text("mortal.dag.rescue");
-        let done: Vec<String> =
-            rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect();
+        let done = place.done("mortal.dag.rescue");
         if done.len() >= 8 {
             break done;
         }

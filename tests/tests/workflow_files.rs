@@ -249,6 +249,31 @@ fn a_try_without_its_files_has_failed() {
     }
 }
 
+/// Files that an earlier run has left count on no rank, and are no files that a command could take for its own.
+#[test]
+fn only_files_that_a_try_has_written_are_outputs() {
+    let task = |n: usize, line: &str| {
+        format!("[[task]]\nid = \"make{n}\"\ncommand = \"{line}\"\noutputs = [\"out{n}\"]\n")
+    };
+    let tasks = |line: &str| (0..2).map(|n| task(n, &line.replace('N', &n.to_string()))).collect::<String>();
+    for ranks in [1, 2] {
+        let stale = |line: &str| {
+            let place = Place::new("stale.toml", &tasks(line));
+            (0..2).for_each(|n| fs::write(place.path(&format!("out{n}")), "stale\n").unwrap());
+            place
+        };
+        let place = stale("sleep 0.2");
+        failed(place.run(ranks, &["--send-files"]), &["2 tasks have failed", "it is not there"]);
+        let place = stale("sleep 0.2; test -e outN || echo new > outN");
+        succeeded(place.run(ranks, &["--send-files"]));
+        assert_eq!((place.text("out0"), place.text("out1")), ("new\n".into(), "new\n".into()));
+    }
+    // In a directory that all share, a command may find that its file is up to date.
+    let place = Place::new("stale.toml", &tasks("test -e outN"));
+    (0..2).for_each(|n| fs::write(place.path(&format!("out{n}")), "up to date\n").unwrap());
+    succeeded(place.run(1, &[]));
+}
+
 /// Chains of tasks, each of which adds a line to what the one before it has written, and says in a file that all share that it ran.
 fn chains(log: &Path, chains: usize, length: usize) -> String {
     let log = log.display();

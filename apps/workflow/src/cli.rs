@@ -13,11 +13,11 @@ use armature::{BoxError, Commands, Session};
 use armature_apps::run::RunArgs;
 use armature_apps::spin;
 use armature_apps::terminal::{print, tell};
-use armature_files::regular;
+use armature_files::regular::{self, Links};
 use armature_workflow_files::{Description, Format, platform, to_wfformat};
 use clap::Parser;
 
-use crate::command::{Aftermath, Settings};
+use crate::command::{self, Aftermath, Settings};
 use crate::prepare::{self, Generated, NOTHING, Scale, TOIL};
 use crate::record;
 use crate::rescue::Rescue;
@@ -68,9 +68,9 @@ struct Cli {
     /// How often a task is tried whose description does not say
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     tries: u32,
-    /// End the job when more tasks than this have failed for good [default: go on as long as there is something to do]
-    #[arg(short, long, value_name = "N")]
-    max_failures: Option<usize>,
+    /// End the job when this many tasks have failed for good; with 0 go on as long as there is something to do
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    max_failures: usize,
     /// End the job after this time, as in 90s, 10m or 2h (a plain number is seconds): soon enough before a batch job's own limit. What is done is
     /// noted in the rescue file [default: it may take as long as it likes]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -151,14 +151,43 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     if args.summary {
         tell(&summary);
     }
-    let Summary { tasks, skipped, .. } = &summary;
-    print(format_args!("{tasks} tasks are done, after {:.3} s\n", summary.elapsed.as_secs_f64()))?;
+    print(format_args!("{}, after {:.3} s\n", are_done(summary.tasks), summary.elapsed.as_secs_f64()))?;
     if summary.failed.is_empty() {
         return Ok(());
     }
-    summary.failed.iter().for_each(|failed| tell(format_args!("failed: {failed}")));
-    Err(format!("{} tasks have failed, and {skipped} that depend on them were not run", summary.failed.len())
-        .into())
+    summary.failed.iter().take(SHOWN).for_each(|failed| tell(format_args!("failed: {failed}")));
+    if summary.failed.len() > SHOWN {
+        tell(format_args!("failed: {} more", summary.failed.len() - SHOWN));
+    }
+    if let (Some(file), false) = (&args.file, args.toil) {
+        let outputs = args.outputs.iter().map(|outputs| format!(" --outputs {}", outputs.display()));
+        let outputs: String = outputs.collect();
+        tell(format_args!(
+            "`armature workflow output{outputs} {} TASK` shows what a task wrote",
+            file.display()
+        ));
+    }
+    Err(has_failed(&summary).into())
+}
+
+/// Failed tasks whose messages are shown.
+const SHOWN: usize = 20;
+
+fn are_done(tasks: u64) -> String {
+    if tasks == 1 { "1 task is done".into() } else { format!("{tasks} tasks are done") }
+}
+
+fn has_failed(summary: &Summary) -> String {
+    let (failed, names) = (summary.failed.len(), summary.failed_names());
+    let (failed, them) = match failed {
+        1 => (format!("1 task has failed ({names})"), "it"),
+        _ => (format!("{failed} tasks have failed ({names})"), "them"),
+    };
+    match summary.skipped {
+        0 => failed,
+        1 => format!("{failed}, and 1 that depends on {them} was not run"),
+        skipped => format!("{failed}, and {skipped} that depend on {them} were not run"),
+    }
 }
 
 /// What the ranks are, if the command line says so.
@@ -189,7 +218,8 @@ fn set_up<'w>(
     if let Some(limit) = args.wall_time {
         workflow = workflow.wall_time(limit);
     }
-    workflow.max_failures(args.max_failures.unwrap_or(usize::MAX))
+    // Of N failures N - 1 are tolerated; 0 becomes the largest number, which is no limit.
+    workflow.max_failures(args.max_failures.wrapping_sub(1))
 }
 
 fn toil(
@@ -223,14 +253,13 @@ fn pace(args: &Cli, session: &Session) -> Result<Pace, BoxError> {
 fn commands(
     args: &Cli,
     file: &Path,
-    mut described: Description,
+    described: Description,
     format: Format,
 ) -> Result<Option<Summary>, Box<dyn Error>> {
-    let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(file, ".rescue")));
+    let rescue = rescue(args, file);
     let outputs = args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
-    rescue.read(&mut described)?;
-    let description = prepare::with_commands(&described, &outputs)?;
+    prepare::check_commands(&described)?;
     // Traces name files that were there when they were recorded.
     let check_files = format != Format::WfFormat;
     let directory = std::path::absolute(&args.directory)?;
@@ -241,9 +270,6 @@ fn commands(
         )
         .into());
     }
-    if check_files {
-        prepare::check_inputs(&described, &directory)?;
-    }
     std::fs::create_dir_all(&outputs)
         .map_err(|error| format!("cannot make the directory of outputs {}: {error}", outputs.display()))?;
     let cluster = cluster(args)?;
@@ -252,23 +278,50 @@ fn commands(
     let config = args.run.config()?.commands(starters);
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
-        if session.is_root() {
+        let mut described = described.clone();
+        let targets = command::targets(&described, &settings.directory);
+        let begin = || {
+            let lock = rescue.begin(&mut described, &targets).map_err(|error| error.to_string())?;
+            if check_files {
+                prepare::check_inputs(&described, &settings.directory).map_err(|error| error.to_string())?;
+            }
             tell_known(&described, &rescue);
-        }
+            Ok::<_, BoxError>(lock)
+        };
+        let lock = session.is_root().then(begin).transpose()?;
+        let done: Vec<bool> = session.broadcast(session.is_root().then(|| done(&described)))?;
+        done.into_iter().enumerate().for_each(|(task, done)| described.set_done(task, done));
+        let description =
+            prepare::with_commands(&described, &settings.outputs).map_err(|error| error.to_string())?;
         let mut aftermath = Aftermath::new(&described, &settings, &rescue, session.rank())?;
-        let mut workflow = set_up(args, cluster.as_ref(), description.clone(), TaskMemory::Additive)
+        let mut workflow = set_up(args, cluster.as_ref(), description, TaskMemory::Additive)
             .directory(&settings.directory)
             .closure(NOTHING, |_, _| Ok(()))
             .after_command(|ended, cx| aftermath.of(ended, cx));
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        Ok(workflow.run(session)?)
+        let summary = workflow.run(session)?;
+        drop(workflow);
+        Ok(summary.map(|summary| (summary, described, lock)))
     })?;
-    if let Some(summary) = &found {
-        close(args, &rescue, &mut described, &settings.outputs, (start, summary))?;
+    let Some((summary, mut described, _lock)) = found else { return Ok(None) };
+    close(args, &rescue, &mut described, &settings.outputs, (start, &summary))?;
+    Ok(Some(summary))
+}
+
+/// Returns the rescue file of a workflow.
+fn rescue(args: &Cli, file: &Path) -> Rescue {
+    match &args.rescue {
+        Some(named) => Rescue::new(named, Links::Followed),
+        // Anybody can guess the name.
+        None => Rescue::new(beside(file, ".rescue"), Links::Refused),
     }
-    Ok(found)
+}
+
+/// Returns which tasks are done.
+fn done(described: &Description) -> Vec<bool> {
+    described.tasks().iter().map(|task| task.done).collect()
 }
 
 /// A file beside that of the workflow.
@@ -282,7 +335,7 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
 fn tell_known(described: &Description, rescue: &Rescue) {
     let known = described.tasks().iter().filter(|task| task.done).count();
     if known > 0 {
-        tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
+        tell(format_args!("{} as of {}", are_done(known as u64), rescue.path().display()));
     }
 }
 
@@ -341,7 +394,7 @@ mod tests {
             "without --toil it means nothing"
         );
         let args = Cli::try_parse_from(["w", "a.dag", "--memory", "2GiB", "-t", "3", "-m", "1"]).unwrap();
-        assert_eq!((args.memory, args.tries, args.max_failures), (Some(2 << 30), 3, Some(1)));
+        assert_eq!((args.memory, args.tries, args.max_failures), (Some(2 << 30), 3, 1));
         assert!(Cli::try_parse_from(["w", "a.dag", "--memory", "0"]).is_err());
         let refused = |words: &[&str]| Cli::try_parse_from(words).unwrap_err().to_string();
         assert!(refused(&["w"]).contains("FILE"));

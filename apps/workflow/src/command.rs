@@ -1,7 +1,9 @@
-//! What follows a command: it is recorded, and where it was done, its files are looked for, handed on, and it is noted.
+//! Steps after a command has ended: it is recorded; if it succeeded, its output files are checked, its parts are handed on, and it is
+//! noted as done.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use armature::workflow::Ended;
 use armature::{BoxError, Context};
@@ -46,7 +48,7 @@ impl<'a> Aftermath<'a> {
         rank: usize,
     ) -> Result<Self, BoxError> {
         let recorder = Recorder::open(&record::file(&settings.outputs, rank))?;
-        let (ledger, machines) = (Ledger::new(rescue.path()), Vec::new());
+        let (ledger, machines) = (Ledger::new(rescue), Vec::new());
         Ok(Aftermath { description, settings, ledger, recorder, machines })
     }
 
@@ -66,9 +68,12 @@ impl<'a> Aftermath<'a> {
         if let Some(machine) = self.machines.get(cx.rank()) {
             record.machine.clone_from(machine);
         }
-        self.recorder.add(&record)?;
-        let finished = if ended.is_success() { self.finish(number, task) } else { Ok(()) };
-        self.forget_pipes(number, task);
+        let recorded = self.recorder.add(&record);
+        let finished = match ended.is_success() {
+            true => recorded.and_then(|()| self.finish(number, task)),
+            false => recorded,
+        };
+        self.remove_sources(number, task);
         finished
     }
 
@@ -85,25 +90,35 @@ impl<'a> Aftermath<'a> {
         self.ledger.note(&task.name, &handovers)
     }
 
-    /// What a task hands on, the content of its pipes included.
+    /// Returns the parts that a task hands on.
     fn handovers(&self, number: usize, task: &Task) -> Vec<Handover> {
         let Settings { directory, outputs, .. } = self.settings;
-        let handover = |(at, forward): (usize, &Forward)| match forward {
-            Forward::File { source, destination } => {
-                Handover { source: directory.join(source), destination: directory.join(destination) }
-            }
-            Forward::Pipe { file, .. } => {
-                Handover { source: prepare::captured(outputs, number, at), destination: directory.join(file) }
-            }
+        let handover = |(at, forward): (usize, &Forward)| {
+            let (source, destination) = match forward {
+                Forward::File { source, destination } => (directory.join(source), destination),
+                Forward::Pipe { file, .. } => (prepare::captured(outputs, number, at), file),
+            };
+            let is_optional = matches!(forward, Forward::File { .. });
+            Handover { source, destination: directory.join(destination), is_optional }
         };
         task.forwards.iter().enumerate().map(handover).collect()
     }
 
-    /// What has come out of the pipes of a task is kept no longer.
-    fn forget_pipes(&self, number: usize, task: &Task) {
-        for at in (0..task.forwards.len()).filter(|&at| matches!(task.forwards[at], Forward::Pipe { .. })) {
-            // It is not there if the command could not be started.
-            let _ = fs::remove_file(prepare::captured(&self.settings.outputs, number, at));
+    /// Removes what a try that has ended was to hand on: the next try, or the next task with a file of this name, begins without it.
+    fn remove_sources(&self, number: usize, task: &Task) {
+        for Handover { source, .. } in self.handovers(number, task) {
+            // It is not there if it was handed on, or never written.
+            let _ = fs::remove_file(source);
         }
     }
+}
+
+/// Returns the files to which tasks of a workflow append parts.
+pub fn targets(description: &Description, directory: &Path) -> BTreeSet<PathBuf> {
+    let forwards = description.tasks().iter().flat_map(|task| &task.forwards);
+    let destination = |forward: &Forward| match forward {
+        Forward::File { destination, .. } => directory.join(destination),
+        Forward::Pipe { file, .. } => directory.join(file),
+    };
+    forwards.map(destination).collect()
 }

@@ -1,10 +1,10 @@
-//! What ranks note as tasks end: that they are done, and before that what they are about to append to other files, so that it is appended
-//! exactly once.
+//! Writes to the rescue file as tasks end: that they are done, and before that the parts that they append to other files, so that each
+//! part is appended exactly once.
 //!
-//! Notes are lines of the rescue file, written while its lock is held. A task that hands files on gets `# APPENDS length bytes path` for each:
-//! the length that the file at `path` has, and how many bytes follow. Then they are appended, and then `DONE task` is noted. Lines
-//! `# APPENDS` at the end of the file are those of a rank that has died in between: whoever notes something next takes back what was
-//! appended, as the task is not done.
+//! Lines are written while the file is locked ([`notes`](crate::notes) has their form). For a task that hands files on, `APPENDS` lines
+//! come first, then the parts are appended, then their sources are removed, and then the task is noted as done. `APPENDS` lines without a
+//! `DONE` line are those of a rank that died in between: the next rank that writes to the rescue file takes the parts back, since the task
+//! is not done.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -15,68 +15,72 @@ use armature::BoxError;
 use armature_files::regular::{self, Links};
 use rustix::fs::{FlockOperation, flock};
 
-const APPENDS: &str = "# APPENDS ";
+use crate::notes::{self, Append, Notes};
+use crate::rescue::Rescue;
 
-/// Bytes at the end of the file that have its last line, unless that has a very long name.
+/// Bytes at the end of the file that hold its last line, unless that has a very long name.
 const TAIL: u64 = 4096;
 
-/// What a task that is done hands on: a file that is appended to another.
+/// A part that a task which is done hands on: a file that is appended to another, and then removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
-    /// What it has written.
+    /// The file that holds the part.
     pub source: PathBuf,
-    /// Where that goes.
+    /// The file to which it is appended.
     pub destination: PathBuf,
+    /// Nothing is appended if there is no source; otherwise that is an error.
+    pub is_optional: bool,
 }
 
-/// One rank's access to the notes of all.
+/// Write access of one rank to the rescue file.
 #[derive(Debug)]
 pub struct Ledger {
-    path: PathBuf,
-    /// How far it was read.
+    rescue: Rescue,
+    /// Bytes that were searched for `DONE` lines.
     read: u64,
-    /// Tasks that are done as of there.
+    /// Tasks that are done according to these bytes.
     done: HashSet<String>,
 }
 
 impl Ledger {
-    /// The notes in a file, which is made when something is noted.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Ledger { path: path.into(), read: 0, done: HashSet::new() }
+    /// Returns access to a rescue file, which is created by the first note.
+    pub fn new(rescue: &Rescue) -> Self {
+        Ledger { rescue: rescue.clone(), read: 0, done: HashSet::new() }
     }
 
-    /// Appends what a task hands on, and notes that it is done. A task that hands something on and is noted already has been run again: a
-    /// rank died between its note and its report. What it wrote then counts.
+    /// Appends the parts that a task hands on, removes their sources, and notes that the task is done. A task with parts that is noted
+    /// already has been run again, because its rank died after the note: the parts of the first run count.
     ///
     /// # Errors
-    /// If a file cannot be read or written; then the task is not noted.
+    /// A file cannot be read or written. The task is not noted and nothing is appended then.
     pub fn note(&mut self, task: &str, handovers: &[Handover]) -> Result<(), BoxError> {
-        let path = self.path.display().to_string();
+        let path = self.rescue.path().display().to_string();
         let wrong = |error: io::Error| format!("cannot write to the rescue file {path}: {error}");
-        let mut options = OpenOptions::new().read(true).append(true).create(true).clone();
-        let mut file = regular::open_with(&self.path, &mut options, Links::Followed).map_err(wrong)?;
-        // Ranks on other hosts append, too: on network file systems only a lock brings the true end of the file.
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        let mut file = self.rescue.open(&mut options).map_err(wrong)?;
+        // Ranks on other hosts append as well: on network file systems only a lock shows the true end of the file.
         flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
-        mend(&mut file).map_err(wrong)?;
+        let mut sum = mend(&mut file).map_err(wrong)?;
         if !handovers.is_empty() {
             self.catch_up(&mut file).map_err(wrong)?;
             if self.done.contains(task) {
                 return Ok(());
             }
-            let mut targets = Targets::default();
-            let notes = targets.open(handovers)?;
-            file.write_all(notes.as_bytes()).map_err(wrong)?;
+            let lines = hand_over(handovers, &mut file, wrong).inspect_err(|_| {
+                // A part that was appended by half is taken back. If that fails, the next note does it.
+                let _ = mend(&mut file);
+            })?;
+            sum = notes::extended(sum, lines.as_bytes());
             for handover in handovers {
-                targets.append(handover).map_err(|error| {
-                    let Handover { source, destination } = handover;
-                    format!("cannot append {} to {}: {error}", source.display(), destination.display())
-                })?;
+                // A task that is run again writes its source again.
+                let _ = fs::remove_file(&handover.source);
             }
         }
-        Ok(file.write_all(format!("DONE {task}\n").as_bytes()).map_err(wrong)?)
+        Ok(file.write_all(notes::done(task, sum).as_bytes()).map_err(wrong)?)
     }
 
-    /// Reads what was noted since the last time.
+    /// Reads which tasks were noted since the last call.
     fn catch_up(&mut self, file: &mut File) -> io::Result<()> {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.read))?;
@@ -86,96 +90,101 @@ impl Ledger {
     }
 }
 
-/// Cuts off what ranks that were killed have left at the end: half a line, which may be the name of another task, and notes of what was to
-/// be appended, which is taken back.
-fn mend(file: &mut File) -> io::Result<()> {
+/// Notes the parts of a task in the rescue file and appends them. Returns the lines that were noted.
+fn hand_over(
+    handovers: &[Handover],
+    rescue: &mut File,
+    wrong: impl Fn(io::Error) -> String,
+) -> Result<String, BoxError> {
+    let is_absent =
+        |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let there: Vec<&Handover> =
+        handovers.iter().filter(|handover| !(handover.is_optional && is_absent(&handover.source))).collect();
+    let mut targets = Targets::default();
+    let lines = targets.open(&there)?;
+    rescue.write_all(lines.as_bytes()).map_err(wrong)?;
+    for handover in there {
+        targets.append(handover).map_err(|error| {
+            let Handover { source, destination, .. } = handover;
+            format!("cannot append {} to {}: {error}", source.display(), destination.display())
+        })?;
+    }
+    Ok(lines)
+}
+
+/// Cuts off the lines of ranks that were killed: an incomplete line, and notes of parts, which are taken back. Returns the CRC-32 of the
+/// file.
+pub fn mend(file: &mut File) -> io::Result<u32> {
     let length = file.metadata()?.len();
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     file.read_to_end(&mut tail)?;
-    let last = tail.strip_suffix(b"\n").map(|lines| match lines.iter().rposition(|&byte| byte == b'\n') {
-        Some(end) => Some(&lines[end + 1..]),
-        None => (length <= TAIL).then_some(lines),
-    });
-    let is_whole = |line: &[u8]| !line.starts_with(APPENDS.as_bytes());
-    if length == 0 || last.flatten().is_some_and(is_whole) {
-        return Ok(());
+    let last = tail.split_inclusive(|&byte| byte == b'\n').next_back();
+    if let Some(sum) = last.and_then(notes::sum_behind) {
+        return Ok(sum);
     }
     let mut all = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut all)?;
-    let mut whole = all.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    while whole > 0 {
-        let start = all[..whole - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        let Some(note) = all[start..whole - 1].strip_prefix(APPENDS.as_bytes()) else { break };
-        take_back(note)?;
-        whole = start;
+    let notes =
+        Notes::parse(&all).map_err(|text| io::Error::new(ErrorKind::InvalidData, format!("it {text}")))?;
+    notes.interrupted.iter().rev().try_for_each(take_back)?;
+    if notes.end < all.len() {
+        file.set_len(notes.end as u64)?;
     }
-    file.set_len(whole as u64)
+    Ok(crc32fast::hash(&all[..notes.end]))
 }
 
-/// Takes back what was appended after a note: the words behind its first.
-fn take_back(note: &[u8]) -> io::Result<()> {
-    let damaged = || {
-        let note = String::from_utf8_lossy(note).into_owned();
-        io::Error::new(ErrorKind::InvalidData, format!("`{APPENDS}{note}` is no note of what was appended"))
-    };
-    let note = std::str::from_utf8(note).map_err(|_| damaged())?;
-    let mut words = note.splitn(3, ' ');
-    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or_else(damaged);
-    let (length, bytes) = (number()?, number()?);
-    let path = Path::new(words.next().ok_or_else(damaged)?);
+/// Removes a part, or the beginning of it, from the end of the file to which it was appended.
+fn take_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     let file = match regular::open_with(path, OpenOptions::new().write(true), Links::Followed) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
     flock(&file, FlockOperation::LockExclusive)?;
     let now = file.metadata()?.len();
-    if now > length.saturating_add(bytes) {
+    if now > length.saturating_add(*bytes) {
         let path = path.display();
         let text = format!(
-            "{path} has {now} bytes, expected {length} and at most {bytes} that a task which died has appended: somebody \
-             else has written to it. Remove what is not to stay, and the last lines {APPENDS}… of the rescue file"
+            "{path} has {now} bytes, expected {length} and at most {bytes} that an interrupted task has appended: another \
+             program has appended to it, or lines of the rescue file are lost"
         );
         return Err(io::Error::new(ErrorKind::InvalidData, text));
     }
-    if now > length { file.set_len(length) } else { Ok(()) }
+    if now > *length { file.set_len(*length) } else { Ok(()) }
 }
 
-/// The files that something is appended to, locked.
+/// Files to which parts are appended, locked.
 #[derive(Default)]
 struct Targets<'h> {
-    /// By path, so that all take locks in the same order.
+    /// By path, so that all ranks take locks in one order.
     files: BTreeMap<&'h Path, File>,
 }
 
 impl<'h> Targets<'h> {
-    /// Opens and locks them; returns the notes of what is to be appended.
-    fn open(&mut self, handovers: &'h [Handover]) -> Result<String, BoxError> {
+    /// Opens and locks the files; returns the lines that note the parts.
+    fn open(&mut self, handovers: &[&'h Handover]) -> Result<String, BoxError> {
         let mut lengths: BTreeMap<&Path, u64> =
             handovers.iter().map(|handover| (handover.destination.as_path(), 0)).collect();
         for (&path, length) in &mut lengths {
             let wrong = |error: io::Error| format!("cannot append to {}: {error}", path.display());
-            let mut options = OpenOptions::new().append(true).create(true).clone();
+            let mut options = OpenOptions::new();
+            options.append(true).create(true);
             let file = regular::open_with(path, &mut options, Links::Followed).map_err(wrong)?;
             flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
             *length = file.metadata().map_err(wrong)?.len();
             self.files.insert(path, file);
         }
-        let mut notes = String::new();
-        for Handover { source, destination } in handovers {
+        let mut lines = String::new();
+        for Handover { source, destination, .. } in handovers {
             let wrong = |error| format!("cannot hand {} on: {error}", source.display());
             let bytes = fs::metadata(source).map_err(wrong)?.len();
-            let path = destination.to_str().filter(|path| !path.contains('\n'));
-            let path = path.ok_or_else(|| {
-                format!("cannot append to {destination:?}: expected a name in UTF-8, of one line")
-            })?;
             if let Some(length) = lengths.get_mut(destination.as_path()) {
-                notes += &format!("{APPENDS}{length} {bytes} {path}\n");
+                lines += &Append { length: *length, bytes, path: destination.clone() }.line();
                 *length += bytes;
             }
         }
-        Ok(notes)
+        Ok(lines)
     }
 
     fn append(&mut self, handover: &Handover) -> io::Result<()> {
@@ -194,6 +203,13 @@ mod tests {
     struct Place(tempfile::TempDir);
 
     impl Place {
+        fn new() -> Self {
+            let place = Place(tempfile::tempdir().unwrap());
+            place.write("one", "1\n");
+            place.write("two", "22\n");
+            place
+        }
+
         fn path(&self, name: &str) -> PathBuf {
             self.0.path().join(name)
         }
@@ -207,74 +223,103 @@ mod tests {
         }
 
         fn handover(&self, source: &str, destination: &str) -> Handover {
-            Handover { source: self.path(source), destination: self.path(destination) }
+            let (source, destination) = (self.path(source), self.path(destination));
+            Handover { source, destination, is_optional: false }
+        }
+
+        fn ledger(&self) -> Ledger {
+            Ledger::new(&Rescue::new(self.path("rescue"), Links::Refused))
+        }
+
+        /// Lines of the rescue file without their checksums.
+        fn lines(&self) -> String {
+            self.text("rescue").split_inclusive('\n').filter(|line| !line.starts_with("# SUM ")).collect()
         }
     }
 
     #[test]
-    fn what_tasks_hand_on_is_there_once() {
-        let place = Place(tempfile::tempdir().unwrap());
-        let mut ledger = Ledger::new(place.path("rescue"));
-        place.write("one", "1\n");
-        place.write("two", "22\n");
+    fn parts_are_appended_once_and_their_sources_removed() {
+        let place = Place::new();
+        let mut ledger = place.ledger();
         place.write("all", "0\n");
         ledger.note("a", &[]).unwrap();
         let both = [place.handover("one", "all"), place.handover("two", "all"), place.handover("two", "new")];
         ledger.note("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
-        // Another rank does it again, as if the first had died before it could say so.
-        Ledger::new(place.path("rescue")).note("b", &both).unwrap();
+        assert!(!place.path("one").exists() && !place.path("two").exists());
+        // Another rank runs the task again because the first died after the note.
+        place.write("one", "1\n");
+        place.ledger().note("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
-        assert!(place.text("rescue").starts_with("DONE a\n# APPENDS 2 2 /"));
-        assert!(place.text("rescue").ends_with("DONE b\n"));
+        assert!(place.lines().starts_with("DONE a\n# APPENDS 2 2 /"));
+        assert!(place.lines().ends_with("DONE b\n"));
         let error = ledger.note("c", &[place.handover("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot hand "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
+        // A file that the task need not write.
+        ledger.note("c", &[Handover { is_optional: true, ..place.handover("none", "never") }]).unwrap();
+        assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }
 
     #[test]
-    fn what_was_appended_before_a_death_is_taken_back_at_whatever_moment() {
-        let place = Place(tempfile::tempdir().unwrap());
-        place.write("one", "1\n");
-        place.write("two", "22\n");
+    fn parts_of_an_interrupted_task_are_taken_back_at_whatever_moment() {
+        let place = Place::new();
         let both = [place.handover("one", "all"), place.handover("two", "all")];
         let all = place.path("all").display().to_string();
         let notes = format!("# APPENDS 2 2 {all}\n# APPENDS 4 3 {all}\n");
+        let first = notes::done("a", 0);
         let whole = "0\n1\n22\n";
         for (note, appended) in (0..=notes.len()).map(|note| (note, 2)).chain((2..=7).map(|at| (99, at))) {
-            place.write("rescue", &format!("DONE a\n{}", &notes[..note.min(notes.len())]));
+            place.write("one", "1\n");
+            place.write("two", "22\n");
+            place.write("rescue", &format!("{first}{}", &notes[..note.min(notes.len())]));
             place.write("all", &whole[..appended]);
-            Ledger::new(place.path("rescue")).note("b", &both).unwrap();
+            place.ledger().note("b", &both).unwrap();
             assert_eq!(place.text("all"), whole, "{note} bytes noted, {appended} bytes there");
-            assert_eq!(place.text("rescue"), format!("DONE a\n{notes}DONE b\n"));
+            assert_eq!(place.lines(), format!("DONE a\n{notes}DONE b\n"));
         }
-        // Half a DONE is none.
-        place.write("rescue", &format!("{notes}DONE "));
-        Ledger::new(place.path("rescue")).note("c", &[]).unwrap();
-        assert_eq!((place.text("rescue"), place.text("all")), ("DONE c\n".into(), "0\n".into()));
+        // An incomplete DONE line does not count.
+        place.write("rescue", &format!("{first}{notes}DONE "));
+        place.ledger().note("c", &[]).unwrap();
+        assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
+    }
+
+    /// Half of a part must not stay, since the run may end before another task is noted.
+    #[test]
+    fn a_part_that_cannot_be_appended_leaves_nothing() {
+        let place = Place::new();
+        place.write("all", "0\n");
+        place.ledger().note("a", &[]).unwrap();
+        fs::create_dir(place.path("directory")).unwrap();
+        let both = [place.handover("one", "all"), place.handover("directory", "all")];
+        let error = place.ledger().note("b", &both).unwrap_err().to_string();
+        assert!(error.contains("is a directory, expected a regular file"), "{error}");
+        assert_eq!((place.text("all"), place.lines()), ("0\n".into(), "DONE a\n".into()));
     }
 
     #[test]
     fn what_others_have_appended_is_not_cut_off() {
-        let place = Place(tempfile::tempdir().unwrap());
+        let place = Place::new();
         place.write("all", "0\n1\nsomebody else's\n");
-        place.write("rescue", &format!("# APPENDS 2 2 {}\n", place.path("all").display()));
-        let error = Ledger::new(place.path("rescue")).note("a", &[]).unwrap_err().to_string();
+        let first = notes::done("a", 0);
+        place.write("rescue", &format!("{first}# APPENDS 2 2 {}\n", place.path("all").display()));
+        let error = place.ledger().note("b", &[]).unwrap_err().to_string();
         assert!(error.contains("has 20 bytes, expected 2 and at most 2"), "{error}");
         assert_eq!(place.text("all"), "0\n1\nsomebody else's\n");
-        place.write("rescue", "# APPENDS 2 x y\n");
-        let error = Ledger::new(place.path("rescue")).note("a", &[]).unwrap_err().to_string();
+        place.write("rescue", &format!("{first}# APPENDS 2 x y\n"));
+        let error = place.ledger().note("b", &[]).unwrap_err().to_string();
         assert!(error.contains("is no note of what was appended"), "{error}");
     }
 
     #[test]
-    fn names_may_be_longer_than_what_is_looked_at_first() {
-        let place = Place(tempfile::tempdir().unwrap());
+    fn names_may_be_longer_than_what_is_read_first() {
+        let place = Place::new();
         let name = "n".repeat(2 * TAIL as usize);
-        let mut ledger = Ledger::new(place.path("rescue"));
+        let mut ledger = place.ledger();
         for task in [name.as_str(), "b"] {
             ledger.note(task, &[]).unwrap();
         }
-        assert_eq!(place.text("rescue"), format!("DONE {name}\nDONE b\n"));
+        assert_eq!(place.lines(), format!("DONE {name}\nDONE b\n"));
+        Notes::parse(place.text("rescue").as_bytes()).unwrap();
     }
 }

@@ -138,7 +138,11 @@ fn to_run(action: &Action) -> Action {
     }
 }
 
-fn check_commands(description: &Description) -> Result<(), Box<dyn Error>> {
+/// Checks that commands of a description can be run.
+///
+/// # Errors
+/// A task that cannot be run here.
+pub fn check_commands(description: &Description) -> Result<(), Box<dyn Error>> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
         let text = "no task says what it runs: expected commands. --toil replays the times and sizes that were measured";
         return Err(text.into());
@@ -171,12 +175,13 @@ pub fn captured(outputs: &Path, task: usize, at: usize) -> PathBuf {
 /// A task with its pipes open for writing, each a file of its own until it is done, so that nobody has to read them meanwhile.
 fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     let mut descriptors = PIPES;
-    let mut opened = String::new();
+    let (mut removed, mut opened) = (String::new(), String::new());
     for (at, forward) in std::mem::take(&mut task.forwards).into_iter().enumerate() {
         if let Forward::Pipe { variable, .. } = forward
             && let Some(descriptor) = descriptors.next()
         {
             let path = captured(outputs, number, at).display().to_string().replace('\'', "'\\''");
+            removed += &format!(" '{path}'");
             opened += &format!(" {descriptor}>'{path}'");
             task.environment.insert(variable, descriptor.to_string());
         }
@@ -184,15 +189,17 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     if opened.is_empty() {
         return task;
     }
+    // A link that somebody else has put there, since the names can be guessed, is not followed: with `-C` the files are new.
+    let open = format!("rm -f --{removed} && set -C && exec{opened} && set +C");
     task.action = match task.action {
         Action::Command { program, arguments } => {
-            let words = ["-c".into(), format!("exec{opened} && exec \"$0\" \"$@\""), program];
+            let words = ["-c".into(), format!("{open} && exec \"$0\" \"$@\""), program];
             Action::Command {
                 program: "/bin/sh".into(),
                 arguments: words.into_iter().chain(arguments).collect(),
             }
         }
-        Action::Shell(line) => Action::Shell(format!("exec{opened}\n{line}")),
+        Action::Shell(line) => Action::Shell(format!("{open} || exit 1\n{line}")),
         other => other,
     };
     task
@@ -288,7 +295,8 @@ mod tests {
         let description = dag("TASK b x\nTASK a -F s=d -f V=x -f W=y /bin/echo 'a b'\n");
         let commands = with_commands(&description, Path::new("/it's")).unwrap();
         let task = &commands.tasks()[1];
-        let opened = "exec 3>'/it'\\''s/forward-1-1' 4>'/it'\\''s/forward-1-2' && exec \"$0\" \"$@\"";
+        let opened = "rm -f -- '/it'\\''s/forward-1-1' '/it'\\''s/forward-1-2' && set -C && \
+                      exec 3>'/it'\\''s/forward-1-1' 4>'/it'\\''s/forward-1-2' && set +C && exec \"$0\" \"$@\"";
         let arguments = ["-c", opened, "/bin/echo", "a b"].map(String::from).to_vec();
         assert_eq!(task.action, Action::Command { program: "/bin/sh".into(), arguments });
         assert_eq!((task.environment["V"].as_str(), task.environment["W"].as_str()), ("3", "4"));

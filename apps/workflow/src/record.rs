@@ -68,12 +68,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on where the file ends.
+    /// Goes on where the file ends. A symbolic link is refused, as the name can be guessed.
     ///
     /// # Errors
     /// If it cannot be written to.
     pub fn open(path: &Path) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Followed);
+        let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
         // A line that was cut short ends here.
         if file.metadata()?.len() > 0 {

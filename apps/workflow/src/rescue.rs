@@ -1,39 +1,127 @@
 //! The rescue file: tasks that are done, written down as they end, so that a run that is started again leaves them out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use armature_files::regular;
+use armature_apps::terminal::tell;
+use armature_files::lock::{LockFile, TRIES};
+use armature_files::output;
+use armature_files::regular::{self, Links};
 use armature_workflow_files::{Description, rescue};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::ledger::mend;
+use crate::notes::Notes;
 
 /// A rescue file, to which every rank appends by its [ledger](crate::ledger).
 #[derive(Clone, Debug)]
 pub struct Rescue {
     path: PathBuf,
+    links: Links,
 }
 
 impl Rescue {
-    /// The rescue file at this path.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Rescue { path: path.into() }
+    /// Returns the rescue file at this path. A symbolic link in its place is followed if the user has named the file.
+    pub fn new(path: impl Into<PathBuf>, links: Links) -> Self {
+        Rescue { path: path.into(), links }
     }
 
-    /// Marks the tasks as done that the file names; says how many there are. A file that is not there names none.
+    /// Opens the file.
     ///
     /// # Errors
-    /// A file that cannot be read, or names what is no task of the workflow.
-    pub fn read(&self, description: &mut Description) -> Result<usize, Box<dyn Error>> {
-        let bytes = match regular::read(&self.path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(error) => {
-                return Err(format!("cannot read the rescue file {}: {error}", self.path.display()).into());
-            }
+    /// Those of [`regular::open_with`].
+    pub fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+        regular::open_with(&self.path, options, self.links)
+    }
+
+    /// Begins a run: locks the file against other runs, checks it, takes back parts of interrupted tasks, and marks the tasks as done
+    /// that the file names. `targets` are the files to which tasks append parts; their lengths are noted before the first part.
+    ///
+    /// # Errors
+    /// Another run uses the file; it cannot be read or written, is damaged, names a task that the workflow does not have, or does not
+    /// account for all that is in a target.
+    pub fn begin(
+        &self,
+        description: &mut Description,
+        targets: &BTreeSet<PathBuf>,
+    ) -> Result<LockFile, Box<dyn Error>> {
+        self.begin_within(TRIES, description, targets)
+    }
+
+    fn begin_within(
+        &self,
+        tries: u32,
+        description: &mut Description,
+        targets: &BTreeSet<PathBuf>,
+    ) -> Result<LockFile, Box<dyn Error>> {
+        let path = self.path.display();
+        let mut lock = self.path.clone().into_os_string();
+        lock.push(".lock");
+        let waiting =
+            |holder: &str| tell(format_args!("waits for another run of this workflow: {holder} uses {path}"));
+        let lock = LockFile::acquire(Path::new(&lock), tries, waiting).map_err(|error| {
+            format!(
+                "cannot lock the rescue file {path}: {error}. Runs at the same time need rescue files of their own (--rescue)"
+            )
+        })?;
+        self.prepare(description, targets).map_err(|error| format!("the rescue file {path} {error}"))?;
+        Ok(lock.temporary())
+    }
+
+    fn prepare(
+        &self,
+        description: &mut Description,
+        targets: &BTreeSet<PathBuf>,
+    ) -> Result<(), Box<dyn Error>> {
+        let unreadable = |error: io::Error| format!("cannot be read: {error}");
+        let mut bytes = Vec::new();
+        let mut file = match self.open(OpenOptions::new().read(true).append(true)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened.map_err(unreadable)?),
         };
-        rescue::read(&self.path.display().to_string(), &bytes, description)?;
-        Ok(description.tasks().iter().filter(|task| task.done).count())
+        if let Some(file) = &mut file {
+            // Ranks of a run that is being killed may still write to it.
+            flock(&*file, FlockOperation::LockExclusive).map_err(|error| unreadable(error.into()))?;
+            file.read_to_end(&mut bytes).map_err(unreadable)?;
+        }
+        let notes = Notes::parse(&bytes).map_err(|text| format!("{text}. {RESTORE}"))?;
+        if file.is_some() && notes.is_empty() && !targets.is_empty() {
+            return Err(format!("is damaged: it names no task and has no checksum. {RESTORE}").into());
+        }
+        rescue::read(&self.path.display().to_string(), &bytes[..notes.end], description)
+            .map_err(|error| format!("is wrong: {error}"))?;
+        let mut missing = BTreeMap::new();
+        for target in targets {
+            let length = match fs::metadata(target) {
+                Err(error) if error.kind() == ErrorKind::NotFound => 0,
+                found => found.map_err(|error| format!("needs {}: {error}", target.display()))?.len(),
+            };
+            match notes.length(target) {
+                None if target.to_str().is_some_and(|name| !name.contains('\n')) => {
+                    missing.insert(target.clone(), length);
+                }
+                None => {
+                    let text = format!("cannot name {target:?}: expected a name in UTF-8, of one line");
+                    return Err(text.into());
+                }
+                Some(known)
+                    if (known..=notes.end_of_interrupted(target).unwrap_or(known)).contains(&length) => {}
+                Some(known) => return Err(unaccounted(target, known, length).into()),
+            }
+        }
+        // Nothing is changed before all is known to fit.
+        if let Some(mut file) = file {
+            mend(&mut file).map_err(|error| format!("does not fit: {error}"))?;
+        }
+        if !missing.is_empty() {
+            let text = notes.with_starts(&missing);
+            let write = if self.links == Links::Followed { output::write } else { output::replace };
+            write(&self.path, text.as_bytes()).map_err(|error| format!("cannot be written: {error}"))?;
+        }
+        Ok(())
     }
 
     /// Removes the file: nothing is left to be done.
@@ -42,35 +130,169 @@ impl Rescue {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
+/// Returns the error that a file has more or less in it than the tasks that are done have appended.
+fn unaccounted(target: &Path, known: u64, length: u64) -> String {
+    let name = target.display();
+    let remedy = match known < length {
+        true => format!("`truncate -s {known} {name}` removes the parts of tasks that are to be run again"),
+        false => RESTORE.to_string(),
+    };
+    format!("accounts for {known} bytes of {name}, but there are {length}. {remedy}")
+}
+
+/// Remedy for damage.
+const RESTORE: &str = "Restore it, or remove it and the parts that tasks have appended to files (-f, -F), to run all tasks again";
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Ledger;
+    use crate::ledger::{Handover, Ledger};
+
+    struct Place {
+        dir: tempfile::TempDir,
+        description: Description,
+    }
+
+    const TASKS: [&str; 3] = ["a", "b", "long name"];
+
+    impl Place {
+        fn new() -> Self {
+            let dag = b"TASK a x\nTASK b x\nTASK 'long name' x\n";
+            let description = armature_workflow_files::read("a.dag", dag).unwrap();
+            Place { dir: tempfile::tempdir().unwrap(), description }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.dir.path().join(name)
+        }
+
+        fn rescue(&self) -> Rescue {
+            Rescue::new(self.path("a.rescue"), Links::Refused)
+        }
+
+        fn targets(&self) -> BTreeSet<PathBuf> {
+            ["all", "log"].map(|name| self.path(name)).into()
+        }
+
+        /// Begins a run that appends to these files; returns which tasks are done.
+        fn begin(&self, targets: &BTreeSet<PathBuf>) -> Result<Vec<bool>, String> {
+            let mut description = self.description.clone();
+            self.rescue().begin_within(1, &mut description, targets).map_err(|error| error.to_string())?;
+            Ok(description.tasks().iter().map(|task| task.done).collect())
+        }
+
+        /// Does a task, which appends its name to both files.
+        fn run(&self, task: &str) {
+            let handover = |name: &str| {
+                fs::write(self.path("part"), format!("{task}\n")).unwrap();
+                let (source, destination) = (self.path("part"), self.path(name));
+                Handover { source, destination, is_optional: false }
+            };
+            Ledger::new(&self.rescue()).note(task, &["all", "log"].map(handover)).unwrap();
+        }
+
+        fn parts(&self, name: &str) -> Vec<String> {
+            let text = fs::read_to_string(self.path(name)).unwrap_or_default();
+            let mut lines: Vec<String> = text.lines().map(String::from).collect();
+            lines.sort();
+            lines
+        }
+    }
+
+    /// Truncated at each byte, zeroed, and with each byte changed: the next run is refused, or each part is in each file once.
+    #[test]
+    fn a_damaged_file_never_leads_to_parts_that_are_there_twice_or_not_at_all() {
+        let place = Place::new();
+        fs::write(place.path("all"), "before\n").unwrap();
+        assert_eq!(place.begin(&place.targets()), Ok(vec![false; 3]));
+        TASKS.iter().for_each(|task| place.run(task));
+        let whole = fs::read(place.path("a.rescue")).unwrap();
+        let contents = ["all", "log"].map(|name| fs::read(place.path(name)).unwrap());
+        let mut damaged: Vec<Vec<u8>> = (0..=whole.len()).map(|length| whole[..length].to_vec()).collect();
+        damaged.push(vec![0; whole.len()]);
+        damaged.extend((0..whole.len()).map(|from| [&whole[..from], &vec![0; whole.len() - from]].concat()));
+        for at in 0..whole.len() {
+            for byte in [b' ', b'\n', b'#', b'a', b'b', b'0', whole[at] ^ 1] {
+                let mut changed = whole.clone();
+                changed[at] = byte;
+                damaged.push(changed);
+            }
+        }
+        let (mut refused, mut accepted) = (0, 0);
+        for bytes in damaged {
+            fs::write(place.path("a.rescue"), &bytes).unwrap();
+            for (name, content) in ["all", "log"].iter().zip(&contents) {
+                fs::write(place.path(name), content).unwrap();
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            match place.begin(&place.targets()) {
+                Err(error) => {
+                    assert!(error.starts_with("the rescue file "), "{error}");
+                    refused += 1;
+                }
+                Ok(done) => {
+                    let left = TASKS.iter().zip(done).filter(|(_, done)| !done);
+                    left.for_each(|(task, _)| place.run(task));
+                    assert_eq!(place.parts("all"), ["a", "b", "before", "long name"], "{text}");
+                    assert_eq!(place.parts("log"), ["a", "b", "long name"], "{text}");
+                    accepted += 1;
+                }
+            }
+        }
+        // The file as it was, and those from which only the end of the last note is missing.
+        assert!(accepted > 10 && refused > 1000, "{accepted} accepted, {refused} refused");
+    }
 
     #[test]
-    fn what_was_added_is_read_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let rescue = Rescue::new(dir.path().join("a.rescue"));
-        let mut description =
-            armature_workflow_files::read("a.dag", b"TASK a x\nTASK b x\nTASK c x\n").unwrap();
-        assert_eq!(rescue.read(&mut description).unwrap(), 0);
-        let mut ledger = Ledger::new(rescue.path());
-        ledger.note("c", &[]).unwrap();
-        ledger.note("a", &[]).unwrap();
-        assert_eq!(rescue.read(&mut description).unwrap(), 2);
-        assert!(!description.tasks()[1].done);
-        // Half a line is none, and the next does not continue it.
-        let half = std::fs::read_to_string(rescue.path()).unwrap() + "DONE b";
-        std::fs::write(rescue.path(), half).unwrap();
-        ledger.note("c", &[]).unwrap();
-        assert_eq!(std::fs::read_to_string(rescue.path()).unwrap(), "DONE c\nDONE a\nDONE c\n");
-        rescue.remove();
-        assert!(!rescue.path().exists());
+    fn files_of_others_are_understood_and_what_they_do_not_account_for_is_refused() {
+        let place = Place::new();
+        let none = BTreeSet::new();
+        assert_eq!(place.begin(&none), Ok(vec![false; 3]));
+        assert!(!place.path("a.rescue").exists(), "it is made with the first note");
+        // As pegasus-mpi-cluster or a user writes it. The name in the last line may be the beginning of another.
+        fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
+        assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
+        place.run("a");
+        assert_eq!(place.begin(&place.targets()), Ok(vec![true, true, false]));
+        // A line that a user adds counts.
+        let more = fs::read_to_string(place.path("a.rescue")).unwrap() + "DONE long name\n";
+        fs::write(place.path("a.rescue"), more).unwrap();
+        assert_eq!(place.begin(&place.targets()), Ok(vec![true; 3]));
+        fs::write(place.path("all"), "a\nanother program's\n").unwrap();
+        let error = place.begin(&place.targets()).unwrap_err();
+        assert!(error.contains("accounts for 2 bytes of") && error.contains("but there are 20"), "{error}");
+        fs::remove_file(place.path("all")).unwrap();
+        let error = place.begin(&place.targets()).unwrap_err();
+        assert!(error.contains("but there are 0. Restore it"), "{error}");
+        fs::write(place.path("a.rescue"), "DONE nobody\n").unwrap();
+        assert!(place.begin(&none).unwrap_err().contains("there is no task \"nobody\""));
+    }
+
+    #[test]
+    fn a_file_is_used_by_one_run_at_a_time() {
+        let place = Place::new();
+        let mut description = place.description.clone();
+        let first = place.rescue().begin_within(1, &mut description, &BTreeSet::new()).unwrap();
+        let error = place.begin(&BTreeSet::new()).unwrap_err();
+        assert!(error.contains("cannot lock the rescue file") && error.contains("uses it"), "{error}");
+        drop(first);
+        place.begin(&BTreeSet::new()).unwrap();
+        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0, "the lock leaves nothing behind");
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_followed_only_where_the_user_has_named_it() {
+        let place = Place::new();
+        std::os::unix::fs::symlink("elsewhere", place.path("a.rescue")).unwrap();
+        let error = Ledger::new(&place.rescue()).note("a", &[]).unwrap_err().to_string();
+        assert!(error.contains("is a symbolic link"), "{error}");
+        Ledger::new(&Rescue::new(place.path("a.rescue"), Links::Followed)).note("a", &[]).unwrap();
+        assert!(fs::read_to_string(place.path("elsewhere")).unwrap().starts_with("DONE a\n"));
     }
 }

@@ -5,7 +5,7 @@
 
 /// Beginnings of names: Open MPI and its run-time systems, PMIx, PMI with Hydra, MPICH, MVAPICH, Intel MPI, Cray's launcher; and
 /// of `srun` what is about the step that a rank is part of. The job around it commands may know: they may ask for a step.
-const REMOVED: [&str; 22] = [
+const REMOVED: [&str; 23] = [
     "OMPI_",
     "ORTE_",
     "OPAL_",
@@ -28,10 +28,12 @@ const REMOVED: [&str; 22] = [
     "SLURM_CPU_BIND",
     "SLURM_MEM_BIND",
     "SLURM_DISTRIBUTION",
+    "ARMATURE_TASK_",
 ];
 
-/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own.
-const REMOVED_NAMES: [&str; 8] = [
+/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own; and what
+/// pegasus-mpi-cluster tells a task about itself.
+const REMOVED_NAMES: [&str; 12] = [
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",
@@ -40,6 +42,10 @@ const REMOVED_NAMES: [&str; 8] = [
     "SLURM_NTASKS",
     "SLURM_NPROCS",
     "SLURM_CPUS_PER_TASK",
+    "PMC_TASK",
+    "PMC_CPUS",
+    "PMC_MEMORY",
+    "PMC_RANK",
 ];
 
 /// A user's consent that launchers may run as root: it holds for theirs as well.
@@ -62,7 +68,8 @@ mod tests {
             ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMIX_SERVER_URI2", "PRTE_LAUNCHED"];
         let others = ["PMI_RANK", "PMI_FD", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "I_MPI_FABRICS"];
         let slurm = ["SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_CPU_BIND_TYPE", "SLURM_NTASKS"];
-        for name in open_mpi.iter().chain(&others).chain(&slurm) {
+        let tasks = ["ARMATURE_TASK_MEMORY", "PMC_RANK"];
+        for name in open_mpi.iter().chain(&others).chain(&slurm).chain(&tasks) {
             assert!(is_removed(name), "{name}");
         }
     }

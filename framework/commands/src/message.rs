@@ -293,7 +293,7 @@ fields!(Request {
     memory_limit,
     cores
 });
-fields!(Ended { outcome, stopped, run_time, cpu_time, peak_memory, lost_output });
+fields!(Ended { outcome, stopped, run_time, cpu_time, peak_memory, lost_output, last_line });
 
 impl Ended {
     /// As bytes, for another process of this program.
@@ -308,6 +308,7 @@ impl Ended {
     ///     cpu_time: std::time::Duration::from_millis(900),
     ///     peak_memory: 5_000_000,
     ///     lost_output: 0,
+    ///     last_line: "cannot open a".into(),
     /// };
     /// let bytes = ended.to_bytes();
     /// assert_eq!(Ended::from_bytes(&bytes[1..]), None);
@@ -351,6 +352,7 @@ mod tests {
             cpu_time: Duration::ZERO,
             peak_memory: u64::MAX,
             lost_output: 3,
+            last_line: "no room".into(),
         };
         FromStarter::Event(Event::Ended { id: u64::MAX, ended })
     }

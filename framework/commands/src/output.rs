@@ -108,14 +108,14 @@ pub(crate) struct OutputWriter {
 }
 
 impl OutputWriter {
-    /// Goes on where a file ends; a torn end is cut off.
+    /// Goes on where a file ends; a torn end is cut off. A symbolic link is refused, as names such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let wrong =
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         let file =
-            regular::open_with(path, &mut options, Links::Followed).map_err(|e| wrong(e.to_string()))?;
+            regular::open_with(path, &mut options, Links::Refused).map_err(|e| wrong(e.to_string()))?;
         lock(&file, 1, |_| ()).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => {
                 wrong(format!("another run writes to it ({error}): expected a file of its own for each rank"))
@@ -368,6 +368,10 @@ mod tests {
             assert!(error.unwrap_err().to_string().contains("it is no output file of commands"));
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"dear diary\n");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("elsewhere", &link).unwrap();
+        assert!(OutputWriter::open(&link).unwrap_err().to_string().contains("is a symbolic link"));
+        assert!(!dir.path().join("elsewhere").exists());
     }
 
     #[test]

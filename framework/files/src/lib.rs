@@ -4,6 +4,7 @@
 //!   block: a FIFO that nobody writes to would be waited for without end.
 //! - [`output`]: results that a user has named, as by `-o FILE`, and files of our own that are replaced as a whole.
 //! - [`lock`]: one process at a time. The system takes a lock back when its holder dies.
+//! - [`private`]: directories for files of one process, in places where others may write, too.
 //!
 //! What happens to a symbolic link depends on who chose the name. Where a user has named the file, the link is the user's:
 //! it is followed, and what it leads to is read or replaced. Where the name is ours and can be guessed (`rank-0.jsonl` in a
@@ -17,6 +18,7 @@
 
 pub mod lock;
 pub mod output;
+pub mod private;
 pub mod regular;
 
 use std::hash::{BuildHasher, RandomState};

@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
@@ -68,11 +68,13 @@ pub fn unlock(file: &File) {
     let _ = flock(file, FlockOperation::Unlock);
 }
 
-/// A lock that has a file of its own, for what is more than one file. The file stays, and says who holds the lock, for those
-/// on other machines. Dropped, it gives the lock back.
+/// A lock that has a file of its own, for what is more than one file. The file stays unless it is
+/// [temporary](LockFile::temporary), and says who holds the lock, for those on other machines. Dropped, it gives the lock back.
 #[derive(Debug)]
 pub struct LockFile {
     file: File,
+    path: PathBuf,
+    is_temporary: bool,
 }
 
 impl LockFile {
@@ -81,13 +83,30 @@ impl LockFile {
     /// # Errors
     /// As [`lock`](fn@lock); the text also tells of a holder on another machine.
     pub fn acquire(path: &Path, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<LockFile> {
-        let mut options = OpenOptions::new();
-        let file = open_with(path, options.read(true).write(true).create(true), Links::Refused)?;
-        let holder = || local_holder(&file).or_else(|| noted_holder(&file));
-        lock_or_tell(&file, tries, waiting, || holder().unwrap_or_else(|| "another process".into()))?;
-        let lock = LockFile { file };
-        lock.note(&own_name())?;
-        Ok(lock)
+        let mut waiting = Some(waiting);
+        loop {
+            let mut options = OpenOptions::new();
+            let file = open_with(path, options.read(true).write(true).create(true), Links::Refused)?;
+            let holder = || local_holder(&file).or_else(|| noted_holder(&file));
+            let wait = |holder: &str| {
+                if let Some(waiting) = waiting.take() {
+                    waiting(holder);
+                }
+            };
+            lock_or_tell(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
+            // A temporary file is removed while it is locked, after which its lock excludes nobody.
+            if is_at(&file, path)? {
+                let lock = LockFile { file, path: path.into(), is_temporary: false };
+                lock.note(&own_name())?;
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Makes the drop of the lock remove its file.
+    pub fn temporary(mut self) -> Self {
+        self.is_temporary = true;
+        self
     }
 
     fn note(&self, text: &str) -> io::Result<()> {
@@ -102,7 +121,20 @@ impl Drop for LockFile {
     fn drop(&mut self) {
         // Whoever reads what is left of it may be told of a holder that has gone.
         let _ = self.note("");
+        if self.is_temporary {
+            let _ = std::fs::remove_file(&self.path);
+        }
         unlock(&self.file);
+    }
+}
+
+/// Returns true if an open file is the one that has this path now.
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let open = file.metadata()?;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -243,6 +275,25 @@ mod tests {
         // The one that took it, `flock`, has gone.
         assert!(error.starts_with("another process uses it"), "{error}");
         LockFile::acquire(&path, TRIES, |_| ()).unwrap();
+    }
+
+    /// The one that waits gets a lock on the file that is there, and not on one that its holder has removed.
+    #[test]
+    fn a_temporary_lock_file_goes_with_its_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = LockFile::acquire(&path, 1, |_| ()).unwrap().temporary();
+        let (waits, told) = std::sync::mpsc::channel();
+        let second = std::thread::spawn({
+            let path = path.clone();
+            move || LockFile::acquire(&path, 1200, |_| waits.send(()).unwrap())
+        });
+        told.recv().unwrap();
+        drop(first);
+        let second = second.join().unwrap().unwrap();
+        assert!(LockFile::acquire(&path, 1, |_| ()).is_err());
+        drop(second.temporary());
+        assert!(!path.exists());
     }
 
     #[test]

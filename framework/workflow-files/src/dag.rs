@@ -79,15 +79,19 @@ fn task(id: &str, mut words: &[&str]) -> Result<Task, String> {
 
 fn read_option(task: &mut Task, option: &str, value: &str) -> Result<(), String> {
     let wrong = |expected: &str| format!("option {option} is {}: expected {expected}", shown(value));
+    // As pegasus-mpi-cluster: part of a megabyte or core is a whole one.
+    let rounded_up =
+        || value.parse::<f64>().ok().filter(|&amount| amount >= 0.0 && amount.is_finite()).map(f64::ceil);
     let pair = || value.split_once('=').map(|(left, right)| (left.to_string(), right.to_string()));
     match option {
         "-m" | "--request-memory" => {
-            let memory = value.parse::<u64>().ok().and_then(|memory| memory.checked_mul(MEGABYTE));
-            task.memory = Some(memory.ok_or_else(|| wrong("megabytes, a whole number of 0 or more"))?);
+            // Numbers that do not fit become the largest, which does not fit as bytes either.
+            let memory = rounded_up().and_then(|memory| (memory as u64).checked_mul(MEGABYTE));
+            task.memory = Some(memory.ok_or_else(|| wrong("megabytes, a number of 0 or more"))?);
         }
         "-c" | "--request-cpus" => {
-            task.cores =
-                value.parse().ok().filter(|&cores| cores > 0).ok_or_else(|| wrong("cores, at least 1"))?;
+            let cores = rounded_up().filter(|cores| (1.0..=f64::from(u32::MAX)).contains(cores));
+            task.cores = cores.ok_or_else(|| wrong("cores, a number above 0"))? as u32;
         }
         "-t" | "--tries" => {
             let tries = value.parse().ok().filter(|&tries| tries > 0);
@@ -149,6 +153,24 @@ mod tests {
         assert_eq!(split(r"'\' \'"), ["\\", "'"]);
         assert!(words("a 'b").unwrap_err().contains("within a quotation"));
         assert!(words("a \\").unwrap_err().contains("backslash"));
+    }
+
+    #[test]
+    fn parts_of_megabytes_and_cores_are_rounded_up() {
+        let of = |options: &str| {
+            read(&format!("TASK a {options} /bin/x\n"))
+                .map(|read| (read.tasks()[0].memory, read.tasks()[0].cores))
+        };
+        assert_eq!(of("-m 99.1 -c 1.1").unwrap(), (Some(100 << 20), 2));
+        assert_eq!(of("--request-memory 0.5 --request-cpus 1.5").unwrap(), (Some(1 << 20), 2));
+        for wrong in ["-m -1", "-m nan", "-m inf", "-m 1e18", "-m x", "-c 0", "-c -0.5", "-c 1e10", "-c inf"]
+        {
+            let error = of(wrong).unwrap_err().to_string();
+            assert!(
+                error.contains("expected megabytes, a number") || error.contains("expected cores, a number"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

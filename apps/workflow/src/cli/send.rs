@@ -1,15 +1,17 @@
 //! Commands on ranks that share no directory: rank 0 has the workflow's file and its inputs, and keeps what is kept of the run.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 use std::time::SystemTime;
 
 use armature::workflow::{Cluster, Summary, TaskMemory};
 use armature::{BoxError, Commands};
+use armature_files::lock::LockFile;
 use armature_files::regular;
 use armature_workflow_files::{Description, Format, platform, read_as};
 
-use super::{Cli, beside, close, set_up, tell_known};
+use super::{Cli, beside, close, done, rescue, set_up, tell_known};
 use crate::command::{Aftermath, Settings};
 use crate::prepare::{self, NOTHING};
 use crate::record;
@@ -19,12 +21,12 @@ use crate::rescue::Rescue;
 type Given = ((String, Vec<u8>), Vec<bool>, Option<(String, Vec<u8>)>);
 
 pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<dyn Error>> {
-    let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(file, ".rescue")));
+    let rescue = rescue(args, file);
     let outputs = std::path::absolute(args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs")))?;
     let config = args.run.config()?.commands(Commands::new().cores(args.cores).output_on_root(&outputs));
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
-        let given = session.is_root().then(|| read(args, file, &rescue)).transpose()?;
+        let (given, lock) = session.is_root().then(|| read(args, file, &rescue)).transpose()?.unzip();
         let (described, cluster) = understood(session.broadcast(given)?)?;
         let description = prepare::with_sent_files(&described).map_err(|error| error.to_string())?;
         let machines = session.all_gather(record::machine())?;
@@ -46,21 +48,20 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<d
         }
         let summary = workflow.run(session)?;
         drop(workflow);
-        Ok(summary.map(|summary| (summary, described.clone())))
+        Ok(summary.map(|summary| (summary, described.clone(), lock)))
     })?;
-    let Some((summary, mut described)) = found else { return Ok(None) };
+    let Some((summary, mut described, _lock)) = found else { return Ok(None) };
     close(args, &rescue, &mut described, &outputs, (start, &summary))?;
     Ok(Some(summary))
 }
 
-/// On rank 0: what all are to know.
-fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<Given, BoxError> {
+/// On rank 0: returns what all ranks are to know, and the lock of the rescue file.
+fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<(Given, LockFile), BoxError> {
     let name = file.display().to_string();
     let bytes = regular::read(file).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;
     let format = Format::of(&name, &bytes)?;
     let mut described = read_as(format, &name, &bytes)?;
-    rescue.read(&mut described).map_err(|error| error.to_string())?;
-    let done = described.tasks().iter().map(|task| task.done).collect();
+    let lock = rescue.begin(&mut described, &BTreeSet::new()).map_err(|error| error.to_string())?;
     let platform = args.platform.as_ref().map(|file| {
         let name = file.display().to_string();
         match regular::read(file) {
@@ -68,7 +69,7 @@ fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<Given, BoxError> {
             Err(error) => Err(format!("cannot read the platform {name}: {error}")),
         }
     });
-    Ok(((name, bytes), done, platform.transpose()?))
+    Ok((((name, bytes), done(&described), platform.transpose()?), lock))
 }
 
 fn understood(given: Given) -> Result<(Description, Option<Cluster>), BoxError> {

@@ -11,7 +11,7 @@ use wait4::Wait4;
 use super::spawn::Spawned;
 use super::tree;
 use super::watch::Watch;
-use crate::event::{Ended, Outcome};
+use crate::event::{Ended, Outcome, last_line};
 use crate::output::{OutputWriter, Stream};
 use crate::request::Request;
 
@@ -32,7 +32,12 @@ pub(super) struct Running {
     /// Of processes that it has left behind and that have ended.
     orphans_cpu_time: Duration,
     lost_output: u64,
+    /// End of what it wrote to standard error.
+    errors: Vec<u8>,
 }
+
+/// Bytes of standard error that are kept for messages: some lines.
+const ERRORS: usize = 1 << 11;
 
 struct End {
     status: ExitStatus,
@@ -67,6 +72,7 @@ impl Running {
             end: None,
             orphans_cpu_time: Duration::ZERO,
             lost_output: 0,
+            errors: Vec::new(),
         }
     }
 
@@ -142,6 +148,10 @@ impl Running {
                         if !written {
                             self.lost_output += count as u64;
                         }
+                        if stream == Stream::Stderr {
+                            self.errors.extend_from_slice(&buffer[count.saturating_sub(ERRORS)..count]);
+                            self.errors.drain(..self.errors.len().saturating_sub(ERRORS));
+                        }
                     }
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -166,13 +176,18 @@ impl Running {
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };
-        Some(Ended {
+        let mut ended = Ended {
             outcome,
             stopped: self.watch.stopped(),
             run_time: end.at.duration_since(self.start),
             cpu_time: end.cpu_time + self.orphans_cpu_time,
             peak_memory,
             lost_output: self.lost_output,
-        })
+            last_line: String::new(),
+        };
+        if !ended.is_success() {
+            ended.last_line = last_line(&self.errors);
+        }
+        Some(ended)
     }
 }

@@ -129,7 +129,8 @@ impl<'w> Workflow<'w> {
     }
 
     /// The directory in which ranks keep values for which there is no room; the system's for temporary files unless it is
-    /// set. What ranks write there goes when the run ends.
+    /// set. Only the user can read what ranks write there. It goes when the run ends or, if that is killed, when the next rank of
+    /// this host writes there.
     pub fn spill(mut self, directory: impl Into<PathBuf>) -> Self {
         self.options.spill = Some(directory.into());
         self

@@ -2,6 +2,7 @@
 
 use std::cell::RefMut;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -138,8 +139,7 @@ impl<'s> Commands<'s> {
         };
         let mut request = Request::new(task as u64, program);
         request.attempt = attempt + 1;
-        request.environment =
-            of.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        request.environment = environment(of, self.number, attempt, memory_limit);
         request.directory.clone_from(&self.directory);
         if let Some(text) = &of.stdin {
             request.stdin = Input::Bytes(text.clone().into_bytes());
@@ -171,6 +171,32 @@ impl<'s> Commands<'s> {
         });
         Ok(ended.collect())
     }
+}
+
+/// Returns the variables of a try: those that tell it about itself, and behind them those of the task, which take precedence.
+/// `PMC_…` are those of pegasus-mpi-cluster.
+fn environment(
+    task: &Task,
+    rank: usize,
+    attempt: u32,
+    memory_limit: Option<u64>,
+) -> Vec<(OsString, OsString)> {
+    /// pegasus-mpi-cluster's unit of memory.
+    const MEGABYTE: u64 = 1 << 20;
+    let megabytes = task.memory.unwrap_or(0).div_ceil(MEGABYTE);
+    let mut about = vec![
+        ("ARMATURE_TASK_NAME", task.name.clone()),
+        ("ARMATURE_TASK_CPUS", task.cores.to_string()),
+        ("ARMATURE_TASK_RANK", rank.to_string()),
+        ("ARMATURE_TASK_TRY", (attempt + 1).to_string()),
+        ("PMC_TASK", task.name.clone()),
+        ("PMC_CPUS", task.cores.to_string()),
+        ("PMC_RANK", rank.to_string()),
+        ("PMC_MEMORY", megabytes.to_string()),
+    ];
+    about.extend(memory_limit.or(task.memory).map(|bytes| ("ARMATURE_TASK_MEMORY", bytes.to_string())));
+    let own = task.environment.iter().map(|(name, value)| (name.into(), value.into()));
+    about.into_iter().map(|(name, value)| (name.into(), value.into())).chain(own).collect()
 }
 
 /// Whether a task runs a command.

@@ -32,7 +32,8 @@
 //!
 //! A task may also be a command ([`Config::commands`](crate::Config::commands)): it reads and writes files in a
 //! [directory](Workflow::directory) that all ranks share, or its files are [sent](Workflow::send_files), several run at a time on a rank, and its run time and peak memory are
-//! [measured](Summary::measured).
+//! [measured](Summary::measured). Variables tell a command about its task: `ARMATURE_TASK_NAME`, `ARMATURE_TASK_CPUS`, `ARMATURE_TASK_MEMORY` (bytes, if known),
+//! `ARMATURE_TASK_RANK` and `ARMATURE_TASK_TRY` (from 1); `PMC_TASK`, `PMC_CPUS`, `PMC_MEMORY` and `PMC_RANK` are those of pegasus-mpi-cluster.
 //!
 //! # What can go wrong
 //! - A task that returns an error or panics is tried again on another rank, as often as its description or

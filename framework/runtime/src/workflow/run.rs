@@ -76,7 +76,7 @@ impl Workflow<'_> {
         }
         let mut worker = Worker::new(rank, graph.clone(), settings);
         let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
-        let mut spill = SpillFolder::new(&parent, run, rank);
+        let mut spill = SpillFolder::new(&parent);
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
         master.run_several(commands.cores());
         master.has_memory(&memory);

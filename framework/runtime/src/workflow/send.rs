@@ -13,7 +13,7 @@ impl Workflow<'_> {
     ///
     /// Commands run on rank 0 in the [directory](Workflow::directory), on any other rank in a new one within its own directory of that name,
     /// which goes with the run. What a command reads is there before it begins, with its mode: it comes from the rank that made it,
-    /// or from rank 0 if no task makes it. What it writes is fetched to rank 0 before it is done; so nothing is lost with another rank,
+    /// or from rank 0 if no task makes it. What an earlier run or try has left under the names of its outputs is removed before. What it writes is fetched to rank 0 before it is done; so nothing is lost with another rank,
     /// rank 0 has all results, and [`after_command`](Workflow::after_command) is called there, with the rank in its context that ran the
     /// command. A try of which a file is missing, or is no regular file, has failed, and is not told to it.
     ///

@@ -1,44 +1,54 @@
-//! Values on disk: a file each, in a folder of the rank's own that goes with the run.
+//! Values on disk: a file each, in a directory of the rank's own that goes with the run.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use armature_files::private::PrivateDir;
+use armature_files::regular::{Links, open_with};
 
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A rank's folder, made when it is needed first.
+/// Beginning of the names of these directories.
+const PREFIX: &str = "armature-spill-";
+
+/// A rank's directory, created with the first value.
 #[derive(Debug)]
 pub(super) struct SpillFolder {
-    path: PathBuf,
-    is_made: bool,
+    parent: PathBuf,
+    own: Option<PrivateDir>,
 }
 
 impl SpillFolder {
-    /// Within `parent`, for a run of this process.
-    pub(super) fn new(parent: &Path, run: u32, rank: usize) -> Self {
-        let name = format!("armature-spill-{}-{run}-{rank}", std::process::id());
-        SpillFolder { path: parent.join(name), is_made: false }
+    /// Within `parent`.
+    pub(super) fn new(parent: &Path) -> Self {
+        SpillFolder { parent: parent.into(), own: None }
     }
 
     fn file(&self, task: usize) -> PathBuf {
-        self.path.join(task.to_string())
+        self.own.as_ref().map_or(self.parent.as_path(), PrivateDir::path).join(task.to_string())
     }
 
     pub(super) fn write(&mut self, task: usize, value: &Value) -> Result<()> {
+        if self.own.is_none() {
+            let make = || {
+                fs::create_dir_all(&self.parent)?;
+                PrivateDir::create(&self.parent, PREFIX)
+            };
+            self.own = Some(make().map_err(|error| io_error("make a directory in", &self.parent, &error))?);
+        }
         let path = self.file(task);
         let write = || {
-            if !self.is_made {
-                fs::create_dir_all(&self.path)?;
-            }
             let (lengths, pieces) = value.pieces();
-            let mut file = fs::File::create(&path)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = open_with(&path, &mut options, Links::Refused)?;
             file.write_all(&lengths)?;
             pieces.into_iter().try_for_each(|piece| file.write_all(piece))
         };
-        write().map_err(|error| io_error("write", &path, &error))?;
-        self.is_made = true;
-        Ok(())
+        write().map_err(|error| io_error("write", &path, &error))
     }
 
     pub(super) fn read(&self, task: usize) -> Result<Value> {
@@ -51,17 +61,9 @@ impl SpillFolder {
     }
 
     pub(super) fn remove(&self, task: usize) {
-        // What cannot be removed goes with the folder.
-        let _ = fs::remove_file(self.file(task));
-    }
-}
-
-impl Drop for SpillFolder {
-    fn drop(&mut self) {
-        if self.is_made
-            && let Err(error) = fs::remove_dir_all(&self.path)
-        {
-            log::warn!("cannot remove {}: {error}", self.path.display());
+        if self.own.is_some() {
+            // What cannot be removed goes with the directory.
+            let _ = fs::remove_file(self.file(task));
         }
     }
 }
@@ -73,21 +75,31 @@ fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::wire::Codec;
 
     #[test]
     fn values_come_back_and_the_folder_goes() {
         let dir = tempfile::tempdir().unwrap();
-        let mut folder = SpillFolder::new(dir.path(), 1, 2);
+        let mut folder = SpillFolder::new(dir.path());
         let value = Value::encode(vec![1.5; 5_000], &Codec::of_type()).unwrap();
+        // Nothing that is there under a value's name in the place for all is taken for one or written to.
+        let others = dir.path().join("7");
+        fs::write(&others, "somebody else's").unwrap();
+        folder.remove(7);
         folder.write(7, &value).unwrap();
+        assert_eq!(fs::read(&others).unwrap(), b"somebody else's");
+        let [directory, file] = [folder.own.as_ref().unwrap().path(), folder.file(7).as_path()]
+            .map(|path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777);
+        assert_eq!((directory, file), (0o700, 0o600));
         assert_eq!(folder.read(7).unwrap().decode::<Vec<f64>>().unwrap(), vec![1.5; 5_000]);
         fs::write(folder.file(7), b"another").unwrap();
         assert!(folder.read(7).unwrap_err().message().contains("somebody has changed it"));
         folder.remove(7);
         assert_eq!(folder.read(7).unwrap_err().kind(), ErrorKind::Io);
         drop(folder);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only what was there before");
     }
 }

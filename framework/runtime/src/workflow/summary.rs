@@ -69,6 +69,19 @@ pub struct Summary {
     pub done: Vec<bool>,
 }
 
+impl Summary {
+    /// Returns the names of failed tasks in quotation marks: the first five, and the number of the others.
+    pub fn failed_names(&self) -> String {
+        const MOST: usize = 5;
+        let mut names: Vec<String> =
+            self.failed.iter().take(MOST).map(|failed| format!("{:?}", failed.name())).collect();
+        if self.failed.len() > MOST {
+            names.push(format!("{} more", self.failed.len() - MOST));
+        }
+        names.join(", ")
+    }
+}
+
 impl RunSummary for Summary {
     fn name(&self) -> &str {
         &self.name
@@ -111,7 +124,11 @@ impl fmt::Display for Summary {
         }
         if !self.failed.is_empty() || self.retried > 0 {
             let failed = count(self.failed.len() as u64, "task");
-            write!(f, "\n{failed} failed, {} skipped behind them, {} retried", self.skipped, self.retried)?;
+            write!(f, "\n{failed} failed")?;
+            if !self.failed.is_empty() {
+                write!(f, " ({})", self.failed_names())?;
+            }
+            write!(f, ", {} skipped behind them, {} retried", self.skipped, self.retried)?;
         }
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} run again", self.lost, count(self.again, "task"))?;

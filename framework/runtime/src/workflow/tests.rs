@@ -262,7 +262,10 @@ fn failures_that_may_be_leave_the_rest_to_run() {
     let (results, summary) = summary.unwrap().unwrap();
     assert_eq!((results, summary.tasks, summary.skipped, summary.failed.len()), (0, 2, 1, 1));
     assert_eq!((summary.failed[0].name(), summary.failed[0].attempts()), ("b", 2));
-    assert!(summary.to_string().contains("\n1 task failed, 1 skipped behind them, 1 retried\n"), "{summary}");
+    assert!(
+        summary.to_string().contains("\n1 task failed (\"b\"), 1 skipped behind them, 1 retried\n"),
+        "{summary}"
+    );
 }
 
 #[test]

@@ -27,8 +27,11 @@ pub(super) const SETTINGS: [&str; 20] = [
     "ARMATURE_JOB_STATUS",
 ];
 
-/// Names and beginnings of names that belong to our tests, experiments and scripts. Programs may find them set.
-const OTHERS: [&str; 6] = [
+/// Names and beginnings of names that belong to our tests, experiments and scripts, or tell a command of a workflow about its task.
+/// Programs may find them set.
+const OTHERS: [&str; 8] = [
+    "ARMATURE_TASK_",
+    "ARMATURE_COMMAND",
     "ARMATURE_TEST_",
     "ARMATURE_CASES_",
     "ARMATURE_BENCH_",
@@ -88,6 +91,7 @@ mod tests {
             "ARMATURE_TEST_TASKS",
             "ARMATURE_CI_RUN",
             "ARMATURE_SETUP",
+            "ARMATURE_TASK_RANK",
             "XARMATURE_X",
         ];
         assert!(unknown(names.into_iter().map(String::from)).is_empty());

@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use armature_files::fresh;
+use armature_files::private::PrivateDir;
 use armature_files::regular::{self, Links};
 
 use super::pieces::PIECE;
@@ -20,8 +22,10 @@ const PERMISSIONS: u32 = 0o777;
 #[derive(Debug)]
 pub(in crate::workflow) struct Folder {
     path: PathBuf,
-    /// What goes with the run: all but rank 0 have a directory of their own.
-    own: Option<PathBuf>,
+    /// Directory that is removed after the run: every rank except rank 0 has one.
+    own: Option<PrivateDir>,
+    /// Part of the names of incomplete files, which nobody can guess.
+    token: String,
 }
 
 impl Folder {
@@ -32,24 +36,14 @@ impl Folder {
         let directory = std::path::absolute(directory).map_err(wrong)?;
         if rank == 0 {
             let path = directory.canonicalize().map_err(wrong)?;
-            return Ok(Folder { path, own: None });
+            return Ok(Folder { path, own: None, token: fresh() });
         }
         fs::create_dir_all(&directory).map_err(wrong)?;
         let directory = directory.canonicalize().map_err(wrong)?;
-        let mut number = std::process::id();
-        let own = loop {
-            let own = directory.join(format!("{OURS}rank-{rank}-{number}"));
-            match fs::create_dir(&own) {
-                Ok(()) => break own,
-                // Another run of the same number, on another host or one that was killed.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => number = number.wrapping_add(1),
-                Err(error) => return Err(wrong(error)),
-            }
-        };
-        // From here on it is removed when it is dropped.
-        let folder = Folder { path: own.join("files"), own: Some(own) };
-        fs::create_dir(&folder.path).map_err(wrong)?;
-        Ok(folder)
+        let own = PrivateDir::create(&directory, &format!("{OURS}rank-")).map_err(wrong)?;
+        let path = own.path().join("files");
+        fs::create_dir(&path).map_err(wrong)?;
+        Ok(Folder { path, own: Some(own), token: fresh() })
     }
 
     /// The directory in which commands run.
@@ -59,7 +53,7 @@ impl Folder {
 
     /// Where what commands write to their standard output goes; `None` where the caller says.
     pub(in crate::workflow) fn output(&self) -> Option<PathBuf> {
-        self.own.as_ref().map(|own| own.join("output"))
+        self.own.as_ref().map(|own| own.path().join("output"))
     }
 
     /// Where a file is, which no link on the way leads out of the directory.
@@ -91,6 +85,27 @@ impl Folder {
         Ok(())
     }
 
+    /// Removes files of an earlier try or run, so that only those count that the next try writes.
+    ///
+    /// # Errors
+    /// A file cannot be removed, in words.
+    pub(in crate::workflow) fn clear<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<(), String> {
+        for name in names {
+            let removed = self.place(name).and_then(|path| match fs::symlink_metadata(&path) {
+                // A directory is no file that could count.
+                Ok(found) if !found.is_dir() => fs::remove_file(&path),
+                _ => Ok(()),
+            });
+            removed.map_err(|error| {
+                format!("cannot remove {name:?}, which an earlier try or run has left: {error}")
+            })?;
+        }
+        Ok(())
+    }
+
     /// Whether a file is there that can be sent.
     ///
     /// # Errors
@@ -112,7 +127,7 @@ impl Folder {
     /// A piece of what commands have written here.
     pub(in crate::workflow) fn read_output(&self, ask: Ask) -> Piece {
         let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
-        let piece = piece.and_then(|path| read(&path, Links::Followed, ask));
+        let piece = piece.and_then(|path| read(&path, Links::Refused, ask));
         piece.unwrap_or_else(|error| Piece::refused(ask, error.to_string()))
     }
 
@@ -133,7 +148,7 @@ impl Folder {
                     "is a directory, expected a regular file",
                 ));
             }
-            write(&beside(&path, head.file), &path, head, bytes)
+            write(&self.beside(&path, head.file), &path, head, bytes)
         };
         write().map_err(|error| refused(error.to_string()))
     }
@@ -141,27 +156,36 @@ impl Folder {
     /// What has come of a file is not needed.
     pub(in crate::workflow) fn forget(&self, name: &str, file: usize) {
         // It is not there if nothing has come.
-        let _ = fs::remove_file(beside(&self.path.join(name), file));
+        let _ = fs::remove_file(self.beside(&self.path.join(name), file));
     }
-}
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Some(own) = &self.own
-            && let Err(error) = fs::remove_dir_all(own)
-        {
-            log::warn!("cannot remove {}: {error}", own.display());
-        }
+    /// Returns the path of a file until it is complete.
+    fn beside(&self, path: &Path, file: usize) -> PathBuf {
+        path.with_file_name(format!("{OURS}part-{}-{file}", self.token))
+    }
+
+    /// Puts a piece of what the commands of a rank have written into a directory, beside what an earlier run has left there.
+    pub(in crate::workflow) fn write_output(
+        &self,
+        directory: &Path,
+        rank: usize,
+        head: &PieceHead,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let name = |number: u32| match number {
+            1 => output_file(rank),
+            _ => format!("{number}-{}", output_file(rank)),
+        };
+        let mut paths = (1..).map(|number| directory.join(name(number)));
+        let path = paths.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name(1)));
+        write(&self.beside(&path, head.file), &path, head, bytes).map_err(|error| {
+            format!("cannot write what commands wrote on rank {rank} to {}: {error}", path.display())
+        })
     }
 }
 
 fn leads_out() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "a symbolic link on its way leads out of the directory")
-}
-
-/// Where a file is until it is complete.
-fn beside(path: &Path, file: usize) -> PathBuf {
-    path.with_file_name(format!("{OURS}part-{}-{file}", std::process::id()))
 }
 
 fn read(path: &Path, links: Links, ask: Ask) -> io::Result<Piece> {
@@ -177,28 +201,15 @@ fn read(path: &Path, links: Links, ask: Ask) -> io::Result<Piece> {
     Ok(Piece { head, bytes: Part::of(bytes) })
 }
 
-/// Puts a piece of what the commands of a rank have written into a directory, beside what an earlier run has left there.
-pub(in crate::workflow) fn write_output(
-    directory: &Path,
-    rank: usize,
-    head: &PieceHead,
-    bytes: &[u8],
-) -> Result<(), String> {
-    let name = |number: u32| match number {
-        1 => output_file(rank),
-        _ => format!("{number}-{}", output_file(rank)),
-    };
-    let mut paths = (1..).map(|number| directory.join(name(number)));
-    let path = paths.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name(1)));
-    write(&beside(&path, head.file), &path, head, bytes).map_err(|error| {
-        format!("cannot write what commands wrote on rank {rank} to {}: {error}", path.display())
-    })
-}
-
 /// Writes a piece to the file at `part`, which becomes that at `path` with its last one.
 fn write(part: &Path, path: &Path, head: &PieceHead, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(head.offset == 0);
+    options.write(true);
+    if head.offset == 0 {
+        // It may have come before, in part, from a rank that died.
+        let _ = fs::remove_file(part);
+        options.create_new(true);
+    }
     let mut file = regular::open_with(part, &mut options, Links::Refused)?;
     file.seek(SeekFrom::Start(head.offset))?;
     file.write_all(bytes)?;
@@ -292,6 +303,21 @@ mod tests {
         send(&other, &root, "link").unwrap();
         assert_eq!(fs::read(dir.path().join("link")).unwrap(), b"new");
         assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn files_of_an_earlier_try_are_removed() {
+        let (dir, root, _other) = folders();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("f"), "precious").unwrap();
+        symlink(outside.path(), dir.path().join("away")).unwrap();
+        symlink(outside.path().join("f"), dir.path().join("link")).unwrap();
+        fs::write(dir.path().join("old"), "old").unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        root.clear(["old", "link", "d", "none"]).unwrap();
+        assert!(root.look("old").is_err() && root.look("link").is_err() && dir.path().join("d").is_dir());
+        assert!(root.clear(["away/f"]).unwrap_err().contains("leads out of the directory"));
+        assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"precious");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use armature_workflow_files::Description;
 
 use super::commands::Try;
 use crate::error::{Error, ErrorKind, Result};
-pub(super) use folder::{Folder, write_output};
+pub(super) use folder::Folder;
 pub(super) use pieces::{Ask, Piece, PieceHead};
 pub(super) use table::FileTable;
 pub(super) use transfers::{Settled, Transfers};

@@ -2,6 +2,7 @@
 
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::words::count;
 use crate::workflow::failed_task::FailedTask;
 use crate::workflow::messages::{Failure, Reason};
 
@@ -50,9 +51,15 @@ impl Master {
             Reason::Memory => ErrorKind::Config,
             Reason::Death | Reason::TimeLimit => ErrorKind::Timeout,
         };
-        let error = Error::new(kind, failed.told()).at_rank(rank).on_item(task as u64);
+        let mut told = failed.told();
         self.failed.push(failed);
-        if self.failed.len() > self.max_failures { Err(error.in_workflow(&self.graph.name)) } else { Ok(()) }
+        if self.failed.len() <= self.max_failures {
+            return Ok(());
+        }
+        if self.max_failures > 0 {
+            told += &format!("; the run ends at {}", count(self.failed.len() as u64, "failed task"));
+        }
+        Err(Error::new(kind, told).at_rank(rank).on_item(task as u64).in_workflow(&self.graph.name))
     }
 
     /// The rank that may hold most, if this one may hold less.

@@ -8,7 +8,7 @@ use super::{REPORT_AFTER, Running, unexpected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 use crate::workflow::commands::Try;
-use crate::workflow::files::{Ask, Files, Piece, Settled, write_output};
+use crate::workflow::files::{Ask, Files, Piece, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
@@ -34,7 +34,9 @@ impl Running<'_, '_> {
     /// All that a command reads is here.
     fn start_command(&mut self, task: usize, attempt: u32, limit: Option<u64>) -> Result<()> {
         let made = self.files.as_ref().map_or(Ok(()), |files| {
-            files.folder.make_room(files.table.outputs(task).iter().map(|&file| files.table.name(file)))
+            let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
+            files.folder.make_room(names())?;
+            files.folder.clear(names())
         });
         match made {
             Ok(()) => self.commands.run(task, attempt, limit),
@@ -123,7 +125,7 @@ impl Running<'_, '_> {
                 let piece = files.piece(ask);
                 return out.send(from, Content::Piece(piece).encode(out.run())?);
             }
-            Content::Piece(piece) => self.on_piece(from, &piece),
+            Content::Piece(piece) => self.on_piece(from, &piece)?,
             Content::Ended(TryEnded { task, attempt, ended, fault }) => {
                 let root = self.root.as_ref().ok_or_else(|| unexpected(from))?;
                 let ended = Ended::from_bytes(&ended).filter(|_| task < root.graph.len());
@@ -147,23 +149,30 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    fn on_piece(&mut self, from: usize, piece: &Piece) {
-        let Some(files) = &mut self.files else { return };
+    /// Takes in a piece of a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if it belongs to what commands wrote on another rank and cannot be written.
+    fn on_piece(&mut self, from: usize, piece: &Piece) -> Result<()> {
+        let Some(files) = &mut self.files else { return Ok(()) };
         let Piece { head, bytes } = piece;
         if !files.transfers.on_piece(from, head, bytes.len() as u64) {
-            return;
+            return Ok(());
         }
-        let written = match files.table.name_of(head.file) {
-            Some(name) => files.folder.write(name, head, bytes.bytes()),
-            None => match self.commands.collected() {
-                Some(directory) => write_output(directory, from, head, bytes.bytes()),
-                None => Err("nobody wants it".to_string()),
-            },
+        let written = match (files.table.name_of(head.file), self.commands.collected()) {
+            (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
+            (None, Some(directory)) => {
+                let written = files.folder.write_output(directory, from, head, bytes.bytes());
+                // The tasks are done, so that nothing else would tell of the loss.
+                Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
+            }
+            (None, None) => Err("nobody wants it".to_string()),
         };
         match written {
             Ok(()) => files.transfers.written(head, bytes.len() as u64),
             Err(why) => files.transfers.fail(head.file, &why),
         }
+        Ok(())
     }
 
     /// Does what follows from files that have come, and asks for what is to come next.

@@ -1,0 +1,181 @@
+//! Lines of a rescue file, and the checksums by which damage is found.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `DONE task` | The task is done. |
+//! | `# STARTS length path` | The file had this length before the workflow appended to it. |
+//! | `# APPENDS length bytes path` | The task of the next `DONE` line appends `bytes` to the file, which has this length. |
+//! | `# SUM crc` | CRC-32 of all bytes before this line. |
+//!
+//! `DONE` lines alone are a valid file: pegasus-mpi-cluster writes them, and users do. In a file with other lines of this table, each
+//! group of lines ends with a `SUM` line. A crash leaves a group without its end, which is valid, too.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const DONE: &str = "DONE ";
+const STARTS: &str = "# STARTS ";
+const APPENDS: &str = "# APPENDS ";
+const SUM: &str = "# SUM ";
+
+/// A part that a task appends to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// Length of the file before.
+    pub length: u64,
+    /// Length of the part.
+    pub bytes: u64,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Append {
+    /// Returns the line for the rescue file.
+    pub fn line(&self) -> String {
+        format!("{APPENDS}{} {} {}\n", self.length, self.bytes, self.path.display())
+    }
+}
+
+/// Returns the lines for a task that is done, to be written behind content with the CRC-32 `before`.
+pub fn done(task: &str, before: u32) -> String {
+    let line = format!("{DONE}{task}\n");
+    let sum = extended(before, line.as_bytes());
+    line + &sum_line(sum)
+}
+
+/// Returns the CRC-32 of content with the CRC-32 `before` and these bytes behind it.
+pub fn extended(before: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(before);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// Returns the CRC-32 of a file whose last line is this one, if that is a `SUM` line.
+pub fn sum_behind(last_line: &[u8]) -> Option<u32> {
+    let sum = std::str::from_utf8(last_line).ok()?.strip_suffix('\n')?.strip_prefix(SUM)?;
+    let before = u32::from_str_radix(sum, 16).ok()?;
+    (last_line == sum_line(before).as_bytes()).then(|| extended(before, last_line))
+}
+
+fn sum_line(sum: u32) -> String {
+    format!("{SUM}{sum:08x}\n")
+}
+
+/// Content of a rescue file.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Length of each file before the workflow appended to it.
+    starts: BTreeMap<PathBuf, u64>,
+    /// Length of each file with the parts of all tasks that are done.
+    lengths: BTreeMap<PathBuf, u64>,
+    /// Parts of a task that was interrupted: part or all of each may be in its file.
+    pub interrupted: Vec<Append>,
+    /// End of the last complete line that is not about an interrupted task.
+    pub end: usize,
+    /// `DONE` and `APPENDS` lines up to there.
+    body: String,
+    has_done: bool,
+    has_sum: bool,
+}
+
+impl Notes {
+    /// Reads the lines and checks their sums. Names of tasks are not checked.
+    ///
+    /// # Errors
+    /// A description of the damage, with its line.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let mut notes = Notes::default();
+        let (mut at, mut pending, mut is_ours, mut other_line) = (0, String::new(), false, None);
+        for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let damaged = |what: &str| format!("is damaged in line {}: {what}", number + 1);
+            if line.contains(&0) {
+                return Err(damaged("it has bytes that are zero"));
+            }
+            if !line.ends_with(b"\n") {
+                // A crash has cut it short.
+                break;
+            }
+            let text = std::str::from_utf8(line).map_err(|_| damaged("it is no text in UTF-8"))?;
+            if let Some(rest) = text.strip_prefix(APPENDS) {
+                let append = append(rest).ok_or_else(|| damaged("it is no note of what was appended"))?;
+                notes.interrupted.push(append);
+                pending.push_str(text);
+            } else if text.starts_with(DONE) {
+                for Append { length, bytes, path } in notes.interrupted.drain(..) {
+                    notes.lengths.insert(path, length.saturating_add(bytes));
+                }
+                notes.body += &pending;
+                notes.body += text;
+                pending.clear();
+                notes.has_done = true;
+            } else if let Some(rest) = text.strip_prefix(STARTS) {
+                let (path, length) = start(rest).ok_or_else(|| damaged("it is no length of a file"))?;
+                notes.starts.insert(path, length);
+            } else if text.starts_with(SUM) {
+                let expected = sum_line(crc32fast::hash(&bytes[..at]));
+                if text != expected {
+                    let (text, expected) = (text.trim_end(), expected.trim_end());
+                    return Err(damaged(&format!("`{}`, expected `{expected}`", text.escape_debug())));
+                }
+                notes.has_sum = true;
+            } else {
+                other_line = Some(number + 1);
+            }
+            is_ours |= [APPENDS, STARTS, SUM].iter().any(|start| text.starts_with(start));
+            at += line.len();
+            if notes.interrupted.is_empty() {
+                notes.end = at;
+            }
+        }
+        if is_ours && !notes.has_sum {
+            return Err("is damaged: its first checksum is missing".into());
+        }
+        if let Some(line) = other_line.filter(|_| is_ours) {
+            return Err(format!("is damaged in line {line}: it is no line that a run has written"));
+        }
+        Ok(notes)
+    }
+
+    /// Returns true for what may be left of a file from which something was lost: neither a task that is done nor a checksum.
+    pub fn is_empty(&self) -> bool {
+        !self.has_done && !self.has_sum
+    }
+
+    /// Returns the length that a file has with the parts of all tasks that are done, if the workflow has appended to it.
+    pub fn length(&self, path: &Path) -> Option<u64> {
+        self.lengths.get(path).or_else(|| self.starts.get(path)).copied()
+    }
+
+    /// Returns the length that a file has with all parts of an interrupted task, if that appends to the file.
+    pub fn end_of_interrupted(&self, path: &Path) -> Option<u64> {
+        let of_path = self.interrupted.iter().filter(|append| append.path == path);
+        of_path.map(|append| append.length.saturating_add(append.bytes)).max()
+    }
+
+    /// Returns the content of a rescue file with these notes and the lengths of more files.
+    pub fn with_starts(&self, more: &BTreeMap<PathBuf, u64>) -> String {
+        let mut text = String::new();
+        for (path, length) in self.starts.iter().chain(more) {
+            text += &format!("{STARTS}{length} {}\n", path.display());
+        }
+        text += &sum_line(crc32fast::hash(text.as_bytes()));
+        if !self.body.is_empty() {
+            text += &self.body;
+            text += &sum_line(crc32fast::hash(text.as_bytes()));
+        }
+        text
+    }
+}
+
+/// Parses what follows `# APPENDS `.
+fn append(rest: &str) -> Option<Append> {
+    let (length, rest) = rest.split_once(' ')?;
+    let (path, bytes) = start(rest)?;
+    Some(Append { length: length.parse().ok()?, bytes, path })
+}
+
+/// Parses a number and a path.
+fn start(rest: &str) -> Option<(PathBuf, u64)> {
+    let (number, path) = rest.strip_suffix('\n')?.split_once(' ')?;
+    Some((path.into(), number.parse().ok()?))
+}

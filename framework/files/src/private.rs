@@ -1,0 +1,151 @@
+//! Directories for files of one process, in places where others may write, too, such as `/tmp`.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::fresh;
+use crate::lock::{is_at, lock};
+use crate::regular::{Links, open_with};
+
+/// The file in each directory that its process has locked as long as it lives.
+const LOCK: &str = "lock";
+
+/// A new directory that only its user can enter, with a name that cannot be guessed. Dropped, it is removed with all that is in it; if
+/// its process dies before, the next directory of that kind on this host removes it.
+#[derive(Debug)]
+pub struct PrivateDir {
+    path: PathBuf,
+    /// Open for its lock.
+    _lock: fs::File,
+}
+
+impl PrivateDir {
+    /// Creates a directory in `parent`, whose name begins with `prefix`. Removes those with this prefix that processes of this user on
+    /// this host have left there.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
+        // Locks of other hosts cannot be seen on every network file system.
+        let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");
+        let prefix = format!("{prefix}{host}-");
+        remove_left_overs(parent, &prefix);
+        loop {
+            let path = parent.join(prefix.clone() + &fresh());
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made?,
+            }
+            let at = path.join(LOCK);
+            let opened = open_with(&at, OpenOptions::new().write(true).create_new(true), Links::Refused);
+            match opened.and_then(|file| {
+                let locked = lock(&file, 1, |_| ());
+                // Without locks left-overs cannot be told from directories in use, and stay.
+                let is_locked =
+                    locked.map_or_else(|error| error.kind() == io::ErrorKind::Unsupported, |()| true);
+                Ok((is_locked && is_at(&file, &at)?).then_some(file))
+            }) {
+                Ok(Some(file)) => return Ok(PrivateDir { path, _lock: file }),
+                // Another process has taken it for a left-over before it was locked.
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PrivateDir {
+    fn drop(&mut self) {
+        // The next process removes what cannot be removed now.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes directories whose process is dead: nobody has their lock.
+fn remove_left_overs(parent: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let is_of_this_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        // A link is no directory here.
+        let is_ours = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
+        if !is_of_this_kind || !entry.metadata().is_ok_and(is_ours) {
+            continue;
+        }
+        let file = open_with(&entry.path().join(LOCK), OpenOptions::new().write(true), Links::Refused);
+        if let Ok(file) = file
+            && lock(&file, 1, |_| ()).is_ok()
+        {
+            // Another process may do so as well.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_directory_is_for_its_user_and_goes_with_its_process() {
+        let parent = tempfile::tempdir().unwrap();
+        let (one, two) = (
+            PrivateDir::create(parent.path(), "a-").unwrap(),
+            PrivateDir::create(parent.path(), "a-").unwrap(),
+        );
+        assert_ne!(one.path(), two.path());
+        assert_eq!(fs::metadata(one.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::write(one.path().join("file"), "text").unwrap();
+        drop(one);
+        assert_eq!(names(parent.path()).len(), 1);
+        assert!(two.path().is_dir());
+    }
+
+    #[test]
+    fn left_overs_of_dead_processes_are_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = PrivateDir::create(parent.path(), "a-").unwrap();
+        let (start, _) = living.path().file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();
+        let victim = tempfile::tempdir().unwrap();
+        fs::write(victim.path().join(LOCK), "").unwrap();
+        let at = |name: &str| parent.path().join(format!("{start}-{name}"));
+        symlink(victim.path(), at("link")).unwrap();
+        // This one is just being made.
+        fs::create_dir(at("new")).unwrap();
+        for dead in ["dead", "dead-too"] {
+            fs::create_dir(at(dead)).unwrap();
+            fs::write(at(dead).join(LOCK), "").unwrap();
+            fs::write(at(dead).join("file"), "text").unwrap();
+        }
+        fs::write(at("file"), "").unwrap();
+        fs::create_dir(parent.path().join("b-of-another-kind")).unwrap();
+        let before = names(parent.path());
+        let new = PrivateDir::create(parent.path(), "a-").unwrap();
+        let is_dead = |name: &String| name.contains("dead");
+        let mut expected: Vec<String> = before.into_iter().filter(|name| !is_dead(name)).collect();
+        expected.push(new.path().file_name().unwrap().to_str().unwrap().into());
+        expected.sort();
+        assert_eq!(names(parent.path()), expected);
+        assert!(victim.path().join(LOCK).exists());
+    }
+}
