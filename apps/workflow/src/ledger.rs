@@ -117,7 +117,7 @@ fn mend(file: &mut File) -> io::Result<()> {
 /// Takes back what was appended after a note: the words behind its first.
 fn take_back(note: &[u8]) -> io::Result<()> {
     let damaged = || {
-        let note = String::from_utf8_lossy(note).into_owned();
+        let note = armature_apps::names::shown(&String::from_utf8_lossy(note));
         io::Error::new(ErrorKind::InvalidData, format!("`{APPENDS}{note}` is no note of what was appended"))
     };
     let note = std::str::from_utf8(note).map_err(|_| damaged())?;
