@@ -132,7 +132,8 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::Plan(error) => write!(f, "there is no plan: {}", error.message()),
             LaunchError::NoTask { name, file } => {
-                write!(f, "{}: there is no task {name:?}: expected the name of a task", file.display())
+                let name = armature_text::quoted(name);
+                write!(f, "{}: there is no task {name}: expected the name of a task", file.display())
             }
             LaunchError::NoFigure { figure, directory } => {
                 write!(f, "{}: the log does not have what the figure {figure} shows", directory.display())
@@ -165,6 +166,7 @@ impl fmt::Display for LaunchError {
                  --restarts N starts the job again"
             ),
             LaunchError::NoProgram(name) => {
+                let name = armature_text::shown(name);
                 write!(f, "there is no program `{name}`, neither in the PATH nor as a file from here")
             }
             LaunchError::AmbiguousMpi(path) => write!(

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use armature::observe::words::seconds;
 use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_told, diagnosis, moment};
+use armature_text::line;
 
 /// Columns of a line.
 const WIDTH: usize = 110;
@@ -28,14 +29,14 @@ pub fn explain(log: &Log, all: bool) -> String {
     for run in Run::all(&log.records).iter().filter(|run| run.has_activity() || !run.tasks.is_empty()) {
         let name = if several { format!("run {}: ", run.number + 1) } else { String::new() };
         if run.has_activity() {
-            let _ = writeln!(text, "{name}{}", diagnosis(run));
+            let _ = writeln!(text, "{name}{}", line(diagnosis(run)));
         }
         if let Some(path) = critical_path_told(run) {
-            let _ = writeln!(text, "{name}{path}");
+            let _ = writeln!(text, "{name}{}", line(path));
         }
     }
     for note in &log.notes {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", line(note));
     }
     text
 }
@@ -118,7 +119,9 @@ fn sentence(text: &mut String, record: &Record) {
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();
-    for words in sentence.split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok()) {
+    for words in
+        armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
+    {
         // A number and its unit stay together.
         let words = words.join(" ");
         if line.chars().count() + 1 + words.chars().count() > WIDTH && !line.trim_start().is_empty() {

@@ -136,7 +136,7 @@ impl Watched {
     }
 
     fn picture(&self, ranks: usize) -> String {
-        let mut text = format!("{}: {}", self.directory.display(), self.standing);
+        let mut text = armature_text::line(format_args!("{}: {}", self.directory.display(), self.standing));
         if let Some(status) = &self.status {
             if status.restarts > 0 {
                 let _ = write!(text, ", started again {}", count(status.restarts.into(), "time"));
@@ -196,7 +196,7 @@ fn follow(
             return Ok((0, String::new()));
         }
         if let Some((how, code)) = watched.ended() {
-            return Ok((code, format!("The job has ended: {how}\n")));
+            return Ok((code, format!("The job has ended: {}\n", armature_text::line(how))));
         }
         let next = Instant::now() + wait;
         while Instant::now() < next {

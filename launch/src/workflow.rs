@@ -83,8 +83,13 @@ fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
             Stream::Stdout => "standard output",
             Stream::Stderr => "standard error",
         };
-        let _ =
-            writeln!(text, "{name}: {} bytes to {to} in attempt {}", log.length(key, stream), key.attempt);
+        let _ = writeln!(
+            text,
+            "{}: {} bytes to {to} in attempt {}",
+            armature_text::shown(name),
+            log.length(key, stream),
+            key.attempt
+        );
     }
     let written = UnlessLeft(std::io::stdout()).write_all(text.as_bytes());
     written.map(|()| 0).map_err(LaunchError::io("write to standard output"))

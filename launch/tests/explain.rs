@@ -178,3 +178,25 @@ fn a_workflow_is_told_with_its_critical_path_and_at_a_time() {
         assert!(text.contains(part), "`{part}` is not told: {text}");
     }
 }
+
+/// Names in a log come from files and from hosts that the reader need not trust.
+#[test]
+fn names_in_a_log_are_shown_on_their_line() {
+    let dir = copy();
+    let file = dir.path().join("rank-0.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("seg", "seg\\n[ERROR rank 0] forged\\u001b[2J\\u2028\\u202e")).unwrap();
+    for more in [&[][..], &["--all"], &["--at", "3"]] {
+        let text = told(more, dir.path());
+        assert!(text.contains(r"seg\n[ERROR"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{2028}', '\u{202e}']) && !text.contains("\n[ERROR"), "{text:?}");
+    }
+    let top = Command::new(env!("CARGO_BIN_EXE_armature"))
+        .args(["top", "--once"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(top.stdout).unwrap();
+    assert!(text.contains(r"seg\n[ERROR"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{2028}', '\u{202e}']) && !text.contains("\n[ERROR"), "{text:?}");
+}

@@ -1,5 +1,6 @@
 //! `armature plan workflow` on a small workflow, and on files that are wrong.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -206,6 +207,26 @@ fn wrong_files_are_named_with_place_and_what_was_expected() {
         assert_eq!(error.lines().count(), 1, "{error}");
         for part in parts {
             assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+}
+
+/// A name of 70,000 characters is wider than a column of a formatted table may be.
+#[test]
+fn names_of_processors_are_shown_on_their_line_and_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let platform = dir.path().join("platform.toml");
+    for (name, shown) in [
+        (r"x\nforged\u001b[2J\u2028".to_string(), r"x\nforged\u{1b}[2J\u{2028}"),
+        ("y".repeat(70_000), "yyy"),
+    ] {
+        fs::write(&platform, format!("[[processor]]\nname = \"{name}\"\nmemory = \"4 GiB\"\n")).unwrap();
+        for more in [&[][..], &["--explain", "left"]] {
+            let output = plan("tests/workflows/small.toml".as_ref(), &platform, more);
+            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.contains(shown) && text.len() < 5_000, "{text}");
+            assert!(!text.contains(['\u{1b}', '\u{2028}']) && !text.contains("\nforged"), "{text:?}");
         }
     }
 }

@@ -227,7 +227,7 @@ impl<'r> Facts<'r> {
         (share >= FULL).then(|| {
             format!(
                 "mostly for stage {}, which one rank runs and which kept that busy for {} of the time",
-                stage.name,
+                armature_text::shown(&stage.name),
                 percent(share, 0)
             )
         })

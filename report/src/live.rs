@@ -6,6 +6,8 @@ use armature::observe::activity::Reached;
 use armature::observe::words::{count, percent, seconds, short};
 use armature::observe::{Event, Record};
 
+use armature_text::{line, shown};
+
 use crate::diagnosis::diagnosis_of_part;
 use crate::efficiency::{Shares, shares};
 use crate::pace::{self, Pace};
@@ -137,14 +139,14 @@ impl Live {
             lines.push(String::new());
             lines.extend(self.told.iter().map(|(at, text, _)| format!("{at:>9.3} s  {text}")));
         }
-        lines.iter().map(|line| format!("{}\n", printable(line.trim_end()))).collect()
+        lines.iter().map(|text| format!("{}\n", line(text.trim_end()))).collect()
     }
 
     /// How the run stands, in a line.
     pub fn line(&self) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.".to_string() };
         let why = waited_for(run, span(run)).unwrap_or_default();
-        printable(format!("{:>9.3} s  {}. {why}", run.seconds, self.progress(run)).trim_end())
+        line(format!("{:>9.3} s  {}. {why}", run.seconds, self.progress(run)).trim_end())
     }
 
     /// What is done, how fast that goes, and when it will end.
@@ -219,7 +221,7 @@ impl Live {
             let rate = if span.1 > span.0 { done_in(its, span, None) / (span.1 - span.0) } else { 0.0 };
             lines.push(row(&[
                 rank.to_string(),
-                its.host.chars().take(12).collect(),
+                shown(&its.host).chars().take(12).collect(),
                 does(run, its, &shares),
                 part(shares.useful()),
                 part(shares.lost),
@@ -234,11 +236,6 @@ impl Live {
         }
         lines
     }
-}
-
-/// Names from events do nothing to a terminal.
-fn printable(line: &str) -> String {
-    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// How long the part of the run is of which is told.
@@ -282,10 +279,10 @@ fn heading(run: &Run) -> String {
     };
     let mut text = what.to_string();
     if !run.name.is_empty() {
-        text += &format!(" {}", run.name);
+        text += &format!(" {}", shown(&run.name));
     }
     if !run.program.is_empty() {
-        text += &format!(" of {}", run.program);
+        text += &format!(" of {}", shown(&run.program));
     }
     text += &format!(": {}", count(run.ranks.len() as u64, "rank"));
     if run.number > 0 {
@@ -302,7 +299,7 @@ pub(crate) fn arranged(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {
             let stages: Vec<String> =
-                mapping.stages.iter().map(|(name, ranks)| format!("{name}@{ranks}")).collect();
+                mapping.stages.iter().map(|(name, ranks)| format!("{}@{ranks}", shown(name))).collect();
             format!("Stages: {}", stages.join(" | "))
         }
         Arrangement::Units(held) => {
@@ -355,7 +352,7 @@ fn with(run: &Run, rank: &Rank) -> String {
     let mut text = String::new();
     for &number in &rank.running {
         let task = &run.tasks[number];
-        let name: String = task.task.chars().take(NAME).collect();
+        let name: String = shown(&task.task).chars().take(NAME).collect();
         text += &format!("{name} for {}, ", seconds((run.seconds - task.begin).max(0.0)));
     }
     if let Some(held) = rank.held.last() {

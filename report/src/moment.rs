@@ -2,6 +2,7 @@
 
 use armature::observe::WaitedFor;
 use armature::observe::words::seconds;
+use armature_text::quoted;
 
 use crate::diagnosis::diagnosis_of_part;
 use crate::live::arranged;
@@ -60,9 +61,9 @@ fn running(run: &Run, at: f64) -> Vec<String> {
     let all: Vec<&TaskRun> = run.tasks.iter().filter(runs).collect();
     let told = all.iter().take(TASKS).map(|task| {
         format!(
-            "Rank {} ran {:?}, which it had begun {} before.",
+            "Rank {} ran {}, which it had begun {} before.",
             task.rank,
-            task.task,
+            quoted(&task.task),
             seconds(at - task.begin)
         )
     });
@@ -74,13 +75,14 @@ fn waiting(run: &Run, at: f64) -> Vec<String> {
         run.tasks.iter().filter_map(|task| Some((task, waited_for(task, at)?))).collect();
     let told = all.iter().take(TASKS).map(|(task, wait)| {
         let what = match (wait.waited_for, &wait.of) {
-            (WaitedFor::Input, Some(of)) => format!("what {of:?} gives"),
+            (WaitedFor::Input, Some(of)) => format!("what {} gives", quoted(of)),
             (WaitedFor::Input, None) => "what it reads to be made".to_string(),
             (WaitedFor::Transfer, _) => "what it reads to be there".to_string(),
             (WaitedFor::Memory, _) => "memory".to_string(),
             _ => "other tasks of the rank".to_string(),
         };
-        format!("{:?} waited on rank {} for {what}, {} in all.", task.task, task.rank, seconds(wait.seconds))
+        let (name, time) = (quoted(&task.task), seconds(wait.seconds));
+        format!("{name} waited on rank {} for {what}, {time} in all.", task.rank)
     });
     told.chain(more(all.len(), "tasks that waited")).collect()
 }

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::fasta::{self, Sequence};
+use crate::fasta::{self, Sequence, Unknown};
 use crate::kept;
 use crate::kernel::{Best, serial};
 use crate::lines::{Format, line};
@@ -9,9 +9,12 @@ use crate::table::align;
 use armature::loops::{Settings, Summary};
 use armature::{BoxError, Session};
 use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
+use armature_apps::names;
 use armature_apps::terminal::{print, tell};
+use armature_files::output::Output;
 use clap::Parser;
 use std::error::Error;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -38,7 +41,7 @@ struct Cli {
     /// Score of two others, and of codes such as N
     #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-LARGEST), allow_negative_numbers = true)]
     mismatch: i32,
-    /// Scores of letters, for proteins for example: blosum62, or a file as NCBI has them
+    /// Scores of letters, for proteins for example: blosum62, or a file as NCBI has them. J, O and U count as X where it has none
     #[arg(long, value_name = "blosum62|FILE", conflicts_with_all = ["alike", "mismatch"])]
     matrix: Option<PathBuf>,
     /// What each gap costs [default: 5, with a matrix 11]
@@ -53,6 +56,10 @@ struct Cli {
     /// How alignments are told
     #[arg(long, value_enum, default_value = "tsv")]
     format: Format,
+    /// File for the alignments, which appears when all are done, each once, however often the job was started again
+    /// [default: standard output, where a job that is started again repeats those that it has printed]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     block: BlockArgs,
     #[command(flatten)]
@@ -83,6 +90,17 @@ impl Cli {
         self.matrix
             .as_ref()
             .map_or_else(|| Ok(Scores::dna(self.alike, self.mismatch)), |name| Scores::named(name))
+    }
+
+    /// Opens the file for the alignments, if there is to be one, before any work is done.
+    fn output(&self) -> Result<Option<Output>, String> {
+        let file = self.output.as_ref().map(|path| Output::create(path)).transpose();
+        file.map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &io::Error) -> String {
+        let path = self.output.as_ref().map(|path| names::path(path)).unwrap_or_default();
+        format!("cannot write {path}: {error}")
     }
 
     /// The settings of a pair's loop, of which checkpoints are kept between two panels.
@@ -119,7 +137,14 @@ type Read = (Scores, Vec<Sequence>, Vec<Sequence>);
 
 fn read(cli: &Cli) -> Result<Read, String> {
     let scores = cli.scores()?;
-    let (first, second) = (fasta::read(&cli.first, &scores)?, fasta::read(&cli.second, &scores)?);
+    let mut unknown = Unknown::new();
+    let first = fasta::read(&cli.first, &scores, &mut unknown)?;
+    let second = fasta::read(&cli.second, &scores, &mut unknown)?;
+    if !unknown.is_empty() {
+        let counts: Vec<String> =
+            unknown.iter().map(|(letter, count)| format!("{letter} ({count})")).collect();
+        tell(format_args!("align: letters without scores in the matrix count as X: {}", counts.join(", ")));
+    }
     Ok((scores, first, second))
 }
 
@@ -139,6 +164,7 @@ fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
+    let mut output = if session.is_root() { cli.output()? } else { None };
     for (pair, known) in pairs(&read, gaps).zip(known(session, cli, &read)?) {
         let Pair { one, other, .. } = &pair;
         let letters = (&one.letters[..], &other.letters[..]);
@@ -156,7 +182,11 @@ fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary
         if let (Some(dir), None) = (cli.checkpoint.dir(), known) {
             kept::write(&dir.join(&pair.place), &pair.of, best)?;
         }
-        print(line(cli.format, one, other, best))?;
+        let line = line(cli.format, one, other, best);
+        match &mut output {
+            Some(file) => file.write_all(line.as_bytes()).map_err(|error| cli.refused(&error))?,
+            None => print(line)?,
+        }
         if verify {
             let begun = Instant::now();
             let expected = serial(&one.letters, &other.letters, &read.0, gaps);
@@ -169,6 +199,9 @@ fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary
                 .into());
             }
         }
+    }
+    if let Some(file) = output {
+        file.commit().map_err(|error| cli.refused(&error))?;
     }
     if session.is_root() && last.is_none() {
         tell("every pair was aligned before");

@@ -4,6 +4,7 @@ use crate::scores::Scores;
 use armature_apps::names::{escaped, path as shown};
 use armature_files::regular;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Most bytes of a file: every rank holds the letters of both files.
@@ -18,21 +19,25 @@ pub struct Sequence {
     pub letters: Vec<u8>,
 }
 
-/// The sequences of a file, whose letters must be such that have scores.
+/// Letters that the matrix leaves out and that count as X, and how often each occurs.
+pub type Unknown = BTreeMap<char, u64>;
+
+/// The sequences of a file, whose letters must be such that have scores, or are [unknown](Scores::unknown): these are added to
+/// `unknown`.
 ///
 /// # Errors
 /// If the file cannot be read or is no FASTA file: the file, the line, and what was expected there.
-pub fn read(path: &Path, scores: &Scores) -> Result<Vec<Sequence>, String> {
+pub fn read(path: &Path, scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
     let bytes = regular::read_at_most(path, MOST_BYTES);
     let bytes = bytes.map_err(|error| format!("cannot read {}: {error}", shown(path)))?;
-    parse(&bytes, scores).map_err(|error| format!("{}{error}", shown(path)))
+    parse(&bytes, scores, unknown).map_err(|error| format!("{}{error}", shown(path)))
 }
 
 /// The sequences of a text. Letters may be of either case, line ends of either kind, and between letters there may be blanks.
 ///
 /// # Errors
 /// What follows the name of the file: the line, and what was expected there.
-pub fn parse(text: &[u8], scores: &Scores) -> Result<Vec<Sequence>, String> {
+pub fn parse(text: &[u8], scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
     let mut sequences: Vec<Sequence> = Vec::new();
     // The line of the last header.
     let mut begun = 0;
@@ -59,11 +64,15 @@ pub fn parse(text: &[u8], scores: &Scores) -> Result<Vec<Sequence>, String> {
                     ", line {number}: expected a header that begins with '>' before any letters"
                 ));
             };
-            let letter = scores.letter(byte).ok_or_else(|| {
+            let letter = scores.letter(byte).or_else(|| {
+                let letter = scores.unknown(byte)?;
+                *unknown.entry(byte.to_ascii_uppercase().into()).or_default() += 1;
+                Some(letter)
+            });
+            sequence.letters.push(letter.ok_or_else(|| {
                 let what = byte.escape_ascii();
                 format!(", line {number}: '{what}' is no letter of {}", scores.alphabet())
-            })?;
-            sequence.letters.push(letter);
+            })?);
         }
     }
     check(&sequences, begun)?;
@@ -80,7 +89,7 @@ mod tests {
 
     fn parsed(text: &[u8]) -> Result<Vec<(String, String)>, String> {
         let scores = Scores::dna(2, -3);
-        let sequences = parse(text, &scores)?.into_iter();
+        let sequences = parse(text, &scores, &mut Unknown::new())?.into_iter();
         Ok(sequences.map(|s| (s.name, s.letters.iter().map(|&l| scores.shown(l)).collect())).collect())
     }
 
@@ -90,6 +99,22 @@ mod tests {
         let expected = [("one", "ACGTACGT"), ("two", "NNRT")].map(|(a, b)| (a.to_string(), b.to_string()));
         assert_eq!(parsed(text).unwrap(), expected);
         assert_eq!(parsed(b">x\nA").unwrap()[0].1, "A");
+    }
+
+    #[test]
+    fn letters_that_a_matrix_leaves_out_are_x_and_counted() {
+        let scores = Scores::blosum62();
+        let mut unknown = Unknown::new();
+        let sequences = parse(b">a\nMuOJ\n>b\nUX\n", &scores, &mut unknown).unwrap();
+        let told = |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
+        assert_eq!((told(0), told(1)), ("MXXX".into(), "XX".into()));
+        assert_eq!(unknown, Unknown::from([('J', 1), ('O', 1), ('U', 2)]));
+        // Without X in the matrix there is nothing that they could count as.
+        let own = Scores::parse("A B\nA 1 0\nB 0 1\n").unwrap();
+        assert_eq!(
+            parse(b">a\nAU\n", &own, &mut unknown).unwrap_err(),
+            ", line 2: 'U' is no letter of the matrix"
+        );
     }
 
     #[test]
@@ -110,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_read_is_named() {
-        let error = read(Path::new("nowhere/at.fa"), &Scores::dna(1, -1)).unwrap_err();
+        let error = read(Path::new("nowhere/at.fa"), &Scores::dna(1, -1), &mut Unknown::new()).unwrap_err();
         assert!(error.starts_with("cannot read nowhere/at.fa: "), "{error}");
     }
 }

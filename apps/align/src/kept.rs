@@ -8,7 +8,7 @@
 use crate::fasta::Sequence;
 use crate::kernel::Best;
 use crate::scores::{Gaps, Scores};
-use armature_apps::names::path as shown;
+use armature_apps::names::{self, path as shown};
 use armature_files::{output, regular};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -48,8 +48,12 @@ pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
     let kept: Kept = serde_json::from_str(&text)
         .map_err(|error| format!("{}: {error}; remove it to align the pair again", shown(&path)))?;
     if kept.of != of {
-        let text = format!("{} is of {}, expected {of}: name another directory", shown(&path), kept.of);
-        return Err(text);
+        let message = format!(
+            "{} is of {}, expected {of}: name another directory",
+            shown(&path),
+            names::shown(&kept.of)
+        );
+        return Err(message);
     }
     Ok(Some(kept.best))
 }

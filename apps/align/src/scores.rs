@@ -116,6 +116,12 @@ impl Scores {
         self.letters.iter().position(|&letter| letter == byte).map(|number| number as u8)
     }
 
+    /// The number of X, unknown, for the letters of proteins that matrices leave out: J, O and U.
+    pub fn unknown(&self, byte: u8) -> Option<u8> {
+        let is_left_out = !self.is_dna && b"JOU".contains(&byte.to_ascii_uppercase());
+        if is_left_out { self.letter(b'X') } else { None }
+    }
+
     /// A letter by its number.
     ///
     /// # Panics

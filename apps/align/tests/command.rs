@@ -91,6 +91,27 @@ fn proteins_have_a_matrix() {
     assert_eq!(succeeds(&mut align(&own)).printed, "p\tq\t11\t10\t7\n");
 }
 
+/// Selenocysteine (U), pyrrolysine (O) and J, which is leucine or isoleucine, are in databases of proteins.
+#[test]
+fn letters_of_proteins_without_scores_count_as_x() {
+    let dir = tempfile::tempdir().unwrap();
+    let align_all = |left: &str, ranks: &str| {
+        let files = [("l.fa", left), ("r.fa", "MKTCAYLKGQWERLK")].map(|(name, letters)| {
+            fs::write(dir.path().join(name), format!(">{name}\n{letters}\n")).unwrap();
+            dir.path().join(name)
+        });
+        succeeds(&mut align(&[&words(&files)[..], &["--matrix", "blosum62", "--ranks", ranks]].concat()))
+    };
+    let expected = align_all("MKTXAYLXGQWERXK", "1");
+    assert!(!expected.messages.contains("count as X"), "{}", expected.messages);
+    for ranks in ["1", "3"] {
+        let found = align_all("MKTUAYLOGQWERJK", ranks);
+        assert_eq!(found.printed, expected.printed);
+        let note = "align: letters without scores in the matrix count as X: J (1), O (1), U (1)\n";
+        assert_eq!(found.messages.matches(note).count(), 1, "{}", found.messages);
+    }
+}
+
 #[test]
 fn broken_input_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,7 +133,7 @@ fn broken_input_is_named() {
         ", line 4: '-' is no letter of DNA or RNA; for proteins set --matrix",
     );
     refused(">x\n>y\nA\n", &[], ", line 1: the sequence x has no letters");
-    refused(">x\nACJ\n", &["--matrix", "blosum62"], ", line 2: 'J' is no letter of the matrix");
+    refused(">x\nAC1\n", &["--matrix", "blosum62"], ", line 2: '1' is no letter of the matrix");
     let said = fails(&mut align(&["nowhere", words(&paths)[0]]));
     assert!(said.contains("cannot read nowhere: "), "{said}");
 }
@@ -137,6 +158,29 @@ fn it_goes_on_without_its_reader() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 90);
     outlives_its_reader(|| align(&[&words(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
+}
+
+/// What a job wrote before it was killed is not written again, other than on standard output.
+#[test]
+fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = sequences(dir.path(), b"ACGT", 3_000);
+    let alone = succeeds(&mut align(&words(&paths)));
+    let (kept, output) = (dir.path().join("kept"), dir.path().join("alignments"));
+    let writing = |ranks| keeping(&paths, &kept, ranks).arg("-o").arg(&output);
+    let running = writing(2).start();
+    let start = Instant::now();
+    while !kept.join("0-0/best").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.complaints());
+    }
+    running.kill();
+    let outcome = writing(3).succeeds();
+    assert_eq!(outcome.stdout, "", "{outcome}");
+    assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
+    // All pairs are known now, and are written again to another file.
+    let again = keeping(&paths, &kept, 1).arg("-o").arg(dir.path().join("again")).succeeds();
+    assert_eq!(fs::read_to_string(dir.path().join("again")).unwrap(), alone.printed, "{again}");
 }
 
 /// A job that keeps checkpoints all the time.

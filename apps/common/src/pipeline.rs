@@ -1,5 +1,6 @@
 //! Options that every pipeline has.
 
+use crate::names::shown;
 use crate::run::RunArgs;
 use crate::terminal::tell;
 use armature::pipeline::{MappingChoice, Runnable, Summary};
@@ -80,7 +81,7 @@ fn parse_balance(text: &str) -> Result<Balance, String> {
 fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
     let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
     let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;
-    let items = items.parse().map_err(|_| format!("`{items}` is no number of items"))?;
+    let items = items.parse().map_err(|_| format!("`{}` is no number of items", shown(items)))?;
     match MappingChoice::from_arg(file) {
         MappingChoice::Auto => {
             Err("expected serial, orderly or a file: what `auto` would be is not known before".into())

@@ -83,10 +83,14 @@ pub fn print(text: impl Display) -> io::Result<()> {
     output.write_all(text.to_string().as_bytes()).and_then(|()| output.flush())
 }
 
-/// Writes a line of `text` to standard error, if it can be written.
+/// Writes a line of `text` to standard error, if it can be written. Characters that act on a terminal are escaped.
 pub fn tell(text: impl Display) {
     // In one piece: other ranks write there too. Nobody is left to be told of a failure.
-    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+    let _ = io::stderr().write_all(told(text).as_bytes());
+}
+
+fn told(text: impl Display) -> String {
+    format!("{}\n", armature_text::lines(text))
 }
 
 #[cfg(test)]
@@ -118,6 +122,11 @@ mod tests {
         assert!(reader.has_left());
         output.write_all(b"and more").unwrap();
         output.flush().unwrap();
+    }
+
+    #[test]
+    fn messages_do_not_act_on_a_terminal() {
+        assert_eq!(told("a\nb\u{1b}[2J\u{202e}"), "a\nb\\u{1b}[2J\\u{202e}\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::files::{Listing, Skipped};
 use crate::index::Index;
 use crate::lsh::Settings;
 use crate::parallel;
-use armature_apps::names::unescaped;
+use armature_apps::names::{shown, unescaped};
 use std::collections::BTreeMap;
 
 /// Questions made from files, and what was left out.
@@ -41,7 +41,7 @@ impl Key {
         let line = |(number, line): (usize, &str)| {
             let (query, image) = line
                 .split_once('\t')
-                .ok_or(format!("line {number}: expected query<TAB>image, found {line:?}"))?;
+                .ok_or(format!("line {number}: expected query<TAB>image, found `{}`", shown(line)))?;
             Ok((unescaped(query), unescaped(image)))
         };
         (1..).zip(text.lines()).map(line).collect::<Result<_, _>>().map(Key::Listed)

@@ -174,10 +174,10 @@ fn item(line: &str, expected: usize) -> Result<ItemCost, String> {
     }
     let number = |field: &str| {
         let value = field.parse::<u32>().ok().filter(|&v| v <= MOST);
-        value.ok_or_else(|| format!("`{field}` is no whole number from 0 to {MOST}"))
+        value.ok_or_else(|| format!("`{}` is no whole number from 0 to {MOST}", names::shown(field)))
     };
     if number(fields[0])? as usize != expected {
-        return Err(format!("expected item {expected}, found `{}`", fields[0]));
+        return Err(format!("expected item {expected}, found `{}`", names::shown(fields[0])));
     }
     let mut item = ItemCost { input: number(fields[1])?, ..ItemCost::default() };
     for (stage, pair) in item.stages.iter_mut().zip(fields[2..].chunks_exact(2)) {

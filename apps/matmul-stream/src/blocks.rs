@@ -1,8 +1,9 @@
 //! A product cut into items.
 
-use crate::matrix::{Matrix, Shape};
+use crate::matrix::{ELEMENT, Matrix, Shape};
 use armature::BoxError;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Some rows of A and some columns of B, by copy: all that a part of the product needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,8 +20,12 @@ pub struct Item {
     pub b: Vec<f32>,
 }
 
-/// The items of a product, strip by strip of `side` rows, each from the first to the last column. In memory there is one item and
-/// the rows of one strip; the columns are read anew for each strip.
+/// Bytes of the columns of B that are read at a time, unless one item needs more.
+const PANEL: u64 = 16 << 20;
+
+/// The items of a product, strip by strip of `side` rows, each from the first to the last column. In memory there are one item,
+/// the rows of one strip and a panel of columns, which is read row by row. If all of B fits into a panel it is read once, else
+/// once for each strip.
 #[derive(Debug)]
 pub struct Blocks<'m> {
     shape: Shape,
@@ -31,6 +36,9 @@ pub struct Blocks<'m> {
     next: (u64, u64),
     /// Rows of the present strip.
     strip: Vec<f32>,
+    /// Columns of B that are in memory, and their elements, row by row.
+    panel: (Range<u64>, Vec<f32>),
+    panel_bytes: u64,
     failed: bool,
 }
 
@@ -41,7 +49,17 @@ impl<'m> Blocks<'m> {
     /// If `side` is 0.
     pub fn new(shape: Shape, side: u64, a: &'m Matrix, b: &'m Matrix) -> Self {
         assert!(side > 0, "an item has rows and columns");
-        Blocks { shape, side, a, b, next: (0, 0), strip: Vec::new(), failed: false }
+        Blocks {
+            shape,
+            side,
+            a,
+            b,
+            next: (0, 0),
+            strip: Vec::new(),
+            panel: (0..0, Vec::new()),
+            panel_bytes: PANEL,
+            failed: false,
+        }
     }
 
     fn item(&mut self) -> Result<Item, BoxError> {
@@ -51,9 +69,28 @@ impl<'m> Blocks<'m> {
             self.strip = self.a.block(row..rows.min(row + self.side), 0..inner)?;
         }
         let end = columns.min(column + self.side);
-        let b = self.b.block(0..inner, column..end)?;
+        let b = self.columns(column..end)?;
         self.next = if end == columns { (row + self.side, 0) } else { (row, end) };
         Ok(Item { at: (row, column), size: (inner, end - column), a: self.strip.clone(), b })
+    }
+}
+
+impl Blocks<'_> {
+    /// Returns the elements of some columns of B, row by row. They are read with the columns behind them, which are used next.
+    fn columns(&mut self, wanted: Range<u64>) -> Result<Vec<f32>, BoxError> {
+        let (held, elements) = &mut self.panel;
+        if held.start > wanted.start || held.end < wanted.end {
+            let Shape { inner, columns, .. } = self.shape;
+            let items = (self.panel_bytes / (ELEMENT * inner * self.side)).max(1);
+            *held = wanted.start..columns.min(wanted.start + items * self.side);
+            // The old panel is freed before the next one is read.
+            elements.clear();
+            elements.shrink_to_fit();
+            *elements = self.b.block(0..inner, held.clone())?;
+        }
+        let (start, end) = ((wanted.start - held.start) as usize, (wanted.end - held.start) as usize);
+        let rows = elements.chunks_exact((held.end - held.start) as usize);
+        Ok(rows.flat_map(|row| &row[start..end]).copied().collect())
     }
 }
 
@@ -80,6 +117,36 @@ impl Iterator for Blocks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads of B for all items of a product whose factors are in files, after each item was checked.
+    fn reads(shape: Shape, side: u64, panel_bytes: u64) -> u64 {
+        let Shape { rows, inner, columns } = shape;
+        let (a, made) = (Matrix::made(inner, 1), Matrix::made(columns, 2));
+        let b = made.block(0..inner, 0..columns).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytemuck::cast_slice::<f32, u8>(&b)).unwrap();
+        let b = Matrix::open(file.path(), inner, columns).unwrap();
+        let mut items = 0;
+        let blocks = Blocks { panel_bytes, ..Blocks::new(shape, side, &a, &b) };
+        for item in blocks.map(Result::unwrap) {
+            let first = item.at.1;
+            assert_eq!(item.b, made.block(0..inner, first..first + item.size.1).unwrap());
+            items += 1;
+        }
+        assert_eq!(items, rows.div_ceil(side) * columns.div_ceil(side));
+        b.reads()
+    }
+
+    #[test]
+    fn columns_are_not_read_number_by_number() {
+        // All of B fits into a panel: one read.
+        for side in [1, 3, 64] {
+            assert_eq!(reads(Shape { rows: 64, inner: 64, columns: 64 }, side, PANEL), 1, "side {side}");
+        }
+        // Two panels, of 4 columns and of 1, with a read for each of their rows; both again for each strip.
+        let shape = Shape { rows: 3, inner: 8, columns: 5 };
+        assert_eq!(reads(shape, 1, 4 * 8 * ELEMENT), 3 * 2 * 8);
+    }
 
     #[test]
     fn items_cover_the_product_once_and_say_how_many_are_left() {

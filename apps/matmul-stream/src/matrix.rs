@@ -36,6 +36,8 @@ impl Shape {
 pub struct Matrix {
     columns: u64,
     elements: Elements,
+    #[cfg(test)]
+    reads: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Debug)]
@@ -47,12 +49,12 @@ enum Elements {
 }
 
 /// Bytes of an element.
-const ELEMENT: u64 = size_of::<f32>() as u64;
+pub(crate) const ELEMENT: u64 = size_of::<f32>() as u64;
 
 impl Matrix {
     /// A matrix with `columns` columns of numbers from 0 to 1, uniformly distributed.
     pub fn made(columns: u64, seed: u64) -> Self {
-        Matrix { columns, elements: Elements::Made(seed) }
+        Matrix::of(columns, Elements::Made(seed))
     }
 
     /// The matrix in a file: nothing but its elements, row by row, each a little-endian IEEE number of 32 bits.
@@ -70,7 +72,22 @@ impl Matrix {
             )
             .into());
         }
-        Ok(Matrix { columns, elements: Elements::File(file, name) })
+        Ok(Matrix::of(columns, Elements::File(file, name)))
+    }
+
+    fn of(columns: u64, elements: Elements) -> Self {
+        Matrix {
+            columns,
+            elements,
+            #[cfg(test)]
+            reads: Default::default(),
+        }
+    }
+
+    /// Number of reads of its file so far.
+    #[cfg(test)]
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// The elements of some neighbouring rows and columns, row by row.
@@ -98,6 +115,8 @@ impl Matrix {
                 (first..).zip(values).for_each(|(number, value)| *value = made(*seed, number));
             }
             Elements::File(file, name) => {
+                #[cfg(test)]
+                self.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
                 file.read_exact_at(bytes, first * ELEMENT).map_err(|e| format!("cannot read {name}: {e}"))?;
                 values.iter_mut().for_each(|value| *value = f32::from_bits(u32::from_le(value.to_bits())));

@@ -168,8 +168,8 @@ fn told<W: Write + Send>(
     reader: Reader,
     output: W,
 ) -> Result<(W, Option<(u64, Summary)>), BoxError> {
-    let names = parts.iter().map(Part::name).collect();
-    let mut lines = Lines::new(output, cli.format, names, search.patterns.all(), search.count);
+    let names: Vec<&[u8]> = parts.iter().map(|part| part.name().as_os_str().as_bytes()).collect();
+    let mut lines = Lines::new(output, cli.format, &names, search.patterns.all(), search.count);
     let job = pipeline(search, parts, reader, |found| Ok(lines.add(&found)?));
     let summary = cli.run.map(job).run(session)?;
     let (output, matches) = lines.end()?;

@@ -1,16 +1,20 @@
 //! What is printed of a search.
 
 use crate::pipeline::Found;
-use armature_apps::names::escaped;
+use armature_apps::names;
 use clap::ValueEnum;
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The form of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Fields with tabs between: text, place, pattern; or text, count
+    /// Fields with tabs between: text, place, pattern; or text, count. In names and patterns a tab, line end and backslash are
+    /// \t, \n and \\, and a byte that is not UTF-8 is \x and two digits
     Tsv,
-    /// A JSON object: file, offset, pattern; or file, count
+    /// A JSON object: file, offset, pattern; or file, count. A name or pattern that is not UTF-8 is a list of its bytes
     Json,
 }
 
@@ -28,16 +32,12 @@ pub struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    /// Lines about texts and patterns of these names; `only_counts` asks for one line a text with its number of matches.
-    pub fn new(to: W, format: Format, parts: Vec<String>, patterns: &[Vec<u8>], only_counts: bool) -> Self {
-        let field = |text: String| match format {
-            Format::Tsv => text,
-            // A string always has a JSON form.
-            Format::Json => serde_json::to_string(&text).unwrap_or_default(),
-        };
-        let patterns = patterns.iter().map(|pattern| field(shown(pattern))).collect();
+    /// Lines about texts of these names and these patterns; `only_counts` asks for one line a text with its number of matches.
+    pub fn new(to: W, format: Format, parts: &[&[u8]], patterns: &[Vec<u8>], only_counts: bool) -> Self {
+        let patterns = patterns.iter().map(|pattern| field(format, pattern)).collect();
         let counts = vec![0; parts.len()];
-        Lines { to, format, parts: parts.into_iter().map(field).collect(), patterns, counts, only_counts }
+        let parts = parts.iter().map(|part| field(format, part)).collect();
+        Lines { to, format, parts, patterns, counts, only_counts }
     }
 
     /// What was found in a part of a text.
@@ -77,15 +77,14 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// Bytes fit for a line: those that are no UTF-8 become `\x` and two hexadecimal digits, the rest as
-/// [`escaped`] writes it.
-pub fn shown(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for part in bytes.utf8_chunks() {
-        text += &escaped(part.valid());
-        part.invalid().iter().for_each(|byte| text += &format!("\\x{byte:02x}"));
+/// Returns the name of a text, or a pattern, as a field of a line.
+fn field(format: Format, bytes: &[u8]) -> String {
+    // Strings and lists of numbers always have a JSON form.
+    match (format, std::str::from_utf8(bytes)) {
+        (Format::Tsv, _) => names::path(Path::new(OsStr::from_bytes(bytes))),
+        (Format::Json, Ok(text)) => serde_json::to_string(text).unwrap_or_default(),
+        (Format::Json, Err(_)) => serde_json::to_string(bytes).unwrap_or_default(),
     }
-    text
 }
 
 #[cfg(test)]
@@ -93,7 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_stay_on_their_line() {
-        assert_eq!(shown(b"a\tb\xff\n\xc3\xa9"), "a\\tb\\xff\\n\u{e9}");
+    fn fields_have_the_text_itself_or_its_bytes() {
+        for (bytes, tsv, json) in [
+            (&b"a\tb\n\\n\xc3\xa9"[..], "a\\tb\\n\\\\n\u{e9}", "\"a\\tb\\n\\\\n\u{e9}\""),
+            (b"a\t\xff", "a\\t\\xff", "[97,9,255]"),
+        ] {
+            assert_eq!((&*field(Format::Tsv, bytes), &*field(Format::Json, bytes)), (tsv, json));
+        }
     }
 }

@@ -68,7 +68,7 @@ impl Places {
                 Part::Standard | Part::Generated(_) => {
                     return Err(format!(
                         "{} is no file that ranks could read: leave --shared out",
-                        part.name()
+                        names::path(part.name())
                     )
                     .into());
                 }

@@ -36,12 +36,12 @@ pub enum Part {
 }
 
 impl Part {
-    /// What it is called where matches are told.
-    pub fn name(&self) -> String {
+    /// Returns its name where matches are told.
+    pub fn name(&self) -> &Path {
         match self {
-            Part::File(path) | Part::Below(path) => names::path(path),
-            Part::Standard => "-".into(),
-            Part::Generated(_) => "generated".into(),
+            Part::File(path) | Part::Below(path) => path,
+            Part::Standard => Path::new("-"),
+            Part::Generated(_) => Path::new("generated"),
         }
     }
 
@@ -207,7 +207,7 @@ impl<'p> Segments<'p> {
             let came = text
                 .take(missing)
                 .read_to_end(&mut self.read)
-                .map_err(|e| format!("cannot read {}: {e}", self.parts[part].name()))?;
+                .map_err(|e| format!("cannot read {}: {e}", names::path(self.parts[part].name())))?;
             // Fewer bytes than were asked for are the last ones.
             let ends = (came as u64) < missing && self.read.len() <= self.cut.segment;
             let own = self.read.len().min(self.cut.segment);

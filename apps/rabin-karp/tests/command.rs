@@ -92,6 +92,19 @@ fn matches_and_counts_are_told_as_tsv_and_json() {
 }
 
 #[test]
+fn json_has_names_and_patterns_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "back\\slash\ttab\nline";
+    fs::write(dir.path().join(name), "a\tb").unwrap();
+    let of = |more: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&good(dir.path(), &[&["\t", name, "--format", "json"], more].concat())).unwrap()
+    };
+    assert_eq!(of(&[]), serde_json::json!({ "file": name, "offset": 1, "pattern": "\t" }));
+    assert_eq!(of(&["--count", "--ranks", "2"]), serde_json::json!({ "file": name, "count": 1 }));
+    assert_eq!(good(dir.path(), &["\t", name]), "back\\\\slash\\ttab\\nline\t1\t\\t\n");
+}
+
+#[test]
 fn standard_input_is_searched() {
     let dir = texts();
     let mut command = command(dir.path(), &["abra", "-", "--ranks", "2", "--segment", "3"]);

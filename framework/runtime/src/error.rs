@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use armature_text::{line, shown};
+
 /// What user code may return as its error: anything that can be shown and sent between threads.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
@@ -79,8 +81,12 @@ pub enum ErrorKind {
 impl Error {
     /// An error of the given kind. The message says what is wrong, where, and what was expected.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let inner =
-            Inner { kind, message: message.into(), rank: None, stage: None, item: None, place: Place::Stage };
+        let message = match kind {
+            // These messages contain paths and text from files, which must not act on a terminal or a log.
+            ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
+            _ => message.into(),
+        };
+        let inner = Inner { kind, message, rank: None, stage: None, item: None, place: Place::Stage };
         Error { inner: Box::new(inner) }
     }
 
@@ -169,7 +175,7 @@ impl fmt::Display for Error {
             write!(f, "rank {rank}: ")?;
         }
         if let Some(stage) = stage {
-            write!(f, "{place} {stage}: ")?;
+            write!(f, "{place} {}: ", shown(stage))?;
         }
         if let Some(item) = item {
             write!(f, "{thing} {item}: ")?;
@@ -199,6 +205,15 @@ mod tests {
         let e = Error::new(ErrorKind::Panic, "index 7 out of range").on_item(12).in_stage("seg").at_rank(3);
         assert_eq!(e.to_string(), "rank 3: stage seg: item 12: panicked: index 7 out of range");
         assert_eq!(e.kind(), ErrorKind::Panic);
+    }
+
+    #[test]
+    fn text_from_outside_is_one_line() {
+        let e = Error::new(ErrorKind::Io, "cannot read a\n\u{1b}b: no").in_stage("seg\n\u{2028}x");
+        assert_eq!(e.to_string(), r"stage seg\n\u{2028}x: cannot read a\n\u{1b}b: no");
+        assert_eq!(e.stage(), Some("seg\n\u{2028}x"));
+        // Lines of the user's own message stay.
+        assert_eq!(Error::new(ErrorKind::User, "two\nlines").to_string(), "two\nlines");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use armature_planner::workflow::{Edge, Workflow};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, shown};
 
 /// A workflow as a file describes it: its tasks, what they run, read and write, and who waits for whom.
 ///
@@ -167,7 +167,8 @@ impl Description {
     ) -> Result<()> {
         let name = &self.tasks[task].name;
         if !(run_time.is_finite() && run_time >= 0.0) {
-            let message = format!("the run time of {name:?} must be 0 or more seconds, but is {run_time}");
+            let message =
+                format!("the run time of {} must be 0 or more seconds, but is {run_time}", shown(name));
             return Err(Error::new(ErrorKind::Value, "", message));
         }
         let task = &mut self.tasks[task];

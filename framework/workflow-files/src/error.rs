@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Text from a file as an error shows it.
+pub(crate) use armature_text::quoted as shown;
+
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -62,7 +65,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in [&self.file, &self.place] {
             if !part.is_empty() {
-                write!(f, "{part}: ")?;
+                write!(f, "{}: ", armature_text::line(part))?;
             }
         }
         f.write_str(&self.message)
@@ -89,17 +92,5 @@ impl fmt::Display for Place {
             Place::Element(list, element) => write!(f, "{list}[{element}]"),
             Place::Inner(list, element, field, inner) => write!(f, "{list}[{element}].{field}[{inner}]"),
         }
-    }
-}
-
-/// Text from a file as an error shows it: in quotation marks, control characters escaped, the end of long text left out.
-pub(crate) fn shown(text: &str) -> String {
-    /// Characters that tell one name from another in a message that stays one line.
-    const MOST: usize = 60;
-    if text.chars().nth(MOST).is_none() {
-        format!("{text:?}")
-    } else {
-        let start: String = text.chars().take(MOST).collect();
-        format!("{start:?}… ({} bytes)", text.len())
     }
 }

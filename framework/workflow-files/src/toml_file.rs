@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = 1 + text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count();
         // The message may quote the file.
-        let message = error.message().replace(char::is_control, "\u{fffd}");
+        let message = armature_text::shown(error.message());
         Error::new(ErrorKind::Syntax, Place::Line(line), format!("{message}: expected TOML"))
     })
 }

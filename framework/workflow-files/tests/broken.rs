@@ -294,9 +294,9 @@ fn hostile_names() {
     let names = [
         ("", "\"\": expected at least one character".to_string()),
         ("a\\u0007", "\"a\\u{7}\": expected no control characters".into()),
-        ("a\\u0000", "\"a\\0\": expected no control characters".into()),
+        ("a\\u0000", "\"a\\u{0}\": expected no control characters".into()),
         ("a\\u202eb", "\"a\\u{202e}b\": expected no control characters".into()),
-        (&long, format!("\"{}\"… (5000 bytes): expected at most 4096 bytes", "x".repeat(60))),
+        (&long, format!("\"{}\"… (5000 bytes): expected at most 4096 bytes", "x".repeat(80))),
     ];
     for (name, there) in names {
         assert_fault(
@@ -321,7 +321,7 @@ fn hostile_names_and_commands_in_lines() {
         ),
         ("TASK '' x\n", "line 1: the name of a task is \"\": expected at least one character"),
         ("TASK a ''\n", "line 1: the command is empty: expected a program"),
-        ("TASK a x y\0z\n", "line 1: \"y\\0z\" has a zero byte: expected text"),
+        ("TASK a x y\0z\n", "line 1: \"y\\u{0}z\" has a zero byte: expected text"),
         ("TASK a -f 'V=/a/..' x\n", "line 1: the name of a file is \"/a/..\": expected no part \"..\""),
     ] {
         assert_fault("a.dag", text, expected);
@@ -378,4 +378,25 @@ fn a_hundred_thousand_tasks() {
             .to_string()
             .starts_with("a.toml: 100000 tasks depend on one another in a cycle")
     );
+}
+
+#[test]
+fn text_of_a_file_is_shown_on_its_line_and_cut() {
+    let long = "x".repeat(500_000);
+    for (file, text) in [
+        ("a.dag", format!("TASK {long}")),
+        ("a.dag", "TASK a\u{1b}[2J\u{2028}".to_string()),
+        ("a.toml", format!("[[task]]\nid = \"a\"\nclosure = \"x\"\ndeps = [\"{long}\\n\"]")),
+        ("a.toml", format!("{long}\u{1b} = = 1")),
+        ("a.json", format!("{{\"schemaVersion\": \"\\u001b\\u202e{long}\"}}")),
+        ("a.dot", format!("digraph {{ a -> \"{long}\u{2028}\" \"{long}\" = }}")),
+        ("a\n\u{1b}.dag", "x".to_string()),
+    ] {
+        let error = fault(file, &text).to_string();
+        assert!(error.len() < 1_000, "{} bytes: {}", error.len(), &error[..200]);
+        assert!(
+            !error.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{202e}')),
+            "{error:?}"
+        );
+    }
 }

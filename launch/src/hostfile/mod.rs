@@ -107,10 +107,11 @@ pub struct HostfileError {
 
 impl fmt::Display for HostfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file.display())?;
+        write!(f, "{}:", armature_text::path(&self.file))?;
+        let found = armature_text::shown(&self.found);
         match self.line {
-            Some(line) => write!(f, "{line}: `{}`: expected {}", self.found, self.expected),
-            None => write!(f, " {}: expected {}", self.found, self.expected),
+            Some(line) => write!(f, "{line}: `{found}`: expected {}", self.expected),
+            None => write!(f, " {found}: expected {}", self.expected),
         }
     }
 }

@@ -123,6 +123,16 @@ mod tests {
     }
 
     #[test]
+    fn text_of_a_hostfile_is_one_line_and_cut() {
+        assert_eq!(
+            error("a\u{1b}[2J\u{202e}\n"),
+            format!("hosts:1: `a\\u{{1b}}[2J\\u{{202e}}`: expected {NAME}")
+        );
+        let long = error(&format!("a slots={}\n", "9".repeat(500_000)));
+        assert!(long.len() < 250 && long.contains("… (500006 bytes)"), "{} bytes", long.len());
+    }
+
+    #[test]
     fn errors_tell_line_and_what_was_expected() {
         assert_eq!(error("a\nb speed=fast\n"), format!("hosts:2: `speed=fast`: expected {SPEED}"));
         assert_eq!(error("a memory=64\n"), format!("hosts:1: `memory=64`: expected {MEMORY}"));

@@ -90,7 +90,7 @@ pub(super) fn svg(planned: &Planned) -> String {
 /// Text in SVG: names are the users'. What XML cannot have at all is replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
-    for c in text.chars() {
+    for c in armature_text::shown(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),

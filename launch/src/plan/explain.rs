@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use armature_planner::workflow::{Edge, Execution};
+use armature_text::{quoted, shown};
 
 use super::Planned;
 use super::units::{bytes, seconds};
@@ -18,12 +19,12 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let processor = &cluster.processors()[p];
     let (start, finish) = (plan.start[task], plan.finish[task]);
     let mut text = String::new();
-    let name = |task: usize| format!("{:?}", workflow.name(task));
+    let name = |task: usize| quoted(workflow.name(task));
     let _ = writeln!(
         text,
         "{} runs on {} from {} to {}.",
         name(task),
-        processor.name,
+        shown(&processor.name),
         seconds(start),
         seconds(finish)
     );
@@ -43,7 +44,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
                 true => format!("which ends there at {}", seconds(plan.finish[edge.from])),
                 false => format!(
                     "which ends on {} at {}, and whose {} are here at {}",
-                    cluster.processors()[from].name,
+                    shown(&cluster.processors()[from].name),
                     seconds(plan.finish[edge.from]),
                     bytes(edge.size),
                     seconds(*at)
@@ -64,7 +65,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
         let _ = writeln!(
             text,
             "Before it {} runs {}, until {}.",
-            processor.name,
+            shown(&processor.name),
             name(before),
             seconds(plan.finish[before])
         );
@@ -74,9 +75,9 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let reason = match plan.execution {
         _ if same(start, 0.0) => "It waits for nothing.".to_string(),
         _ if same(start, ready) && ready >= free => "It waits for that input.".to_string(),
-        _ if same(start, free) => format!("It waits for {}.", processor.name),
+        _ if same(start, free) => format!("It waits for {}.", shown(&processor.name)),
         Execution::Blocks { .. } => {
-            format!("It waits until all that the block of {} reads is there.", processor.name)
+            format!("It waits until all that the block of {} reads is there.", shown(&processor.name))
         }
         Execution::Events => "It waits for memory.".to_string(),
     };

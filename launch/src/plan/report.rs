@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use armature_planner::workflow::{Crossing, Execution, TaskMemory};
+use armature_text::{line, shown};
 
 use super::Planned;
 use super::units::{bytes, percent, seconds};
@@ -18,10 +19,12 @@ pub(super) fn report(planned: &Planned, compare: bool) -> String {
     let edges = workflow.edges().len();
     let _ = writeln!(
         text,
-        "{name}: {} tasks, {edges} edges, on {} of {} processors of {platform}",
+        "{}: {} tasks, {edges} edges, on {} of {} processors of {}",
+        shown(name),
         workflow.len(),
         plan.used(),
-        cluster.len()
+        cluster.len(),
+        line(platform)
     );
     let _ = writeln!(text, "makespan {} by {}", seconds(plan.makespan), best.planner);
 
@@ -49,7 +52,7 @@ pub(super) fn report(planned: &Planned, compare: bool) -> String {
 fn table(text: &mut String, planned: &Planned) {
     let Planned { cluster, best, .. } = planned;
     let plan = &best.plan;
-    let names = cluster.processors().iter().map(|processor| processor.name.chars().count());
+    let names = cluster.processors().iter().map(|processor| shown(&processor.name).chars().count());
     let width = names.max().unwrap_or(0).max("processor".len());
     let _ = writeln!(
         text,
@@ -68,7 +71,7 @@ fn table(text: &mut String, planned: &Planned) {
         let _ = writeln!(
             text,
             "{:<width$}  {:>8} {:>7} {:>6}  {:>10} {:>10} {:>6}",
-            processor.name,
+            shown(&processor.name),
             processor.speed,
             order.len(),
             percent(busy, plan.makespan),
@@ -116,7 +119,7 @@ fn attempts(text: &mut String, planned: &Planned) {
             Ok(makespan) => {
                 format!("{:>14}  {:>6}", seconds(*makespan), percent(*makespan, best.plan.makespan))
             }
-            Err(error) => format!("{:>14}  {}", "no plan", error.message()),
+            Err(error) => format!("{:>14}  {}", "no plan", line(error.message())),
         };
         let planner = attempt.planner.to_string();
         let chosen = if attempt.planner == best.planner { "  chosen" } else { "" };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use armature_text::{line, shown};
 use serde::{Deserialize, Serialize};
 
 use super::spec::PipelineSpec;
@@ -86,7 +87,7 @@ impl Mapping {
     /// does not exist or occurs twice in its block, a serial stage is replicated, or a pinned stage is elsewhere.
     pub fn validate(&self, spec: &PipelineSpec, processors: usize) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Mapping, message));
-        let name = |n: usize| spec.stages.get(n).map_or("?", |stage| stage.name.as_str());
+        let name = |n: usize| spec.stages.get(n).map_or("?".into(), |stage| shown(&stage.name));
         let mut next = 0;
         for (b, block) in self.blocks.iter().enumerate() {
             let Range { start, end } = block.stages;
@@ -124,13 +125,15 @@ impl Mapping {
                 if stage.serial && block.is_replicated() {
                     return invalid(format!(
                         "stage {} is serial and cannot be replicated on processors {:?}",
-                        stage.name, block.hosts
+                        shown(&stage.name),
+                        block.hosts
                     ));
                 }
                 if let Some(pin) = stage.pinned.filter(|&pin| block.hosts != [pin]) {
                     return invalid(format!(
                         "stage {} is pinned to processor {pin}, but mapped to {:?}",
-                        stage.name, block.hosts
+                        shown(&stage.name),
+                        block.hosts
                     ));
                 }
             }
@@ -142,7 +145,7 @@ impl Mapping {
     }
 
     /// The compact text form, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by
-    /// their numbers, `#5…9`.
+    /// their numbers, `#5…9`. Characters of names that act on a line are escaped; [`parse`](Mapping::parse) reads them back.
     pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
         Compact { mapping: self, spec }
     }
@@ -159,17 +162,20 @@ impl Mapping {
         for part in text.trim().split('|').map(str::trim) {
             let (stages, hosts) = part.split_once('@').ok_or_else(|| {
                 let stages = stages_of(spec);
-                invalid(format!("`{part}` should look like STAGE+STAGE@PROCESSOR,PROCESSOR: {stages}"))
+                invalid(format!(
+                    "`{}` should look like STAGE+STAGE@PROCESSOR,PROCESSOR: {stages}",
+                    shown(part)
+                ))
             })?;
             let start = next;
             for name in stages.split('+').map(str::trim) {
                 match spec.stages.get(next) {
-                    Some(stage) if stage.name == name => next += 1,
+                    Some(stage) if stage.name == name || line(&stage.name) == name => next += 1,
                     next => {
                         let next = next.map_or("the pipeline ends before it".to_string(), |stage| {
-                            format!("stage {} comes next", stage.name)
+                            format!("stage {} comes next", shown(&stage.name))
                         });
-                        let stages = stages_of(spec);
+                        let (name, part, stages) = (shown(name), shown(part), stages_of(spec));
                         return Err(invalid(format!("`{name}` in `{part}`: {next}; {stages}")));
                     }
                 }
@@ -178,7 +184,8 @@ impl Mapping {
                 .split(',')
                 .map(|host| {
                     host.trim().parse().map_err(|_| {
-                        invalid(format!("`{}` in `{part}` is not a processor number", host.trim()))
+                        let (host, part) = (shown(host.trim()), shown(part));
+                        invalid(format!("`{host}` in `{part}` is not a processor number"))
                     })
                 })
                 .collect::<Result<Vec<usize>>>()?;
@@ -190,7 +197,7 @@ impl Mapping {
 
 /// Which stages there are, for errors.
 fn stages_of(spec: &PipelineSpec) -> String {
-    let names: Vec<&str> = spec.stages.iter().map(|stage| stage.name.as_str()).collect();
+    let names: Vec<String> = spec.stages.iter().map(|stage| shown(&stage.name)).collect();
     match names.is_empty() {
         true => "the pipeline has no stages".to_string(),
         false => format!("the pipeline has the stages {}", names.join(", ")),
@@ -212,7 +219,7 @@ impl fmt::Display for Compact<'_> {
             let known = self.spec.len().clamp(start.min(end), end);
             for n in start..known {
                 let plus = if n > start { "+" } else { "" };
-                write!(f, "{plus}{}", self.spec.stages[n].name)?;
+                write!(f, "{plus}{}", line(&self.spec.stages[n].name))?;
             }
             // A block may claim any number of stages that there are not.
             if known < end {
@@ -288,6 +295,20 @@ mod tests {
         );
         let backwards = Range { start: 2, end: 1 };
         assert_eq!([text(backwards), text(1..1)], ["@0", "@0"]);
+    }
+
+    #[test]
+    fn names_and_tokens_are_one_line_and_cut() {
+        let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a\n\u{1b}[2J\u{2028}", 1.0, 1.0));
+        let mapping = Mapping::serial(&spec, 0);
+        let text = mapping.display(&spec).to_string();
+        assert_eq!(text, r"a\n\u{1b}[2J\u{2028}@0");
+        assert_eq!(Mapping::parse(&text, &spec), Ok(mapping));
+        let long = "x\u{1b}".repeat(250_000);
+        for text in [long.clone(), format!("{long}@0"), format!("a\n\u{1b}[2J\u{2028}@{long}")] {
+            let error = Mapping::parse(&text, &spec).unwrap_err();
+            assert!(error.message().len() < 2_000 && !error.message().contains(char::is_control), "{error}");
+        }
     }
 
     #[test]

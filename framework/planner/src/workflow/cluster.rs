@@ -1,5 +1,7 @@
 //! The processors that a workflow runs on.
 
+use armature_text::quoted;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
@@ -218,7 +220,8 @@ fn check_speeds(processors: &[Processor]) -> Result<()> {
     for (p, Processor { name, speed, .. }) in processors.iter().enumerate() {
         if !range::is_positive(*speed) {
             return Err(invalid(format!(
-                "the speed of processor {p} ({name:?}) must be {POSITIVE}, but is {speed}"
+                "the speed of processor {p} ({}) must be {POSITIVE}, but is {speed}",
+                quoted(name)
             )));
         }
     }

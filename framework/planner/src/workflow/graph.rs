@@ -5,6 +5,8 @@ mod measured;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
+use armature_text::quoted;
+
 use super::memory::TaskMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT};
@@ -266,15 +268,17 @@ fn check_tasks(names: &[String], works: &[f64]) -> Result<()> {
     for (task, (name, &work)) in names.iter().zip(works).enumerate() {
         if name.is_empty() || name.contains(char::is_control) {
             return Err(invalid(format!(
-                "task {task} is called {name:?}: a name must have at least one character, and none that controls"
+                "task {task} is called {}: a name must have at least one character, and none that controls",
+                quoted(name)
             )));
         }
         if let Some(first) = seen.insert(name, task) {
-            return Err(invalid(format!("tasks {first} and {task} are both called {name:?}")));
+            return Err(invalid(format!("tasks {first} and {task} are both called {}", quoted(name))));
         }
         if !range::is_amount(work) {
             return Err(invalid(format!(
-                "the work of task {task} ({name:?}) must be {AMOUNT}, but is {work}"
+                "the work of task {task} ({}) must be {AMOUNT}, but is {work}",
+                quoted(name)
             )));
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
+use armature_text::line;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BoxError;
@@ -50,7 +51,7 @@ impl fmt::Display for FailedTask {
         let FailedTask { task, rank, attempts, panicked, message } = self;
         let times = if *attempts == 1 { "attempt" } else { "attempts" };
         let how = if *panicked { "panicked: " } else { "" };
-        write!(f, "task {task} failed on rank {rank} after {attempts} {times}: {how}{message}")
+        write!(f, "task {task} failed on rank {rank} after {attempts} {times}: {how}{}", line(message))
     }
 }
 

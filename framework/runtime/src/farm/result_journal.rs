@@ -1,5 +1,7 @@
 //! Results that outlive the job: kept in a journal as they come, and taken from it instead of being computed again.
 
+use armature_text::shown;
+
 use crate::user_code;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -86,7 +88,7 @@ impl ResultJournal {
             Ok(())
         })?;
         if recovery.tasks > 0 {
-            log::info!("farm {name}: {} results are in {}", known.len(), path.display());
+            log::info!("farm {}: {} results are in {}", shown(name), known.len(), armature_text::path(path));
         }
         let records = match kind {
             Kind::Stream => 0..death_notes::FIRST,

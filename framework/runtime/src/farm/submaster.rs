@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use armature_text::shown;
+
 use super::failure_detector::Loss;
 use super::link::Link;
 use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, ToMaster, ToWorker};
@@ -129,7 +131,7 @@ impl Submaster {
 
     /// A member is silent: it is lost.
     pub(super) fn lose(&mut self, link: &Link, loss: Loss, out: &mut Outgoing<'_>) -> Result<()> {
-        log::warn!("farm {}: the tasks of rank {} go to others: {}", link.farm, loss.rank, loss.why);
+        log::warn!("farm {}: the tasks of rank {} go to others: {}", shown(&link.farm), loss.rank, loss.why);
         let Loss { rank, certain, died, why } = loss;
         if !certain {
             self.state.doubt(rank);

@@ -96,9 +96,10 @@ impl JobStatus {
                 return Err(Error::new(ErrorKind::Io, format!("cannot read the job status {name}: {e}")));
             }
         };
-        serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|e| Error::new(ErrorKind::Config, format!("{name} does not hold a job status: {e}")))
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+            let why = armature_text::shown(&e.to_string());
+            Error::new(ErrorKind::Config, format!("{name} does not hold a job status: {why}"))
+        })
     }
 
     /// Writes it to a file, which is replaced as a whole.

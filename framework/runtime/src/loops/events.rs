@@ -2,6 +2,7 @@
 
 use armature_planner::loops::LoopDecision;
 use armature_planner::tuner::{Reason, Verdict};
+use armature_text::shown;
 
 use crate::observe::words::figures;
 use crate::observe::{Event, Input, Subject};
@@ -10,7 +11,12 @@ use crate::persist::snapshot::{Checkpoint, Manifest};
 /// Says on rank 0 from which checkpoint a loop goes on.
 pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, found: Option<&Manifest>) {
     if let Some(found) = found.filter(|_| rank == 0) {
-        log::info!("loop {name}: goes on after {} passes, from {}", found.pass, checkpoint.dir.display());
+        log::info!(
+            "loop {}: goes on after {} passes, from {}",
+            shown(name),
+            found.pass,
+            armature_text::path(&checkpoint.dir)
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use armature_text::shown;
 use serde::{Deserialize, Serialize};
 
 use super::figure;
@@ -152,7 +153,10 @@ impl fmt::Display for RankStart {
         let RankStart { ranks, what, host, program, .. } = self;
         write!(
             f,
-            "The rank takes part in {what} of {program} on host {host}, one of {}.",
+            "The rank takes part in {} of {} on host {}, one of {}.",
+            shown(what),
+            shown(program),
+            shown(host),
             count(*ranks as u64, "rank")
         )
     }

@@ -342,3 +342,28 @@ fn a_decision_on_workers_speaks_of_workers() {
          took 250.000 ms before."
     );
 }
+
+#[test]
+fn every_event_is_one_line_whatever_names_are_in_it() {
+    const NAME: &str = "x\\n[ERROR rank 0] \\u001b[2J\\u2028\\u202e";
+    for event in samples() {
+        let mut value = serde_json::to_value(&event).unwrap();
+        let before = event.to_string();
+        for (key, field) in value.as_object_mut().unwrap() {
+            let is_name =
+                ["stage", "farm", "name", "mapping", "task", "limit", "host", "program", "failure", "why"];
+            if is_name.contains(&key.as_str()) && field.is_string() {
+                *field = serde_json::from_str(&format!("\"{NAME}\"")).unwrap();
+            }
+        }
+        let text = serde_json::from_value::<Event>(value).unwrap().to_string();
+        assert_eq!(text, armature_text::line(&text), "{before}");
+    }
+    let farm = |name: String| {
+        let (chunking, balance) = ("auto".to_string(), "off".to_string());
+        Event::FarmStart { farm: name, ranks: 1, workers: 1, chunking, balance }.to_string()
+    };
+    let start = farm(serde_json::from_str(&format!("\"{NAME}\"")).unwrap());
+    assert!(start.starts_with(r"Farm x\n[ERROR rank 0] \u{1b}[2J\u{2028}\u{202e} starts"), "{start}");
+    assert!(farm("x".repeat(500_000)).len() < 250);
+}

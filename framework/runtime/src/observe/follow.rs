@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, ErrorKind as IoKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use armature_files::regular;
+use armature_text::shown;
 
 use super::event::Event;
 use super::log::Stem;
@@ -219,7 +220,10 @@ impl Tail {
 
     fn foreign(&self, rank: usize, why: String) -> Error {
         let (path, line) = (self.path.display(), self.lines + 1);
-        Error::new(ErrorKind::Io, format!("{path}, line {line}: expected an event of rank {rank}: {why}"))
+        Error::new(
+            ErrorKind::Io,
+            format!("{path}, line {line}: expected an event of rank {rank}: {}", shown(&why)),
+        )
     }
 
     /// The last line, if it has no end: an event, or words on what is missing.

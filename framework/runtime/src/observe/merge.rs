@@ -122,6 +122,10 @@ mod tests {
             let error = read(dir.path()).unwrap_err().to_string();
             assert!(error.contains("rank-0.jsonl, line 2: expected an event of rank 0: "), "{error}");
         }
+        let long =
+            format!("{{\"at\":1,\"rank\":0,\"run\":0,\"event\":{{\"kind\":\"{}\"}}}}\n", "x".repeat(500_000));
+        let error = read(logs(&[long.as_bytes()]).path()).unwrap_err().to_string();
+        assert!(error.contains("unknown variant `xxx") && error.len() < 500, "{} bytes", error.len());
         let dir = logs(&[&[good.as_bytes(), b"\xff\xfe\n"].concat()]);
         assert!(read(dir.path()).unwrap_err().to_string().contains("line 2"));
         let dir = logs(&[good.as_bytes()]);

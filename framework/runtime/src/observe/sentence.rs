@@ -2,13 +2,25 @@
 
 use std::fmt;
 
+use armature_text::{line, shown};
+
 use super::event::Event;
 use super::subject::Subject;
 use super::words::{count, figures, seconds, short};
 
+/// One line: names of stages and hosts, and what user code says, come from outside.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        f.write_str(&line(Sentence(self)))
+    }
+}
+
+/// An event as a sentence with names and messages as they are.
+struct Sentence<'a>(&'a Event);
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Event::Start { ranks, mapping, balance } => {
                 write!(
                     f,
@@ -39,7 +51,8 @@ impl fmt::Display for Event {
             }
             Event::Measured { stage, rank, items, seconds_per_item, by, settled } => write!(
                 f,
-                "Stage {stage} takes {} an item on rank {rank}, after {} by {by}{}.",
+                "Stage {} takes {} an item on rank {rank}, after {} by {by}{}.",
+                shown(stage),
                 seconds(*seconds_per_item),
                 count(*items, "item"),
                 if *settled { "" } else { ", not settled yet" }
@@ -52,7 +65,8 @@ impl fmt::Display for Event {
                 if *settled { "" } else { ", not settled yet" }
             ),
             Event::FarmStart { farm, ranks, workers, chunking, balance } => {
-                write!(f, "Farm {farm} starts with {workers} of {}, ", count(*ranks as u64, "rank"))?;
+                let (farm, ranks) = (shown(farm), count(*ranks as u64, "rank"));
+                write!(f, "Farm {farm} starts with {workers} of {ranks}, ")?;
                 match balance.as_str() {
                     "off" => f.write_str("which stay to the end")?,
                     "once" => f.write_str("a number that is changed once at most")?,
@@ -60,8 +74,8 @@ impl fmt::Display for Event {
                 }
                 write!(f, "; its chunks are made by `{chunking}`.")
             }
-            Event::Decision { .. } => self.decision(f),
-            Event::Chunks { .. } => self.chunks(f),
+            Event::Decision { .. } => self.0.decision(f),
+            Event::Chunks { .. } => self.0.chunks(f),
             Event::Lost { rank, tasks, why } => {
                 write!(f, "Rank {rank} is not used any more: {why}; ")?;
                 match tasks {
@@ -89,7 +103,8 @@ impl fmt::Display for Event {
             Event::LoopStart { name, units, held, balance } => {
                 write!(
                     f,
-                    "Loop {name} starts with {} on {}, by rank {}; ",
+                    "Loop {} starts with {} on {}, by rank {}; ",
+                    shown(name),
                     count(*units, "unit"),
                     count(held.len() as u64, "rank"),
                     figures(held)
@@ -117,20 +132,24 @@ impl fmt::Display for Event {
             Event::Prepare { epoch, mapping } => {
                 write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")
             }
-            Event::WarmUp { stage, seconds: s } => write!(f, "Stage {stage} was set up in {}.", seconds(*s)),
+            Event::WarmUp { stage, seconds: s } => {
+                write!(f, "Stage {} was set up in {}.", shown(stage), seconds(*s))
+            }
             Event::Ready { epoch } => write!(f, "Ready for mapping number {epoch}."),
             Event::Switch { epoch, mapping } => {
                 write!(f, "Mapping number {epoch}, `{mapping}`, is in force.")
             }
             Event::HandOver { stage, to, next_batch, bytes } => write!(
                 f,
-                "Stage {stage} was handed over to rank {to}, which goes on with batch {next_batch}; its state has {}.",
+                "Stage {} was handed over to rank {to}, which goes on with batch {next_batch}; its state has {}.",
+                shown(stage),
                 count(*bytes, "byte")
             ),
             Event::TakeOver { stage, from, next_batch } => {
                 write!(
                     f,
-                    "Stage {stage} was taken over from rank {from} and goes on with batch {next_batch}."
+                    "Stage {} was taken over from rank {from} and goes on with batch {next_batch}.",
+                    shown(stage)
                 )
             }
             Event::Forwarded { epoch, batches } => write!(

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use armature_text::shown;
+
 use super::words::{count, per_second, percent, seconds, short};
 
 /// What one rank did in a run.
@@ -93,7 +95,7 @@ pub(crate) fn write_headline(
     write!(
         f,
         "{kind} {}: {} in {:.3} s, {} {thing}s/s, efficiency {}; {more}",
-        summary.name(),
+        shown(summary.name()),
         count(done, thing),
         summary.elapsed().as_secs_f64(),
         short(summary.throughput()),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use armature_text::{quoted, shown};
 use serde::{Deserialize, Serialize};
 
 use super::figure;
@@ -156,7 +157,7 @@ pub struct WorkflowEnd {
 impl fmt::Display for WorkflowStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tasks, ranks) = (count(self.tasks, "task"), count(self.ranks as u64, "rank"));
-        write!(f, "Workflow {} starts with {tasks} on {ranks}", self.name)?;
+        write!(f, "Workflow {} starts with {tasks} on {ranks}", shown(&self.name))?;
         if self.known > 0 { write!(f, "; {} were done before.", self.known) } else { f.write_str(".") }
     }
 }
@@ -181,13 +182,13 @@ impl fmt::Display for Planned {
 
 impl fmt::Display for TaskHeld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Task {:?} has to wait for the limit {:?}.", self.task, self.limit)
+        write!(f, "Task {} has to wait for the limit {}.", quoted(&self.task), quoted(&self.limit))
     }
 }
 
 impl fmt::Display for TaskBegan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Task {:?} begins", self.task)?;
+        write!(f, "Task {} begins", quoted(&self.task))?;
         match self.attempt {
             0 => {}
             1 => f.write_str(" once more")?,
@@ -212,7 +213,7 @@ impl fmt::Display for TaskWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for ", seconds(self.seconds))?;
         match (self.waited_for, &self.of) {
-            (WaitedFor::Input, Some(task)) => write!(f, "what {task:?} gives"),
+            (WaitedFor::Input, Some(task)) => write!(f, "what {} gives", quoted(task)),
             (WaitedFor::Input, None) => f.write_str("what it reads to be made"),
             (WaitedFor::Transfer, _) => f.write_str("what it reads to be here"),
             (WaitedFor::Memory, _) => f.write_str("memory"),
@@ -223,10 +224,10 @@ impl fmt::Display for TaskWait {
 
 impl fmt::Display for TaskEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (task, took) = (&self.task, seconds(self.seconds));
+        let (task, took) = (quoted(&self.task), seconds(self.seconds));
         match &self.failure {
-            Some(why) => write!(f, "Task {task:?} has failed after {took}: {why}")?,
-            None => write!(f, "Task {task:?} is done after {took} and gives {}", Size(self.bytes))?,
+            Some(why) => write!(f, "Task {task} has failed after {took}: {why}")?,
+            None => write!(f, "Task {task} is done after {took} and gives {}", Size(self.bytes))?,
         }
         if let Some(peak) = self.peak_memory {
             write!(f, "; its processes held {} at most", Size(peak))?;
@@ -237,7 +238,8 @@ impl fmt::Display for TaskEnded {
 
 impl fmt::Display for ValueCame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "What task {:?} gives has come from rank {}: {}.", self.task, self.from, Size(self.bytes))
+        let (task, size) = (quoted(&self.task), Size(self.bytes));
+        write!(f, "What task {task} gives has come from rank {}: {size}.", self.from)
     }
 }
 
@@ -255,6 +257,6 @@ impl ValueOnDisk {
     /// That it was `written` or read, as a sentence.
     pub(super) fn told(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
         let done = if written { "written to disk, as memory is short" } else { "read from disk" };
-        write!(f, "What task {:?} gives was {done}: {}.", self.task, Size(self.bytes))
+        write!(f, "What task {} gives was {done}: {}.", quoted(&self.task), Size(self.bytes))
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use armature_text::shown;
 use serde::{Deserialize, Serialize};
 
 use super::remaps::Remap;
@@ -182,7 +183,7 @@ impl fmt::Display for Summary {
                     s.items.to_string(),
                     cell(s.busy()),
                     once(idle.clone()),
-                    self.stages[stage].clone(),
+                    shown(&self.stages[stage]),
                     s.service().map_or("-".to_string(), cell),
                     s.longest_queue.to_string(),
                 ];

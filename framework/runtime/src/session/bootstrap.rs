@@ -282,7 +282,7 @@ fn table(nodes: &[Node], places: &[Placement]) -> String {
         let units = place.units.clone().unwrap_or_else(|| t.processing_units().collect());
         text += &format!(
             "\n{rank:>5}  {:<20} {:<16} {:>6}  {:>6.1} GiB",
-            t.host,
+            armature_text::shown(&t.host),
             ranges(units),
             t.cores.len(),
             t.memory_total as f64 / f64::from(1 << 30)

@@ -22,16 +22,41 @@ pub(super) fn start(process_rank: Option<usize>) {
     let _ = env_logger::Builder::from_env(filter)
         .format(|out, record| {
             let rank = THREAD_RANK.get().or(PROCESS_RANK.get().copied());
-            let level = record.level();
+            let (level, text) = (record.level(), text(record));
             match rank {
-                Some(rank) => writeln!(out, "[{level:<5} rank {rank}] {}", record.args()),
-                None => writeln!(out, "[{level:<5}] {}", record.args()),
+                Some(rank) => writeln!(out, "[{level:<5} rank {rank}] {text}"),
+                None => writeln!(out, "[{level:<5}] {text}"),
             }
         })
         .try_init();
 }
 
+/// Returns the text of a record. The framework's messages contain names and paths from outside: characters that act on a
+/// terminal are escaped, and lines behind the first are indented, so that none can be taken for another record. The program's
+/// own messages are unchanged.
+fn text(record: &log::Record<'_>) -> String {
+    let is_own = record.target().split("::").next() != Some("armature");
+    if is_own { record.args().to_string() } else { armature_text::indented(record.args()) }
+}
+
 /// Log lines of the calling thread come from `rank` from now on.
 pub(crate) fn name_rank(rank: usize) {
     THREAD_RANK.set(Some(rank));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(target: &str, message: &str) -> String {
+        text(&log::Record::builder().target(target).args(format_args!("{message}")).build())
+    }
+
+    #[test]
+    fn a_record_of_the_framework_cannot_look_like_two() {
+        let message = "farm x\n[ERROR rank 0] all is lost\u{1b}[2J\u{2028}\u{202e}";
+        let safe = "farm x\n  [ERROR rank 0] all is lost\\u{1b}[2J\\u{2028}\\u{202e}";
+        assert_eq!(told("armature::farm::master", message), safe);
+        assert_eq!(told("my_program", message), message);
+    }
 }

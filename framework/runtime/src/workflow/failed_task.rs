@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use armature_text::{line, quoted};
 use serde::{Deserialize, Serialize};
 
 /// A task that failed at every try, needs more memory than a rank has, or ended the process that did it.
@@ -52,7 +53,7 @@ impl FailedTask {
             1 => "1 try".to_string(),
             tries => format!("{tries} tries"),
         };
-        format!("{} (task {:?}, after {times})", self.message, self.name)
+        format!("{} (task {}, after {times})", line(&self.message), quoted(&self.name))
     }
 }
 

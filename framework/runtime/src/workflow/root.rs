@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use armature_planner::workflow::{BestPlan, Replanned, memory_over_time};
+use armature_text::shown;
 
 use super::graph::Graph;
 use super::master::{Cause, Change, Master};
@@ -111,7 +112,7 @@ impl Root {
                     match question.clusters.probed(&probed) {
                         Ok(clusters) => question.clusters = clusters,
                         Err(error) => {
-                            log::warn!("workflow {}: ranks count as equal: {error}", self.graph.name)
+                            log::warn!("workflow {}: ranks count as equal: {error}", shown(&self.graph.name))
                         }
                     }
                 }
@@ -150,7 +151,7 @@ impl Root {
                 self.planned = Some((best.planner.to_string(), best.plan.makespan));
                 self.master.has_planned(best.plan, question.clusters, takes, now);
             }
-            Err(error) => log::warn!("workflow {}: it runs without a plan: {error}", self.graph.name),
+            Err(error) => log::warn!("workflow {}: it runs without a plan: {error}", shown(&self.graph.name)),
         }
         self.master.begin();
         Event::Planned(Planned {
@@ -177,7 +178,7 @@ impl Root {
             Change::Fresh(left) | Change::Kept(left) => Some(left),
             Change::None => {
                 let why = error.unwrap_or("a rank has been lost meanwhile".to_string());
-                log::info!("workflow {}: no plan was made anew: {why}", self.graph.name);
+                log::info!("workflow {}: no plan was made anew: {why}", shown(&self.graph.name));
                 None
             }
         };

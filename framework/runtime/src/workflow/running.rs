@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use armature_text::shown;
+
 use super::commands::{Commands, Try};
 use super::files::Files;
 use super::messages::{Content, Orders};
@@ -200,7 +202,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.in_hand = None;
                 if let Some(root) = &mut self.root {
                     let event = root.planned_anew(*found, took, at.now());
-                    log::info!("workflow {}: {event}", root.graph.name);
+                    log::info!("workflow {}: {event}", shown(&root.graph.name));
                     self.log_planned(event, at);
                 }
             }

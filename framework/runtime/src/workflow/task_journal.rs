@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use armature_text::shown;
+
 use super::graph::Graph;
 use super::master::Master;
 use super::spill::SpillFolder;
@@ -74,7 +76,12 @@ impl TaskJournal {
             Ok(())
         })?;
         if known.tasks > 0 {
-            log::info!("workflow {}: {} tasks are done by {}", graph.name, known.tasks, path.display());
+            log::info!(
+                "workflow {}: {} tasks are done by {}",
+                shown(&graph.name),
+                known.tasks,
+                armature_text::path(path)
+            );
         }
         known.restored = needed.into_iter().collect();
         Ok((TaskJournal { journal, place: JournalPlace { path: path.to_path_buf(), identity } }, known))

@@ -337,7 +337,7 @@ impl Endpoint {
         if error.kind() != ErrorKind::Peer && !self.has_failed() {
             if !self.capabilities().returns_errors {
                 // In one piece, so that what other ranks and the launcher print does not come in between.
-                let text = format!("armature: {error}\n");
+                let text = format!("armature: {}\n", armature_text::indented(error));
                 // If nobody reads it, the exit code still tells.
                 let _ = std::io::stderr().write_all(text.as_bytes());
             }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use armature_text::shown;
+
 use super::super::chunk_result::Failure;
 use super::super::delivery::Deliver;
 use super::super::failure_detector::Loss;
@@ -44,7 +46,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let why = format!("it has been in task {task} for longer than the limit of {limit:?}");
         let chunks = self.let_go(worker, WorkerState::TimedOut);
         let tasks = count(&chunks);
-        log::warn!("farm {}: {tasks} tasks of rank {worker} go to others: {why}", self.name);
+        log::warn!("farm {}: {tasks} tasks of rank {worker} go to others: {why}", shown(&self.name));
         self.record_event(|| Event::Lost { rank: worker, tasks, why });
         for chunk in chunks {
             let hangs = chunk.first..chunk.first + u64::from(chunk.count);
@@ -157,7 +159,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             true => String::new(),
             false => format!("; it was in {}", blamed_tasks.join(" or ")),
         };
-        log::warn!("farm {}: {tasks} tasks of rank {rank} go to others: {why}{over}", self.name);
+        log::warn!("farm {}: {tasks} tasks of rank {rank} go to others: {why}{over}", shown(&self.name));
         let why = format!("{why}{over}");
         self.record_event(|| Event::Lost { rank, tasks, why });
         Ok(())
@@ -197,7 +199,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if !self.state.readmit(rank) {
             return Ok(());
         }
-        log::info!("farm {}: rank {rank} is heard again", self.name);
+        log::info!("farm {}: rank {rank} is heard again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
             // It may have been parked before.

@@ -1,5 +1,7 @@
 //! Rank 0 above sub-masters: splits the farm, gives them chunks for their members, and does without those that die.
 
+use armature_text::shown;
+
 use super::super::failure_detector::Loss;
 use super::super::messages::{Lost, ToWorker};
 use super::super::state::LastActivity;
@@ -31,7 +33,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             ToWorker::Lead(order).send(out.endpoint(), leader)?;
         }
         let (sub_masters, workers) = (self.state.groups.leaders(), ranks.len() - count);
-        log::info!("farm {}: {count} sub-masters lead {workers} workers from now on: {why}", self.name);
+        log::info!(
+            "farm {}: {count} sub-masters lead {workers} workers from now on: {why}",
+            shown(&self.name)
+        );
         let why = why.to_string();
         self.record_event(|| Event::Split { sub_masters, workers, reason: why });
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use armature_text::shown;
+
 use super::super::controller::{Replan, Situation};
 use super::super::messages::ToWorker;
 use super::super::state::{Change, WorkerState};
@@ -85,7 +87,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if let Some(target) = target {
             log::info!(
                 "farm {}: {target} instead of {workers} workers: {}",
-                self.name,
+                shown(&self.name),
                 self.controller.why().unwrap_or_default()
             );
             self.state.tasks.set_target(target);

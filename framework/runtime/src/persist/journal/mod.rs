@@ -46,6 +46,8 @@ pub use write::Journal;
 
 use std::path::{Path, PathBuf};
 
+use armature_text::shown;
+
 use crate::error::{Error, ErrorKind};
 
 /// Whose results a journal holds.
@@ -70,17 +72,17 @@ const READABLE: usize = 200;
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` version `{}`, fingerprint ", self.name, self.version)?;
+        write!(f, "`{}` version `{}`, fingerprint ", shown(&self.name), shown(&self.version))?;
         // Many are texts, and then they say what differs.
         let text = std::str::from_utf8(&self.fingerprint).ok();
         if let Some(text) =
             text.filter(|t| !t.is_empty() && t.len() <= READABLE && !t.contains(char::is_control))
         {
-            return write!(f, "`{text}`");
+            return write!(f, "`{}`", armature_text::line(text));
         }
-        let shown = &self.fingerprint[..self.fingerprint.len().min(16)];
-        shown.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        if shown.len() < self.fingerprint.len() {
+        let start = &self.fingerprint[..self.fingerprint.len().min(16)];
+        start.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if start.len() < self.fingerprint.len() {
             write!(f, "… ({} bytes)", self.fingerprint.len())?;
         }
         Ok(())

@@ -134,8 +134,15 @@ impl Manifest {
         if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(json.as_bytes())) {
             return Err(damaged());
         }
-        let manifest: Manifest = serde_json::from_str(json)
-            .map_err(|error| refused(dir, &format!("its manifest is not of version {VERSION}: {error}")))?;
+        let manifest: Manifest = serde_json::from_str(json).map_err(|error| {
+            refused(
+                dir,
+                &format!(
+                    "its manifest is not of version {VERSION}: {}",
+                    armature_text::shown(&error.to_string())
+                ),
+            )
+        })?;
         if manifest.version != VERSION {
             let text =
                 format!("it is in version {} of the format, expected version {VERSION}", manifest.version);

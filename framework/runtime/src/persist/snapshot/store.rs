@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use armature_files::lock::{LockFile, TRIES};
 use armature_files::output::is_left_over;
+use armature_text::shown;
 
 use super::folder::{Attempt, Folder};
 use super::manifest::{self, Manifest, Owner, Saved};
@@ -60,7 +61,12 @@ impl SnapshotStore {
             let text = format!(
                 "it belongs to another job: it is of {} with {} units and fingerprint {}; expected {} with {} \
                  units and fingerprint {}",
-                theirs.name, theirs.units, theirs.fingerprint, owner.name, owner.units, owner.fingerprint
+                shown(&theirs.name),
+                theirs.units,
+                shown(&theirs.fingerprint),
+                shown(&owner.name),
+                owner.units,
+                shown(&owner.fingerprint)
             );
             return Err(refused(dir, &text));
         }
