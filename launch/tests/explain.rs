@@ -59,7 +59,7 @@ fn runs_are_told_one_after_the_other() {
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
         text.ends_with(
-            "Nothing was decided while the stream ran.\nThe log has no end: the run failed, or it still goes on.\n"
+            "Nothing was decided while it ran.\nThe log has no end: the run failed, or it still goes on.\n"
         ),
         "{text}"
     );

@@ -1,6 +1,6 @@
 //! The same as a trace for viewers of others: Perfetto's own form, and Chrome's JSON.
 //!
-//! Each rank is a process. It has counters of what it does (computing, without a core, on messages, waiting), slices for the longest call of
+//! Each rank is a process. It has counters of the kinds of its time, slices for the longest call of
 //! user code in each part of its time, and points for what was decided and done there. A stage that moves is a flow from the rank that
 //! gives it to the one that gets it.
 
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use armature::observe::{Event, Log};
 use serde_json::json;
 
+use crate::account::{KINDS, Shares};
 use crate::run::{Run, told};
 
 /// Something to draw. Times are nanoseconds since the first run began.
@@ -26,7 +27,7 @@ enum Item {
         name: String,
         flow: Option<Flow>,
     },
-    /// By name, as a place in [`COUNTERS`].
+    /// By name, as a place in [`KINDS`].
     Counter {
         rank: usize,
         at: u64,
@@ -41,8 +42,6 @@ enum Flow {
     Begins(u64),
     Ends(u64),
 }
-
-const COUNTERS: [&str; 4] = ["computes", "no core", "messages and other", "waits"];
 
 /// A trace, before it has a form.
 struct Trace {
@@ -116,11 +115,10 @@ impl Trace {
                     }
                 }
                 let whole = activity.seconds.max(f64::MIN_POSITIVE);
-                let useful = (activity.work_s - activity.lost_s).max(0.0);
-                let idle = activity.idle_s + activity.parked_s;
+                let mut shares = Shares::default();
+                shares.add(activity, 1.0);
                 let at = nanos(begin + part.from());
-                for (of, value) in [useful, activity.lost_s, activity.other_s(), idle].into_iter().enumerate()
-                {
+                for (of, value) in shares.named().into_iter().enumerate() {
                     self.items.push(Item::Counter { rank, at, of, value: 100.0 * value / whole });
                 }
             }
@@ -145,7 +143,7 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
         let descriptor =
             Proto::default().number(1, track(rank, 1)).number(5, track(rank, 0)).message(4, thread);
         packet(&mut packets, Proto::default().message(60, descriptor));
-        for (of, name) in COUNTERS.iter().enumerate() {
+        for (of, name) in KINDS.iter().enumerate() {
             let counter = Proto::default().text(6, "%");
             let descriptor =
                 Proto::default().number(1, track(rank, 2 + of)).number(5, track(rank, 0)).text(2, name);
@@ -264,7 +262,7 @@ pub fn chrome(log: &Log) -> String {
             Item::Point { rank, at, name, .. } => json!({"ph": "i", "s": "p", "cat": "event", "name": name,
                 "pid": rank + 1, "tid": 0, "ts": micros(*at)}),
             Item::Counter { rank, at, of, value } => {
-                json!({"ph": "C", "name": COUNTERS[*of], "pid": rank + 1,
+                json!({"ph": "C", "name": KINDS[*of], "pid": rank + 1,
                 "ts": micros(*at), "args": {"%": value}})
             }
         });

@@ -92,6 +92,10 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
         true
     }
 
+    fn is_work(job: &Job<L::Units>) -> bool {
+        matches!(job, Job::Block { .. })
+    }
+
     fn may_block(&self, job: &Job<L::Units>) -> bool {
         // It may read files.
         matches!(job, Job::Create(_))
