@@ -359,3 +359,88 @@ fn with(run: &Run, rank: &Rank) -> String {
     }
     text.trim_end_matches(", ").to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature::observe::activity::Activity;
+
+    fn live(events: Vec<(f64, usize, Event)>) -> Live {
+        let mut live = Live::default();
+        let records = events.into_iter().map(|(at, rank, event)| Record { at, rank, run: 0, event });
+        live.take(&records.collect::<Vec<_>>());
+        live
+    }
+
+    fn farm() -> Vec<(f64, usize, Event)> {
+        let part = |work_s, idle_s| {
+            let done = vec![30];
+            Event::Activity(Activity { seconds: 1.0, work_s, idle_s, done, ..Activity::default() })
+        };
+        let start = Event::FarmStart {
+            farm: "rows".into(),
+            ranks: 2,
+            workers: 2,
+            chunking: "auto".into(),
+            balance: "live".into(),
+        };
+        let starts = (0..2).map(|rank| (0.0, rank, Event::RankStart(crate::situation::start(2))));
+        let parts = [(1.0, 0, part(1.0 / 3.0, 1.0 / 3.0)), (1.0, 1, part(0.996, 0.0))];
+        starts.chain([(0.0, 0, start)]).chain(parts).collect()
+    }
+
+    /// Lines of ranks.
+    fn rows(text: &str) -> Vec<&str> {
+        text.lines().filter(|line| line.starts_with("    0 ") || line.starts_with("    1 ")).collect()
+    }
+
+    #[test]
+    fn shares_of_a_rank_add_up() {
+        let text = live(farm()).picture(20);
+        let rows = rows(&text);
+        assert_eq!(rows.len(), 2, "{text}");
+        for row in rows {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            let shares =
+                words.windows(2).filter(|pair| pair[1] == "%").map(|pair| pair[0].parse::<u32>().unwrap());
+            assert_eq!(shares.sum::<u32>(), 100, "{row}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_left_out_only_where_there_is_no_room() {
+        let live = live(farm());
+        let whole = live.picture(usize::MAX).lines().count();
+        for height in 1..whole + 4 {
+            let text = live.picture(height);
+            let shown = rows(&text).len();
+            assert_eq!(shown, if height < whole { 1 } else { 2 }, "{height} lines: {text}");
+            assert_eq!(text.contains("Showing 1 of 2 ranks."), height < whole, "{height} lines: {text}");
+        }
+    }
+
+    /// How many tasks there are is not known from those that are not handed out, and what was done at the end is what the end says.
+    #[test]
+    fn totals_are_those_that_are_known() {
+        let chunks = Event::Chunks {
+            by: "gss".into(),
+            before: "dpf".into(),
+            left: 222,
+            workers: 2,
+            mean_s: 1e-3,
+            deviation_s: 1e-4,
+            block: 1.0,
+            message_s: 1e-6,
+            predicted_s: 0.2,
+            before_s: None,
+            compared: 11,
+        };
+        let mut events = farm();
+        events.push((1.0, 0, chunks));
+        let text = live(events.clone()).picture(20);
+        assert!(text.contains("60 tasks done, ") && text.contains("when it ends is not known"), "{text}");
+        events.push((2.0, 0, Event::Finish { items: 300, seconds: 2.0 }));
+        let text = live(events).picture(20);
+        assert!(text.contains("300 tasks done in 2.000 s; the run has ended"), "{text}");
+    }
+}
