@@ -18,6 +18,7 @@ struct Told {
     calls: f64,
     messages: f64,
     done: u64,
+    known: f64,
     seconds: f64,
     has_ended: bool,
 }
@@ -43,15 +44,20 @@ fn check_run(records: &[Record], what: &str) -> bool {
     let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
     for rank in 0..busy.len() {
         let told = told(records, rank);
-        let place = format!("{what}, run {}, rank {rank} of {}: {told:?}", records[0].run, busy.len());
+        let ranks = busy.len();
+        let place = format!("{what}, run {}, rank {rank} of {ranks}: {told:?}", records[0].run);
         if !told.has_ended {
             continue;
         }
-        let near = |a: f64| (a - busy[rank]).abs() <= PART * busy[rank] + SLACK;
-        assert!(near(told.work), "busy for {} s by the summary; {place}", busy[rank]);
-        assert!(near(told.calls), "busy for {} s by the summary; {place}", busy[rank]);
+        let (busy, slack) = (busy[rank], PART * busy[rank] + SLACK);
+        assert!(told.work <= busy + slack, "busy for {busy} s by the summary; {place}");
+        // A mean of few samples may exceed what there was.
+        let is_full = told.seconds - told.known <= PART * told.seconds + SLACK;
+        assert!(told.work >= busy - slack || is_full, "busy for {busy} s by the summary; {place}");
+        // What was written is not taken back when the mean falls.
+        assert!(told.calls >= busy - slack, "busy for {busy} s by the summary; {place}");
         assert!((told.done as f64 - done[rank]).abs() < 1.0, "{} done by the summary; {place}", done[rank]);
-        assert!(busy.len() > 1 || told.messages == 0.0, "with whom? {place}");
+        assert!(ranks > 1 || told.messages == 0.0, "with whom? {place}");
     }
     true
 }
@@ -73,6 +79,7 @@ fn told(records: &[Record], rank: usize) -> Told {
                     + activity.parked_s;
                 assert!(known <= activity.seconds + 1e-6, "rank {rank}: {known} s in {activity:?}");
                 assert!(activity.lost_s <= activity.work_s + 1e-7, "rank {rank}: {activity:?}");
+                told.known += known;
                 told.work += activity.work_s;
                 told.messages += activity.messages_s;
                 told.seconds += activity.seconds;

@@ -71,7 +71,9 @@ fn the_log_agrees_with_the_summary() {
     let programs: [(&str, Body<'_>); 9] = [
         ("k_means", &|session| k_means::k_means(session, 15_000, 4).map(drop)),
         ("lcs", &|session| lcs::lcs(session, &word[0], &word[1]).map(drop)),
-        ("life", &|session| life::live(session, board, |row, column| (row + column) % 3 == 0, 50).map(drop)),
+        ("life", &|session| {
+            life::live(session, board, |row, column| (row + column).is_multiple_of(3), 50).map(drop)
+        }),
         ("n_body", &|session| n_body::simulate(session, 200, 10).map(drop)),
         ("pi", &|session| pi::pi(session, 100_000).map(drop)),
         ("plate", &|session| plate::settle(session, board, 1e-3).map(drop)),

@@ -250,7 +250,7 @@ impl Open {
         let mut passed = now.saturating_sub(self.last);
         let had_messages = std::mem::replace(&mut self.messages, messages) != messages;
         self.last = now;
-        passed -= self.attribute_work(now, passed);
+        passed -= self.attribute_work(now, passed, doing);
         if self.in_hand.are_work.front() == Some(&false) {
             self.part.set_up += std::mem::take(&mut passed);
         }
@@ -263,12 +263,15 @@ impl Open {
     }
 
     /// Brings the parts' work to what has been measured, of the last `passed` time first. Returns how much of that is work.
-    fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
-        let measured = self.tally.time() + self.in_hand.running(now);
+    fn attribute_work(&mut self, now: Duration, passed: Duration, doing: Doing) -> Duration {
+        let is_computing = doing == Doing::Computing;
+        let running = if is_computing { self.in_hand.running(now) } else { Duration::ZERO };
+        let measured = self.tally.time() + running;
         let Some(more) = measured.checked_sub(self.attributed) else {
-            // Jobs took less than it looked like from here while they ran.
+            // A job took less than it looked like while it ran on its thread, which waited for the next one then.
             let less = (self.attributed - measured).min(self.part.work);
             self.part.work -= less;
+            self.part.idle += if is_computing { less } else { Duration::ZERO };
             self.attributed -= less;
             return Duration::ZERO;
         };

@@ -143,6 +143,10 @@ impl UserCode for ByCaller {
         matches!(job, Job::Create(_))
     }
 
+    fn is_work(job: &Job<()>) -> bool {
+        matches!(job, Job::Block { .. })
+    }
+
     fn may_block(&self, _: &Job<()>) -> bool {
         false
     }
