@@ -4,7 +4,7 @@ use crate::account::{KINDS, Shares};
 use crate::run::{Run, told};
 
 /// Bins of all ranks of all runs together: six bytes each, which are eight characters of a page.
-const CELLS: usize = 240_000;
+const CELLS: usize = 160_000;
 /// Bins of a rank: more than pixels of a screen, so that zooming in shows more, and never fewer than a narrow screen has.
 const MOST: usize = 4000;
 const LEAST: usize = 300;
