@@ -52,7 +52,11 @@ fn main() -> armature::Result<()> {
 }
 
 /// The means of `groups` groups of points, on rank 0.
-fn k_means(session: &Session, count: usize, groups: usize) -> Result<Option<Vec<Point>>, BoxError> {
+pub(crate) fn k_means(
+    session: &Session,
+    count: usize,
+    groups: usize,
+) -> Result<Option<Vec<Point>>, BoxError> {
     let mut means: Vec<Point> = points(groups).collect();
     let tasks = |means: &[Point]| -> Vec<_> {
         let blocks = (0..count).step_by(BLOCK).map(|start| start..(start + BLOCK).min(count));

@@ -46,7 +46,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// What both texts have in common, on rank 0.
-fn lcs(session: &Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
+pub(crate) fn lcs(session: &Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
     let shape = Shape { rows: a.len() as u64, columns: b.len() };
     // The way back through the table needs all of it on rank 0, so ranks keep all columns of their rows.
     let kept = (b.len() as u64).max(1);

@@ -55,7 +55,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// The board after this number of generations, on rank 0.
-fn live(
+pub(crate) fn live(
     session: &Session,
     shape: Shape,
     is_alive: impl Fn(u64, u64) -> bool + Send,

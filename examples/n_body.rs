@@ -34,7 +34,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// The bodies after this number of steps, on every rank.
-fn simulate(session: &Session, count: u64, steps: u32) -> Result<Vec<Body>, BoxError> {
+pub(crate) fn simulate(session: &Session, count: u64, steps: u32) -> Result<Vec<Body>, BoxError> {
     let mut bodies: Vec<Body> = (0..count).map(body).collect();
     for _ in 0..steps {
         let accelerations =

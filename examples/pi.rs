@@ -22,7 +22,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// Pi, on every rank, with this number of points in each slice.
-fn pi(session: &Session, points: u64) -> Result<f64, BoxError> {
+pub(crate) fn pi(session: &Session, points: u64) -> Result<f64, BoxError> {
     // The sum is made in the order of the slices, so that it is the same to the bit on any number of ranks.
     Ok(reduce(session, "pi", 0..SLICES, |number| slice(number, points), 0.0, |sum, area| sum + area)?)
 }

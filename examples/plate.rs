@@ -71,7 +71,11 @@ fn main() -> armature::Result<()> {
 }
 
 /// Goes on until no value changes by more than `limit`. All ranks get the number of steps, rank 0 the plate.
-fn settle(session: &Session, shape: Shape, limit: f64) -> Result<(u64, Option<Vec<f64>>), BoxError> {
+pub(crate) fn settle(
+    session: &Session,
+    shape: Shape,
+    limit: f64,
+) -> Result<(u64, Option<Vec<f64>>), BoxError> {
     let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
     let change = |plate: &mut Plate| std::mem::take(&mut plate.change);
     // Rank 0 is asked of the largest change of all ranks.

@@ -32,7 +32,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// What each station has seen, on rank 0; nothing on the others.
-fn stations(session: &Session, file: &Path, block: u64) -> Result<Stations, BoxError> {
+pub(crate) fn stations(session: &Session, file: &Path, block: u64) -> Result<Stations, BoxError> {
     let mut all = Stations::new();
     // The source is made on rank 0, so only rank 0 needs the file.
     Pipeline::try_source("read", || blocks(file, block))

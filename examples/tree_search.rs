@@ -24,7 +24,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// In how many ways `size` queens can stand, on rank 0.
-fn ways(session: &Session, size: u32) -> Result<Option<u64>, BoxError> {
+pub(crate) fn ways(session: &Session, size: u32) -> Result<Option<u64>, BoxError> {
     // A task with few rows left is counted; of another one, each place for the next queen is a task.
     let mut farm = Farm::exploring("queens", move |queens: &Vec<u32>, more| {
         if queens.len() + REST >= size as usize {

@@ -26,7 +26,7 @@ fn main() -> armature::Result<()> {
 }
 
 /// The words and how often they occur, on rank 0.
-fn count_words(session: &Session, directory: &Path) -> Result<Option<Counts>, BoxError> {
+pub(crate) fn count_words(session: &Session, directory: &Path) -> Result<Option<Counts>, BoxError> {
     // Rank 0 alone lists the files: the others get the names of those that they read.
     let files = if session.is_root() { files_below(directory)? } else { Vec::new() };
     let mut total = Counts::new();

@@ -66,9 +66,9 @@ pub fn explain_at(log: &Log, at: f64) -> Option<String> {
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
-        match record.event {
-            Event::Decision { acted, .. } => *if acted || all { &mut kept } else { &mut left_out } += 1,
-            Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) => kept += 1,
+        match &record.event {
+            Event::Decision { acted, .. } => *if *acted || all { &mut kept } else { &mut left_out } += 1,
+            event if is_change(event) => kept += 1,
             _ => {}
         }
         // What ranks did with their time is for pictures.
@@ -85,10 +85,21 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             if left_out == 1 { "it" } else { "them" },
         );
     } else if kept == 0 {
-        text.push_str("Nothing was decided while the stream ran.\n");
+        text.push_str("Nothing was decided while it ran.\n");
     }
     if !records.iter().any(|r| r.event.is_end()) {
         text.push_str("The log has no end: the run failed, or it still goes on.\n");
+    }
+}
+
+/// Returns true for a change that the log tells of whether or not it has the decision.
+fn is_change(event: &Event) -> bool {
+    match event {
+        // The first one is that of the start.
+        Event::Switch { epoch, .. } => *epoch > 1,
+        Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
+        Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,
+        _ => false,
     }
 }
 
@@ -103,7 +114,7 @@ fn is_essential(event: &Event) -> bool {
         Event::TaskEnded(ended) => ended.failure.is_some(),
         // That the planner was asked tells the same.
         Event::Plan(_) => false,
-        Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) => false,
+        Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
         _ => true,
     }

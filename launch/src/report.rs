@@ -100,7 +100,7 @@ const PHASES: usize = usize::MAX;
 /// Makes what is asked for. Returns what is to be printed.
 pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
     let directory = directory(&asked.run);
-    let log = observe::read(&directory).map_err(LaunchError::Events)?;
+    let log = read(&directory)?;
     let (text, place) = if let Some(name) = asked.figure {
         (drawn(&log, name, &directory)?, asked.output.clone())
     } else if let Some(form) = asked.efficiencies {
@@ -108,7 +108,10 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
     } else {
         let path = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
         let title = asked.title.clone().unwrap_or_else(|| path.display().to_string());
-        let status = beside(&directory)?;
+        let status = beside(&directory).unwrap_or_else(|error| {
+            crate::say::say(&error.to_string());
+            None
+        });
         let standing = Standing::of(status.as_ref(), alive_here);
         let verdict = (standing != Standing::Unknown).then(|| standing.to_string());
         let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
@@ -124,12 +127,19 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
 /// Writes a trace. Returns where it is.
 pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
     let directory = directory(&asked.run);
-    let log = observe::read(&directory).map_err(LaunchError::Events)?;
+    let log = read(&directory)?;
     let (bytes, name) = match asked.format {
         TraceForm::Perfetto => (perfetto(&log), "trace.pftrace"),
         TraceForm::Chrome => (chrome(&log).into_bytes(), "trace.json"),
     };
     written(asked.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
+}
+
+/// Reads the log. What is missing in it is told on standard error.
+fn read(directory: &Path) -> Result<Log, LaunchError> {
+    let log = observe::read(directory).map_err(LaunchError::Events)?;
+    log.notes.iter().for_each(crate::say::say);
+    Ok(log)
 }
 
 fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
@@ -140,8 +150,7 @@ fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
 
 /// The events as lines.
 pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
-    let log = observe::read(&directory(&asked.run)).map_err(LaunchError::Events)?;
-    log.notes.iter().for_each(crate::say::say);
+    let log = read(&directory(&asked.run))?;
     let lines = log.records.iter().map(|record| serde_json::json!(record));
     if !asked.count {
         return Ok(lines.map(|line| line.to_string() + "\n").collect());

@@ -33,10 +33,8 @@ const SILENT: Duration = Duration::from_secs(60);
 const SILENT_PART: f64 = 0.02;
 /// The size of a screen that does not tell its own.
 const SCREEN: (usize, usize) = (120, 40);
-/// Lines of a picture beside those of ranks: heads and what happened last.
-const OTHER_LINES: usize = 18;
-/// Ranks in a picture that is not on a screen.
-const RANKS: usize = 64;
+/// Lines of a picture that is not on a screen.
+const LINES: usize = 80;
 
 /// Show a run while it goes on: what each rank does, how fast, what was decided, who is waited for, and when it will end.
 ///
@@ -61,6 +59,8 @@ struct Watched {
     follower: Follower,
     live: Live,
     status: Option<JobStatus>,
+    /// Why the job status cannot be read, if it cannot.
+    complaint: Option<String>,
     standing: Standing,
     /// When something was written last, as far as we have seen it.
     heard: Instant,
@@ -77,6 +77,7 @@ impl Watched {
             directory,
             live: Live::default(),
             status: None,
+            complaint: None,
             standing: Standing::Unknown,
             heard: Instant::now(),
             gone: None,
@@ -84,16 +85,23 @@ impl Watched {
         }
     }
 
+    /// Reads the job status. One that is damaged says nothing.
+    fn status_beside(&mut self) -> Option<JobStatus> {
+        let status = beside(&self.directory);
+        self.complaint = status.as_ref().err().map(ToString::to_string);
+        status.ok().flatten()
+    }
+
     /// Reads what is new. Returns whether anything is.
     fn look(&mut self) -> Result<bool, LaunchError> {
         // First the status: what was written before the job ended is there then.
-        let mut status = beside(&self.directory)?;
+        let mut status = self.status_beside();
         let starter = status.as_ref().filter(|status| status.starter != 0);
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
             // These may be its last words.
-            status = beside(&self.directory)?;
+            status = self.status_beside();
         }
         let news = self.follower.look().map_err(LaunchError::Events)?;
         let is_new = news.anew || !news.records.is_empty() || status != self.status;
@@ -135,7 +143,7 @@ impl Watched {
         })
     }
 
-    fn picture(&self, ranks: usize) -> String {
+    fn picture(&self, height: usize) -> String {
         let mut text = armature_text::line(format_args!("{}: {}", self.directory.display(), self.standing));
         if let Some(status) = &self.status {
             if status.restarts > 0 {
@@ -146,7 +154,10 @@ impl Watched {
                 let _ = write!(text, ", without rank {}", lost.join(", "));
             }
         }
-        text + "\n" + &self.live.picture(ranks)
+        if let Some(complaint) = &self.complaint {
+            let _ = write!(text, " ({complaint})");
+        }
+        text + "\n" + &self.live.picture(height.saturating_sub(1))
     }
 }
 
@@ -161,7 +172,7 @@ pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
         return Err(no_run(&watched.directory));
     }
     if asked.once {
-        return print(&watched.picture(RANKS)).map(|_| 0);
+        return print(&watched.picture(LINES)).map(|_| 0);
     }
     let is_told_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -173,7 +184,7 @@ pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
     let is_screen = screen.is_some();
     drop(screen);
     if is_screen {
-        print(&watched.picture(RANKS))?;
+        print(&watched.picture(LINES))?;
     }
     print(&last)?;
     Ok(code)
@@ -238,7 +249,7 @@ impl Screen {
         let size = tcgetwinsize(std::io::stdout()).ok();
         let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
         let (wide, high) = size.filter(|size| size.0 > 0 && size.1 > 0).unwrap_or(SCREEN);
-        print(&frame(&watched.picture(high.saturating_sub(OTHER_LINES).max(1)), wide, high))
+        print(&frame(&watched.picture(high), wide, high))
     }
 }
 

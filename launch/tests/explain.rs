@@ -59,10 +59,28 @@ fn runs_are_told_one_after_the_other() {
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
         text.ends_with(
-            "Nothing was decided while the stream ran.\nThe log has no end: the run failed, or it still goes on.\n"
+            "Nothing was decided while it ran.\nThe log has no end: the run failed, or it still goes on.\n"
         ),
         "{text}"
     );
+}
+
+/// A mapping that was changed by order of the program is a change although the log has no decision.
+#[test]
+fn what_was_changed_was_not_left_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let start =
+        r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"start","ranks":2,"mapping":"a@0","balance":"off"}}"#;
+    let switch = |epoch: u32| {
+        format!(
+            r#"{{"at":1.0,"rank":0,"run":0,"event":{{"kind":"switch","epoch":{epoch},"mapping":"a@1"}}}}"#
+        )
+    };
+    for (epoch, is_change) in [(1, false), (2, true)] {
+        fs::write(dir.path().join("rank-0.jsonl"), format!("{start}\n{}\n", switch(epoch))).unwrap();
+        let text = told(&[], dir.path());
+        assert_eq!(text.contains("Nothing was decided"), !is_change, "{text}");
+    }
 }
 
 #[test]

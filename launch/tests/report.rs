@@ -13,7 +13,7 @@ fn run_directory() -> tempfile::TempDir {
         let entry = entry.unwrap();
         fs::copy(entry.path(), events.join(entry.file_name())).unwrap();
     }
-    let start = r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"rank_start","schema":1,"ranks":3,"what":"the pipeline","host":"h1","program":"demo","clock_s":1e9,"kinds":["load","seg","count","out"]}}"#;
+    let start = r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"rank_start","schema":2,"ranks":3,"what":"the pipeline","host":"h1","program":"demo","clock_s":1e9,"kinds":["load","seg","count","out"]}}"#;
     let part = r#"{"at":9.7,"rank":0,"run":0,"event":{"kind":"activity","seconds":9.7,"work_s":6.5,"idle_s":3.0,"done":[2800,0,0,2800],"longest":{"of":0,"first":7,"count":1,"seconds":0.5}}}"#;
     fs::write(events.join("activity-0.jsonl"), format!("{start}\n{part}\n")).unwrap();
     dir
@@ -75,6 +75,33 @@ fn events_are_printed_in_order_and_checked() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("activity-1.jsonl, line 1: expected an event of rank 1"), "{said}");
+}
+
+/// A damaged job status and a missing file of a rank are told; a log of another schema is refused.
+#[test]
+fn what_is_missing_is_told_and_the_rest_is_shown() {
+    let dir = run_directory();
+    let events = dir.path().join("events");
+    fs::write(events.join("job-status.json"), "{\"state\":").unwrap();
+    let output = armature(&["report"], dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let missing = "activity-1.jsonl, activity-2.jsonl missing in ";
+    assert!(said.contains("job-status.json") && said.contains(missing), "{said}");
+    let page = fs::read_to_string(events.join("report.html")).unwrap();
+    assert!(page.contains(missing) && page.contains("Ranks of each stage"), "{page}");
+    assert!(printed(&["explain"], dir.path()).contains(missing));
+    assert!(printed(&["top", "--once"], dir.path()).contains("job-status.json"));
+
+    let file = events.join("activity-0.jsonl");
+    let text = fs::read_to_string(&file).unwrap().replace("\"schema\":2", "\"schema\":99");
+    fs::write(&file, text).unwrap();
+    for command in ["report", "events", "explain", "trace"] {
+        let output = armature(&[command], dir.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        assert!(said.contains("activity-0.jsonl has events of schema 99"), "{command}: {said}");
+    }
 }
 
 #[test]

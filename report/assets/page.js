@@ -4,7 +4,8 @@
   const tip = document.getElementById('tip');
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
   const time = (s) => s >= 1 ? s.toFixed(3) + ' s' : s >= 1e-3 ? (s * 1e3).toFixed(3) + ' ms' : (s * 1e6).toFixed(1) + ' µs';
-  const LEFT = 64, AXIS = 22;
+  // Kinds of a rank's time with a number in each bin; what is left it waited.
+  const LEFT = 64, AXIS = 22, KINDS = 6;
 
   // A small picture that is repeated, so that what is shown does not depend on colours.
   function pattern(context, name, draw) {
@@ -31,18 +32,20 @@
     const palette = (c) => [
       colour('useful'),
       pattern(c, 'lost', (t) => { t.fillRect(0, 0, 2, 6); t.fillRect(3, 0, 2, 6); }),
+      pattern(c, 'set-up', (t) => { t.fillRect(0, 0, 6, 2); t.fillRect(0, 3, 6, 2); }),
       pattern(c, 'other', (t) => { t.beginPath(); t.moveTo(-1, 7); t.lineTo(7, -1); t.moveTo(-4, 4); t.lineTo(4, -4); t.moveTo(2, 10); t.lineTo(10, 2); t.stroke(); }),
+      pattern(c, 'unknown', (t) => { t.lineWidth = 0.8; t.beginPath(); t.moveTo(-1, -1); t.lineTo(7, 7); t.stroke(); }),
       pattern(c, 'parked', (t) => { t.fillRect(1, 1, 2, 2); t.fillRect(4, 4, 2, 2); }),
     ];
 
     // Means over the bins between two times, of 1 for the whole.
     function shares(rank, begin, end) {
-      const sum = [0, 0, 0, 0];
+      const sum = Array(KINDS).fill(0);
       let first = begin / data.width, last = end / data.width, weight = 0;
       for (let bin = Math.floor(first); bin < last && bin < data.bins; bin++) {
         const part = Math.min(last, bin + 1) - Math.max(first, bin);
-        const at = 4 * (rank * data.bins + bin);
-        for (let k = 0; k < 4; k++) sum[k] += part * bytes[at + k] / 255;
+        const at = KINDS * (rank * data.bins + bin);
+        for (let k = 0; k < KINDS; k++) sum[k] += part * bytes[at + k] / 255;
         weight += part;
       }
       return sum.map((x) => weight > 0 ? x / weight : 0);
@@ -69,13 +72,13 @@
           c.fillText('rank ' + rank, 4, y + row / 2);
         }
         // The upper edge of each kind over the ones below it, as one area a kind: many small boxes would take seconds.
-        const columns = Math.floor(wide - LEFT), edges = [0, 1, 2, 3, 4].map(() => new Float32Array(columns));
+        const columns = Math.floor(wide - LEFT), edges = Array.from({ length: KINDS + 1 }, () => new Float32Array(columns));
         for (let x = 0; x < columns; x++) {
           const parts = shares(rank, from + x * span, from + (x + 1) * span);
-          for (let k = 0; k < 4; k++) edges[k + 1][x] = edges[k][x] + parts[k] * (row - 2);
+          for (let k = 0; k < KINDS; k++) edges[k + 1][x] = edges[k][x] + parts[k] * (row - 2);
         }
         const base = y + row - 1;
-        for (let k = 0; k < 4; k++) {
+        for (let k = 0; k < KINDS; k++) {
           if (!edges[k + 1].some((edge, x) => edge - edges[k][x] > 0.05)) continue;
           c.beginPath();
           c.moveTo(LEFT, base - edges[k][0]);
@@ -133,7 +136,7 @@
     function told(rank, at) {
       const span = (to - from) / (canvas.clientWidth - LEFT);
       const parts = shares(rank, at - span / 2, at + span / 2).map((x) => Math.round(100 * x));
-      const names = ['computes', 'ready, others have its core', 'messages, or outside of the run', 'parked'];
+      const names = ['computes', 'ready, has no core', 'set-up', 'messages', 'not known', 'parked'];
       const text = ['rank ' + rank + (data.hosts[rank] ? ' on ' + data.hosts[rank] : '') + ', at ' + time(at)];
       parts.forEach((part, k) => { if (part > 0) text.push(part + ' % ' + names[k]); });
       const idle = 100 - parts.reduce((a, b) => a + b, 0);

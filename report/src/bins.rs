@@ -1,10 +1,10 @@
 //! The time line of ranks, down-sampled: the bins of each rank, and what it did in each.
 
-use crate::efficiency::Shares;
+use crate::account::{KINDS, Shares};
 use crate::run::{Run, told};
 
-/// Bins of all ranks of all runs together: four bytes each, which are six characters of a page.
-const CELLS: usize = 240_000;
+/// Bins of all ranks of all runs together: six bytes each, which are eight characters of a page.
+const CELLS: usize = 160_000;
 /// Bins of a rank: more than pixels of a screen, so that zooming in shows more, and never fewer than a narrow screen has.
 const MOST: usize = 4000;
 const LEAST: usize = 300;
@@ -64,13 +64,12 @@ impl Bins {
         self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
     }
 
-    /// Four numbers a bin, of 255 for the whole of it: work with a core, work without one, messages, parked. What is left the rank waited,
-    /// or was not there. One rank after the other, as base64.
+    /// The shares of each bin but the last of [`KINDS`], which is what is left, in 255ths of the bin. One rank after the other, as base64.
     pub(crate) fn encoded(&self) -> String {
-        let mut bytes = Vec::with_capacity(4 * self.cells.len() * self.count);
+        let mut bytes = Vec::with_capacity((KINDS.len() - 1) * self.cells.len() * self.count);
         for cell in self.cells.iter().flatten() {
             let part = |seconds: f64| (255.0 * seconds / self.width).round().clamp(0.0, 255.0) as u8;
-            bytes.extend([part(cell.useful()), part(cell.lost), part(cell.other), part(cell.parked)]);
+            bytes.extend(cell.named()[..KINDS.len() - 1].iter().map(|&share| part(share)));
         }
         base64(&bytes)
     }
@@ -94,12 +93,7 @@ fn cells(run: &Run, rank: usize, count: usize, width: f64) -> Vec<Shares> {
         let last = ((to / width) as usize).min(count - 1);
         for (bin, cell) in cells.iter_mut().enumerate().take(last + 1).skip(first) {
             let (begin, end) = (bin as f64 * width, (bin + 1) as f64 * width);
-            let share = (to.min(end) - from.max(begin)).max(0.0) / activity.seconds;
-            cell.work += share * activity.work_s;
-            cell.lost += share * activity.lost_s.min(activity.work_s);
-            cell.idle += share * activity.idle_s;
-            cell.parked += share * activity.parked_s;
-            cell.other += share * activity.other_s();
+            cell.add(activity, (to.min(end) - from.max(begin)).max(0.0) / activity.seconds);
         }
     }
     cells
@@ -161,8 +155,8 @@ mod tests {
             let sum: f64 = bins.cells[rank].iter().map(|cell| cell.work).sum();
             assert!((sum - work).abs() < 1e-6, "{sum}");
         }
-        let other: f64 = bins.cells[1].iter().map(|cell| cell.other).sum();
-        assert!((other - 3.0).abs() < 1e-6, "{other}");
+        let messages: f64 = bins.cells[1].iter().map(|cell| cell.messages).sum();
+        assert!((messages - 3.0).abs() < 1e-6, "{messages}");
         assert!((bins.busy().iter().sum::<f64>() * bins.width - 8.0).abs() < 1e-6);
     }
 

@@ -2,6 +2,7 @@
 
 use armature::observe::words::seconds;
 
+use crate::account::Shares;
 use crate::bins::{Bins, done_by};
 use crate::run::{Arrangement, Run, Skeleton};
 use crate::svg::{Chart, Line, Row, Strip};
@@ -195,18 +196,11 @@ pub(crate) fn gantt(run: &Run) -> Option<Strip> {
         let size = bins.count.div_ceil(BOXES);
         for (n, group) in cells.chunks(size).enumerate() {
             let (from, to) = (n as f64 * size as f64 * bins.width, (n + 1) as f64 * size as f64 * bins.width);
-            let sum = |part: fn(&crate::efficiency::Shares) -> f64| group.iter().map(part).sum::<f64>();
-            let all = [
-                ("computes", sum(|s| s.useful())),
-                ("no core", sum(|s| s.lost)),
-                ("messages", sum(|s| s.other)),
-                ("waits", sum(|s| s.idle + s.parked)),
-            ];
-            let most = all.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 > 0.0);
-            let Some((what, _)) = most else { continue };
+            let sum = group.iter().fold(Shares::default(), |sum, cell| sum.plus(*cell));
+            let Some(what) = sum.largest() else { continue };
             match boxes.last_mut() {
-                Some(last) if last.2 == *what && (last.1 - from).abs() < 1e-9 * run.seconds => last.1 = to,
-                _ => boxes.push((from, to.min(run.seconds), (*what).to_string())),
+                Some(last) if last.2 == what && (last.1 - from).abs() < 1e-9 * run.seconds => last.1 = to,
+                _ => boxes.push((from, to.min(run.seconds), what.to_string())),
             }
         }
         (format!("rank {rank}"), boxes)

@@ -2,7 +2,7 @@
 
 use armature::observe::words::{percent, seconds, short};
 
-use crate::efficiency::{Shares, efficiencies, shares};
+use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};
 
 /// From this part of the time on in which ranks computed, nothing is wrong.
@@ -21,6 +21,10 @@ const SHORT_CALL: f64 = 10.0;
 const MUCH: f64 = 0.3;
 /// From this part of the time on in which tasks wait for memory, that is the cause.
 const MEMORY: f64 = 0.2;
+/// A cause is named only where no more than this part of the time is unknown.
+const UNKNOWN: f64 = 0.05;
+/// From this part of a rank's lost time on in which its CPU quota was used up, the quota is the cause.
+const THROTTLED: f64 = 0.5;
 /// The busiest rank computes for so much longer than the mean where work is not balanced.
 const UNEVEN: f64 = 1.2;
 
@@ -67,14 +71,7 @@ impl<'r> Facts<'r> {
             all.filter(|(_, s)| s.total() > 0.0 && s.parked < 0.99 * s.total()).collect();
         let busiest = ranks.iter().copied().max_by(|a, b| a.1.work.total_cmp(&b.1.work))?;
         let n = ranks.len() as f64;
-        let mean = |part: fn(&Shares) -> f64| ranks.iter().map(|(_, s)| part(s)).sum::<f64>() / n;
-        let mean = Shares {
-            work: mean(|s| s.work),
-            lost: mean(|s| s.lost),
-            idle: mean(|s| s.idle),
-            parked: mean(|s| s.parked),
-            other: mean(|s| s.other),
-        };
+        let mean = ranks.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares)).over(n);
         let (time, is_whole) = (to - from, from <= 0.0 && to >= run.seconds);
         Some(Facts { run, time, is_whole, ranks, mean, busiest })
     }
@@ -89,6 +86,18 @@ impl<'r> Facts<'r> {
                 percent(self.mean.idle / time, 0)
             );
         }
+        let waited = format!(
+            "The ranks computed for {} of the time and waited for {}",
+            percent(useful, 0),
+            percent((self.mean.idle + self.mean.parked) / time, 0)
+        );
+        if self.mean.unknown > UNKNOWN * time {
+            return format!(
+                "{waited}; how they spent another {} is not known, so that no cause is named: a farm's source and sink, decisions and \
+                 checkpoints are not measured.",
+                percent(self.mean.unknown / time, 0)
+            );
+        }
         let why = self
             .memory()
             .or_else(|| self.loaded_core())
@@ -98,19 +107,18 @@ impl<'r> Facts<'r> {
             .or_else(|| self.stage_of_one_rank())
             .or_else(|| self.slow_link())
             .or_else(|| self.uneven())
-            .or_else(|| self.communication())
+            .or_else(|| self.handling_messages())
             .or_else(|| self.too_many());
-        let waited = format!(
-            "The ranks computed for {} of the time and waited for {}",
-            percent(useful, 0),
-            percent((self.mean.idle + self.mean.parked) / time, 0)
-        );
+        let others =
+            [("no core", self.mean.lost), ("set-up", self.mean.set_up), ("messages", self.mean.messages)];
+        let others: String = others
+            .iter()
+            .filter(|(_, share)| *share >= 0.01 * time)
+            .map(|(name, share)| format!(", {name}: {}", percent(share / time, 0)))
+            .collect();
         match why {
             Some(why) => format!("{waited}, {why}."),
-            None => format!(
-                "{waited}; {} went to messages and to what the program does outside of the run, and no single cause stands out.",
-                percent(self.mean.other / time, 0)
-            ),
+            None => format!("{waited}{others}; no single cause stands out."),
         }
     }
 
@@ -133,16 +141,28 @@ impl<'r> Facts<'r> {
         if share < LOADED || shares.lost < LOADED * self.time {
             return None;
         }
+        let is_stopped = |rank: &usize| {
+            let lost: f64 = self.run.ranks[*rank].parts.iter().map(|part| part.activity.lost_s).sum();
+            self.run.ranks[*rank].throttled_s >= THROTTLED * lost
+        };
         let others = self.mean.lost * self.ranks.len() as f64 - shares.lost;
         let alike = self.ranks.len() > 1 && others / (self.ranks.len() - 1) as f64 > 0.5 * shares.lost;
         Some(if alike {
-            let mean = self.mean.lost / self.mean.work;
-            format!("because other programs had the ranks' cores: each had {:.2} of a core", 1.0 - mean)
+            let mean = 1.0 - self.mean.lost / self.mean.work;
+            match self.ranks.iter().all(|(rank, _)| is_stopped(rank)) {
+                true => format!(
+                    "because a CPU quota of their control groups stopped the ranks: each had {mean:.2} of a core"
+                ),
+                false => {
+                    format!("because other programs had the ranks' cores: each had {mean:.2} of a core")
+                }
+            }
         } else {
-            format!(
-                "mostly for rank {rank}, which had {:.2} of a core, because other programs ran there",
-                1.0 - share
-            )
+            let why = match is_stopped(rank) {
+                true => "a CPU quota of its control group stopped it",
+                false => "other programs ran there",
+            };
+            format!("mostly for rank {rank}, which had {:.2} of a core, because {why}", 1.0 - share)
         })
     }
 
@@ -150,7 +170,7 @@ impl<'r> Facts<'r> {
     fn short_calls(&self) -> Option<String> {
         let calls = self.run.calls()?;
         let message = self.run.message_s?;
-        let share = self.mean.other / self.time;
+        let share = self.mean.messages / self.time;
         (calls < SHORT_CALL * message && share >= LOADED).then(|| {
             format!(
                 "because the pieces of work are too small: a call of user code takes {}, and a message {}",
@@ -166,13 +186,14 @@ impl<'r> Facts<'r> {
             return None;
         }
         let (rank, root) = self.ranks.first()?;
-        let share = (root.other + root.work) / self.time;
+        let share = (root.messages + root.work) / self.time;
         let idle = self.ranks[1..].iter().map(|(_, s)| s.idle).sum::<f64>() / (self.ranks.len() - 1) as f64;
-        let is_it = *rank == 0 && root.other >= 0.5 * self.time && share >= FULL && idle >= MUCH * self.time;
+        let is_it =
+            *rank == 0 && root.messages >= 0.5 * self.time && share >= FULL && idle >= MUCH * self.time;
         is_it.then(|| {
             format!(
                 "because rank 0, which hands the work out, spent {} of its time on messages",
-                percent(root.other / self.time, 0)
+                percent(root.messages / self.time, 0)
             )
         })
     }
@@ -265,28 +286,11 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Messages took long, or ranks waited for each other however fast these are.
-    fn communication(&self) -> Option<String> {
-        let of = efficiencies(self.run, "", (0.0, self.time)).filter(|_| self.is_whole)?;
-        let (serialisation, transfer) = (of.serialisation_efficiency?, of.transfer_efficiency?);
-        if of.communication_efficiency >= GOOD.min(of.load_balance) {
-            return None;
-        }
-        let (ideal, time) = (seconds(of.ideal_time?), seconds(self.time));
-        // These are not timed by themselves.
-        let (what, they) = match self.run.skeleton {
-            Skeleton::Farm => ("messages, or the farm's source or sink,", "these"),
-            _ => ("messages", "they"),
-        };
-        Some(if transfer < serialisation {
-            format!(
-                "because {what} took long: if {they} took no time, the run would take {ideal} and not {time}"
-            )
-        } else {
-            format!(
-                "because ranks waited for what others computed: if messages took no time, the run would still take {ideal} of {time}"
-            )
-        })
+    /// Handling messages took much of the ranks' time.
+    fn handling_messages(&self) -> Option<String> {
+        let share = self.mean.messages / self.time;
+        (share >= MUCH)
+            .then(|| format!("because the ranks spent {} of the time on messages", percent(share, 0)))
     }
 
     /// Nobody is busy enough to be waited for.

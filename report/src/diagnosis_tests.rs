@@ -36,6 +36,46 @@ fn a_loaded_core() {
 }
 
 #[test]
+fn a_cpu_quota() {
+    let run = Situation::new(10.0).rank(5.0, 0.0).rank(9.6, 8.4).with(|run| run.ranks[1].throttled_s = 8.0);
+    says(&run.run(), "rank 1, which had 0.12 of a core, because a CPU quota of its control group stopped it");
+    let both = Situation::new(10.0).rank(9.6, 8.4).rank(9.6, 8.4);
+    let both = both.with(|run| run.ranks.iter_mut().for_each(|rank| rank.throttled_s = 8.0));
+    says(
+        &both.run(),
+        "because a CPU quota of their control groups stopped the ranks: each had 0.12 of a core",
+    );
+}
+
+/// A cause is named only where at least 95 % of the time is known.
+#[test]
+fn no_cause_is_named_where_time_is_unknown() {
+    for (unknown, is_named) in [(0.4, true), (0.6, false)] {
+        let run = Situation::new(10.0).of(Skeleton::Loop).rank(9.5, 0.0).rank(4.0, 0.0).with(|run| {
+            for part in run.ranks.iter_mut().flat_map(|rank| &mut rank.parts) {
+                let activity = &mut part.activity;
+                let moved = unknown * activity.seconds / 10.0;
+                (activity.idle_s, activity.work_s) = (activity.idle_s - moved, activity.work_s);
+                activity.work_s -= (activity.work_s + activity.idle_s + moved - activity.seconds).max(0.0);
+            }
+        });
+        let said = diagnosis(&run.run());
+        assert_eq!(said.contains("because the work is not balanced"), is_named, "{said}");
+        assert_eq!(said.contains("another 6 % is not known"), !is_named, "{said}");
+    }
+}
+
+/// Without messages nothing is attributed to messages.
+#[test]
+fn a_rank_that_is_alone_has_no_messages_to_blame() {
+    let run = Situation::new(10.0).rank(4.0, 0.0).with(|run| {
+        run.ranks[0].parts.iter_mut().for_each(|part| part.activity.idle_s = 0.0);
+    });
+    let said = diagnosis(&run.run());
+    assert!(!said.contains("messages") && said.contains("60 % is not known"), "{said}");
+}
+
+#[test]
 fn a_slow_link() {
     let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(4.0, 0.0).rank(4.0, 0.0).rank(4.0, 0.0);
     let run = run.with(|run| {

@@ -1,13 +1,11 @@
-//! Efficiencies as POP and TALP define them, as a tree: parallel efficiency = load balance × communication efficiency, and communication
-//! efficiency = serialisation efficiency × transfer efficiency.
+//! Efficiencies as POP and TALP define them: parallel efficiency = load balance × communication efficiency.
 //!
 //! With U the time that a rank computed (and had its core), N ranks and T the time that passed: parallel efficiency is (ΣU / N) / T, load
-//! balance (ΣU / N) / max U, communication efficiency max U / T. With T_ideal, the time that would have passed if messages took no time:
-//! serialisation efficiency is max U / T_ideal, transfer efficiency T_ideal / T. T_ideal comes from a [replay](crate::replay).
+//! balance (ΣU / N) / max U, communication efficiency max U / T.
 
 use serde::Serialize;
 
-use crate::replay::{ideal_time, known_part};
+use crate::account::{Shares, shares};
 use crate::run::Run;
 
 /// Efficiencies of a run, or of a part of its time.
@@ -33,16 +31,6 @@ pub struct Efficiencies {
     pub load_balance: f64,
     /// Longest time of computing over the time that passed.
     pub communication_efficiency: f64,
-    /// Longest time of computing over the time that would have passed if messages took no time: less than one where ranks waited for each
-    /// other. `None` where the log does not have all jobs and messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub serialisation_efficiency: Option<f64>,
-    /// The time that would have passed if messages took no time over the time that passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer_efficiency: Option<f64>,
-    /// The time that would have passed if messages took no time, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ideal_time: Option<f64>,
     /// The same as the load balance for ranks of unequal speed: what they computed by their speeds, over what they would have, had each
     /// computed as long as the busiest. `None` where speeds are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,58 +47,8 @@ pub enum Extent {
     /// All of it.
     #[default]
     Run,
-    /// The longest one of which the log has all jobs and messages, where that is not all.
-    Recorded,
     /// Between two changes.
     Phase,
-}
-
-/// What a rank did between two times, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Shares {
-    /// In user code, whether it had its core or not.
-    pub work: f64,
-    /// Of that, ready and without a core.
-    pub lost: f64,
-    /// Waiting, with nothing to compute.
-    pub idle: f64,
-    /// Parked.
-    pub parked: f64,
-    /// On messages, and outside of the run.
-    pub other: f64,
-}
-
-impl Shares {
-    /// All of it.
-    pub(crate) fn total(&self) -> f64 {
-        self.work + self.idle + self.parked + self.other
-    }
-
-    /// In user code, with a core.
-    pub(crate) fn useful(&self) -> f64 {
-        (self.work - self.lost).max(0.0)
-    }
-}
-
-/// What a rank did from one time to another.
-pub(crate) fn shares(run: &Run, rank: usize, (from, to): (f64, f64)) -> Shares {
-    let mut sum = Shares::default();
-    let Some(rank) = run.ranks.get(rank) else { return sum };
-    let first = rank.parts.partition_point(|part| part.to <= from);
-    for part in &rank.parts[first..] {
-        if part.from() >= to {
-            break;
-        }
-        let activity = &part.activity;
-        let inside = (part.to.min(to) - part.from().max(from)).max(0.0);
-        let share = if activity.seconds > 0.0 { inside / activity.seconds } else { 0.0 };
-        sum.work += share * activity.work_s;
-        sum.lost += share * activity.lost_s.min(activity.work_s);
-        sum.idle += share * activity.idle_s;
-        sum.parked += share * activity.parked_s;
-        sum.other += share * activity.other_s();
-    }
-    sum
 }
 
 /// The efficiencies of a run between two times; `None` if no rank says what it did then.
@@ -134,8 +72,6 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
         let done: f64 = speeds.iter().zip(&useful).map(|(speed, u)| speed * u).sum();
         over(done, most * speeds.iter().sum::<f64>())
     });
-    // Clocks and rounding may put it a little outside of where it must be.
-    let ideal_time = ideal_time(run, (from, to)).map(|ideal| ideal.min(elapsed).max(most));
     Some(Efficiencies {
         name: name.to_string(),
         extent: Extent::Run,
@@ -146,9 +82,6 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
         parallel_efficiency: mean / elapsed,
         load_balance: over(mean, most),
         communication_efficiency: most / elapsed,
-        serialisation_efficiency: ideal_time.map(|ideal| over(most, ideal)),
-        transfer_efficiency: ideal_time.map(|ideal| ideal / elapsed),
-        ideal_time,
         capacity_balance,
         imbalance_percent: 100.0 * (over(most, mean) - 1.0),
         coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
@@ -158,9 +91,8 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
 /// A rank that is parked for more of a time than this takes no part in it.
 const PARKED: f64 = 0.99;
 
-/// The efficiencies of the run, and of the phases between changes, the longest `most` of these in order of time. Where the log does not have
-/// all jobs and messages of the run, those of the longest part of which it has them come second. The second value is how many phases there
-/// are.
+/// Returns the efficiencies of the run, followed by those of the longest `most` phases between changes in order of time, and the number
+/// of all phases.
 pub fn tree(run: &Run, most: usize) -> (Vec<Efficiencies>, usize) {
     let mut borders = vec![0.0];
     borders.extend(run.changes.iter().map(|(at, _)| *at).filter(|at| *at > 0.0 && *at < run.seconds));
@@ -172,27 +104,23 @@ pub fn tree(run: &Run, most: usize) -> (Vec<Efficiencies>, usize) {
     phases.truncate(if count > 1 { most } else { 0 });
     phases.sort_by(|a, b| a.0.total_cmp(&b.0));
     let whole = efficiencies(run, "run", (0.0, run.seconds));
-    let of_part = |what: &str, times: (f64, f64), extent| {
-        let name = format!("{what}{:.2} s to {:.2} s", times.0, times.1);
-        efficiencies(run, &name, times).map(|of_part| Efficiencies { extent, ..of_part })
+    let of_phase = |times: (f64, f64)| {
+        let name = format!("{:.2} s to {:.2} s", times.0, times.1);
+        efficiencies(run, &name, times).map(|of_phase| Efficiencies { extent: Extent::Phase, ..of_phase })
     };
-    let lacks_steps = whole.as_ref().is_some_and(|whole| whole.ideal_time.is_none());
-    let recorded = known_part(run).filter(|_| lacks_steps);
-    let recorded = recorded.and_then(|times| of_part("recorded: ", times, Extent::Recorded));
-    let phases = phases.into_iter().filter_map(|times| of_part("", times, Extent::Phase));
-    (whole.into_iter().chain(recorded).chain(phases).collect(), count)
+    (whole.into_iter().chain(phases.into_iter().filter_map(of_phase)).collect(), count)
 }
 
 /// Efficiencies as lines of comma-separated values, with a line of names before.
 pub fn csv(rows: &[Efficiencies]) -> String {
     let mut text = String::from(
         "name,from,elapsedTime,ranks,usefulTime,parallelEfficiency,loadBalance,communicationEfficiency,capacityBalance,\
-         imbalancePercent,coefficientOfVariation,serialisationEfficiency,transferEfficiency,idealTime\n",
+         imbalancePercent,coefficientOfVariation\n",
     );
     for e in rows {
         let known = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         text += &format!(
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+            "{},{},{},{},{},{},{},{},{},{},{}\n",
             e.name,
             e.from,
             e.elapsed_time,
@@ -203,10 +131,7 @@ pub fn csv(rows: &[Efficiencies]) -> String {
             e.communication_efficiency,
             known(e.capacity_balance),
             e.imbalance_percent,
-            e.coefficient_of_variation,
-            known(e.serialisation_efficiency),
-            known(e.transfer_efficiency),
-            known(e.ideal_time)
+            e.coefficient_of_variation
         );
     }
     text
@@ -241,7 +166,7 @@ mod tests {
         assert!((rows[1].useful_time - 6.0).abs() < 1e-9);
         let csv = csv(&rows);
         assert_eq!(csv.lines().count(), 4);
-        assert!(csv.lines().all(|line| line.split(',').count() == 14), "{csv}");
+        assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! assert!(diagnosis(run).contains("not known"));
 //! ```
 
+mod account;
 mod bins;
 mod charts;
 mod diagnosis;
@@ -32,7 +33,6 @@ mod mapping;
 mod moment;
 mod pace;
 mod page;
-mod replay;
 mod run;
 #[cfg(test)]
 mod situation;
@@ -48,7 +48,6 @@ pub use live::Live;
 pub use mapping::Mapping;
 pub use moment::moment;
 pub use page::{Job, page};
-pub use replay::Account;
 pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};
 pub use workflow::critical_path_told;

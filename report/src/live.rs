@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use armature::observe::activity::Reached;
-use armature::observe::words::{count, percent, seconds, short};
+use armature::observe::words::{count, seconds, short};
 use armature::observe::{Event, Record};
-
 use armature_text::{line, shown};
 
+use crate::account::{KINDS, Shares, shares};
 use crate::diagnosis::diagnosis_of_part;
-use crate::efficiency::{Shares, shares};
 use crate::pace::{self, Pace};
 use crate::run::{Arrangement, Rank, Run, Skeleton, told};
 use crate::tables::{bytes_told, short_count};
@@ -41,8 +40,6 @@ pub struct Live {
     run: Option<Run>,
     /// What each rank has done in the run, of the last kind and of all kinds.
     done: Vec<(u64, u64)>,
-    /// What there is to do, if that is known.
-    total: Option<u64>,
     /// What happened last.
     told: VecDeque<(f64, String, bool)>,
 }
@@ -62,7 +59,6 @@ impl Live {
         }
         if let Some(run) = &mut self.run {
             run.settle();
-            self.total = run.total.or(self.total);
             let from = run.seconds - 2.0 * window(run);
             for rank in &mut run.ranks {
                 let old = rank.parts.partition_point(|part| part.to < from);
@@ -97,12 +93,11 @@ impl Live {
                 done.0 += activity.done.get(last).copied().unwrap_or(0);
                 done.1 += activity.done.iter().sum::<u64>();
             }
-            Event::Chunks { left, .. } => self.total = Some(self.done() + left),
             _ => {}
         }
         let acted = match &record.event {
             Event::Decision { acted, .. } => *acted,
-            Event::Planned(planned) => !planned.kept,
+            Event::Planned(planned) => planned.by.is_some() && !planned.kept,
             Event::Chunks { .. } | Event::Lost { .. } | Event::Heard { .. } | Event::Switch { .. } => true,
             Event::Moved { .. } | Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } => true,
             Event::Outcome { .. } | Event::Grain { .. } | Event::TaskHeld(_) => true,
@@ -126,15 +121,16 @@ impl Live {
         self.done.iter().map(|done| done.0).sum()
     }
 
-    /// The picture, with `ranks` ranks at most.
-    pub fn picture(&self, ranks: usize) -> String {
+    /// The picture in `height` lines: ranks for which there is no room are left out, all but one.
+    pub fn picture(&self, height: usize) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.\n".to_string() };
         let mut lines = vec![heading(run), self.progress(run)];
         let span = span(run);
         lines.extend(waited_for(run, span));
         lines.extend(run.arrangements.last().map(|(_, arrangement)| arranged(arrangement)));
         lines.push(String::new());
-        lines.extend(self.table(run, span, ranks));
+        let told = if self.told.is_empty() { 0 } else { self.told.len() + 1 };
+        lines.extend(self.table(run, span, height.saturating_sub(lines.len() + told)));
         if !self.told.is_empty() {
             lines.push(String::new());
             lines.extend(self.told.iter().map(|(at, text, _)| format!("{at:>9.3} s  {text}")));
@@ -162,8 +158,12 @@ impl Live {
         if let (Some((_, reached)), false) = (run.reached.last(), run.has_ended || !run.plans.is_empty()) {
             return Live::until_the_end(run, reached);
         }
+        if let (true, Some(done)) = (run.has_ended, run.done) {
+            let (done, things) = (short_count(done), run.done_things());
+            return format!("{done} {things} done in {}; the run has ended", seconds(run.seconds));
+        }
         let done = self.done();
-        let of = self.total.map_or(String::new(), |total| format!(" of {}", short_count(total.max(done))));
+        let of = run.total.map_or(String::new(), |total| format!(" of {}", short_count(total.max(done))));
         let mut text = format!("{}{of} {things} done", short_count(done));
         let span = span(run);
         let last = run.kinds.len().saturating_sub(1);
@@ -180,7 +180,7 @@ impl Live {
                 if left > 0.0 { format!("in {}", seconds(left)) } else { format!("{} ago", seconds(-left)) };
             return text + &format!("; by the plan it ends {when}");
         }
-        match self.total {
+        match run.total {
             Some(total) if rate > 0.0 => {
                 let left = total.saturating_sub(done) as f64 / rate;
                 text + &format!("; at this rate it ends in {}", seconds(left))
@@ -204,32 +204,29 @@ impl Live {
         }
     }
 
-    fn table(&self, run: &Run, span: (f64, f64), most: usize) -> Vec<String> {
-        let row = |cells: &[String; 9]| {
-            let [rank, host, does, rest @ ..] = cells;
-            let [computes, lost, waits, done, rate, now] = rest;
-            format!(
-                "{rank:>5} {host:<12} {does:<10} {computes:>8} {lost:>8} {waits:>8} {done:>8} {rate:>8}  {now}"
-            )
+    /// The table of ranks in `height` lines.
+    fn table(&self, run: &Run, span: (f64, f64), height: usize) -> Vec<String> {
+        let row = |rank: &str, host: &str, does: &str, shares: &[String], [done, rate, with]: [&str; 3]| {
+            let shares: String = shares.iter().map(|share| format!("{share:>9} ")).collect();
+            format!("{rank:>5} {host:<12} {does:<11} {shares}{done:>8} {rate:>8}  {with}")
         };
-        let heads = ["rank", "host", "does", "computes", "no core", "waits", "done", "a second", "with"];
-        let mut lines = vec![row(&heads.map(String::from))];
+        let mut lines =
+            vec![row("rank", "host", "does", &KINDS.map(String::from), ["done", "a second", "with"])];
+        // The head takes a line, and so do words on ranks that are left out.
+        let room = height.saturating_sub(1);
+        let most = if run.ranks.len() > room { room.saturating_sub(1).max(1) } else { room };
         for (rank, its) in run.ranks.iter().enumerate().take(most) {
             let shares = shares(run, rank, span);
-            let all = shares.total();
-            let part = |part: f64| if all > 0.0 { percent(part / all, 0) } else { "–".to_string() };
+            let parts = match shares.rounded(100) {
+                Some(parts) => parts.map(|part| format!("{part} %")),
+                None => KINDS.map(|_| "–".to_string()),
+            };
             let rate = if span.1 > span.0 { done_in(its, span, None) / (span.1 - span.0) } else { 0.0 };
-            lines.push(row(&[
-                rank.to_string(),
-                shown(&its.host).chars().take(12).collect(),
-                does(run, its, &shares),
-                part(shares.useful()),
-                part(shares.lost),
-                part(shares.idle + shares.parked),
-                self.done.get(rank).map_or("–".to_string(), |done| short_count(done.1)),
-                if its.parts.is_empty() { "–".to_string() } else { short(rate) },
-                with(run, its),
-            ]));
+            let host: String = shown(&its.host).chars().take(12).collect();
+            let done = self.done.get(rank).map_or("–".to_string(), |done| short_count(done.1));
+            let rate = if its.parts.is_empty() { "–".to_string() } else { short(rate) };
+            let does = does(run, its, &shares);
+            lines.push(row(&rank.to_string(), &host, &does, &parts, [&done, &rate, &with(run, its)]));
         }
         if run.ranks.len() > most {
             lines.push(format!("Showing {most} of {} ranks.", run.ranks.len()));
@@ -336,15 +333,7 @@ fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
     if let Some(silence) = silence(run, rank) {
         return format!("silent {silence:.0} s");
     }
-    let all = [
-        ("computes", shares.useful()),
-        ("no core", shares.lost),
-        ("messages", shares.other),
-        ("waits", shares.idle),
-        ("parked", shares.parked),
-    ];
-    let most = all.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 > 0.0);
-    most.map_or("–", |most| most.0).to_string()
+    shares.largest().unwrap_or("–").to_string()
 }
 
 /// The task that it runs and what it holds, or the longest call of late.
@@ -365,4 +354,89 @@ fn with(run: &Run, rank: &Rank) -> String {
         });
     }
     text.trim_end_matches(", ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature::observe::activity::Activity;
+
+    fn live(events: Vec<(f64, usize, Event)>) -> Live {
+        let mut live = Live::default();
+        let records = events.into_iter().map(|(at, rank, event)| Record { at, rank, run: 0, event });
+        live.take(&records.collect::<Vec<_>>());
+        live
+    }
+
+    fn farm() -> Vec<(f64, usize, Event)> {
+        let part = |work_s, idle_s| {
+            let done = vec![30];
+            Event::Activity(Activity { seconds: 1.0, work_s, idle_s, done, ..Activity::default() })
+        };
+        let start = Event::FarmStart {
+            farm: "rows".into(),
+            ranks: 2,
+            workers: 2,
+            chunking: "auto".into(),
+            balance: "live".into(),
+        };
+        let starts = (0..2).map(|rank| (0.0, rank, Event::RankStart(crate::situation::start(2))));
+        let parts = [(1.0, 0, part(1.0 / 3.0, 1.0 / 3.0)), (1.0, 1, part(0.996, 0.0))];
+        starts.chain([(0.0, 0, start)]).chain(parts).collect()
+    }
+
+    /// Lines of ranks.
+    fn rows(text: &str) -> Vec<&str> {
+        text.lines().filter(|line| line.starts_with("    0 ") || line.starts_with("    1 ")).collect()
+    }
+
+    #[test]
+    fn shares_of_a_rank_add_up() {
+        let text = live(farm()).picture(20);
+        let rows = rows(&text);
+        assert_eq!(rows.len(), 2, "{text}");
+        for row in rows {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            let shares =
+                words.windows(2).filter(|pair| pair[1] == "%").map(|pair| pair[0].parse::<u32>().unwrap());
+            assert_eq!(shares.sum::<u32>(), 100, "{row}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_left_out_only_where_there_is_no_room() {
+        let live = live(farm());
+        let whole = live.picture(usize::MAX).lines().count();
+        for height in 1..whole + 4 {
+            let text = live.picture(height);
+            let shown = rows(&text).len();
+            assert_eq!(shown, if height < whole { 1 } else { 2 }, "{height} lines: {text}");
+            assert_eq!(text.contains("Showing 1 of 2 ranks."), height < whole, "{height} lines: {text}");
+        }
+    }
+
+    /// How many tasks there are is not known from those that are not handed out, and what was done at the end is what the end says.
+    #[test]
+    fn totals_are_those_that_are_known() {
+        let chunks = Event::Chunks {
+            by: "gss".into(),
+            before: "dpf".into(),
+            left: 222,
+            workers: 2,
+            mean_s: 1e-3,
+            deviation_s: 1e-4,
+            block: 1.0,
+            message_s: 1e-6,
+            predicted_s: 0.2,
+            before_s: None,
+            compared: 11,
+        };
+        let mut events = farm();
+        events.push((1.0, 0, chunks));
+        let text = live(events.clone()).picture(20);
+        assert!(text.contains("60 tasks done, ") && text.contains("when it ends is not known"), "{text}");
+        events.push((2.0, 0, Event::Finish { items: 300, seconds: 2.0 }));
+        let text = live(events).picture(20);
+        assert!(text.contains("300 tasks done in 2.000 s; the run has ended"), "{text}");
+    }
 }

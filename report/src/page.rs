@@ -176,8 +176,16 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
 fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
-        0 => "Nothing was decided while it ran.".to_string(),
+        0 if run.changes.is_empty() => "Nothing was decided while it ran.".to_string(),
+        0 => format!("{} made.", changes_told(run)),
         count => format!("Of {count} decisions {acted} made a change."),
+    }
+}
+
+fn changes_told(run: &Run) -> String {
+    match run.changes.len() {
+        1 => "1 change was".to_string(),
+        count => format!("{count} changes were"),
     }
 }
 

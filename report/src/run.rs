@@ -8,7 +8,6 @@ use armature::observe::activity::{Activity, Longest, Reached};
 use armature::observe::{PlanInForce, TaskWait, WaitedFor};
 
 use crate::mapping::Mapping;
-use crate::replay::Account;
 
 mod gather;
 
@@ -77,6 +76,8 @@ pub struct Run {
     pub tasks: Vec<TaskRun>,
     /// Plans of a workflow: when they were made, and when the last task ends by them, in seconds since the run began.
     pub plans: Vec<(f64, f64)>,
+    /// A plan was in force.
+    pub(crate) is_planned: bool,
     /// What was to run where and when by these plans, where the log tells: when they came into force, and their tasks.
     pub schedules: Vec<(f64, PlanInForce)>,
     /// Values of a workflow's tasks and their bytes that went from one rank to another: by sender and receiver.
@@ -190,6 +191,8 @@ pub struct Rank {
     pub sent: BTreeMap<usize, (u64, u64)>,
     /// The most memory that its process had, in bytes.
     pub memory_peak: Option<u64>,
+    /// Time in which a CPU quota stopped its control group, in seconds.
+    pub throttled_s: f64,
     /// What that may have.
     pub memory_limit: Option<u64>,
     /// What it held for a workflow's tasks, by its own account.
@@ -200,8 +203,6 @@ pub struct Rank {
     pub running: Vec<usize>,
     /// When it had done its part, if it says so.
     pub end: Option<f64>,
-    /// Its jobs and messages, one by one, as far as the log has them.
-    pub account: Account,
 }
 
 /// A part of a rank's time.
@@ -286,7 +287,7 @@ impl Run {
 pub(crate) fn told(longest: &Longest, kinds: &[Kind]) -> String {
     let name = kinds.get(longest.of).map_or("user code", |kind| kind.name.as_str());
     let number = match (longest.first, longest.count) {
-        (None, 1) => String::new(),
+        (None, 0 | 1) => String::new(),
         (None, count) => format!(", {count} at once"),
         (Some(first), 0 | 1) => format!(" {first}"),
         (Some(first), count) => format!(" {first} to {}", first + count - 1),

@@ -38,7 +38,7 @@ impl Situation {
         self.busy(work, lost, idle)
     }
 
-    /// The same, and what is left was spent on messages.
+    /// A rank that spent on messages what is left.
     pub(crate) fn busy(mut self, work: f64, lost: f64, idle: f64) -> Self {
         let seconds = self.0.seconds;
         let pieces = 100;
@@ -48,6 +48,7 @@ impl Situation {
                 seconds: seconds * share,
                 work_s: work * share,
                 idle_s: idle * share,
+                messages_s: (seconds - work - idle) * share,
                 lost_s: lost * share,
                 done: vec![1],
                 ..Activity::default()

@@ -2,13 +2,17 @@
 
 use armature::observe::words::{percent, seconds, short};
 
-use crate::efficiency::{Efficiencies, shares};
+use crate::account::{KINDS, shares};
+use crate::efficiency::Efficiencies;
 use crate::run::Run;
 
 /// Ranks whose traffic is shown as a table of pairs.
 const PAIRS: usize = 32;
 /// Pairs of ranks that are listed where there are more ranks than that: as many as somebody reads.
 const LISTED: usize = 200;
+
+/// Shares are shown in tenths of a per cent.
+const THOUSANDTHS: u32 = 1000;
 
 /// Efficiencies of a run or of one of its phases.
 pub(crate) struct EfficiencyRow {
@@ -41,8 +45,6 @@ pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
         percent(e.parallel_efficiency, 1),
         percent(e.load_balance, 1),
         percent(e.communication_efficiency, 1),
-        known(e.serialisation_efficiency),
-        known(e.transfer_efficiency),
         known(e.capacity_balance),
         format!("{:.1} %", e.imbalance_percent),
         format!("{:.3}", e.coefficient_of_variation),
@@ -54,7 +56,6 @@ pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
 pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
     let shares = shares(run, rank, (0.0, run.seconds));
     let its = &run.ranks[rank];
-    let of = |part: f64| if run.seconds > 0.0 { percent(part / run.seconds, 1) } else { "–".to_string() };
     let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
     let memory = match (its.memory_peak, its.memory_limit) {
         (Some(peak), Some(limit)) => format!("{} of {}", mib(peak), mib(limit)),
@@ -62,16 +63,11 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
         _ => "–".to_string(),
     };
     let (messages, bytes) = its.sent.values().fold((0, 0), |sum, sent| (sum.0 + sent.0, sum.1 + sent.1));
-    let cells = vec![
-        of(shares.useful()),
-        of(shares.lost),
-        of(shares.other),
-        of(shares.idle),
-        of(shares.parked),
-        short_count(messages),
-        bytes_told(bytes),
-        memory,
-    ];
+    let mut cells = match shares.rounded(THOUSANDTHS) {
+        Some(shares) => shares.map(|share| percent(f64::from(share) / f64::from(THOUSANDTHS), 1)).to_vec(),
+        None => vec!["–".to_string(); KINDS.len()],
+    };
+    cells.extend([short_count(messages), bytes_told(bytes), memory]);
     let bar = if run.seconds > 0.0 { (100.0 * shares.work / run.seconds).round() as u32 } else { 0 };
     RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
 }

@@ -1,6 +1,6 @@
 //! The same as a trace for viewers of others: Perfetto's own form, and Chrome's JSON.
 //!
-//! Each rank is a process. It has counters of what it does (computing, without a core, on messages, waiting), slices for the longest call of
+//! Each rank is a process. It has counters of the kinds of its time, slices for the longest call of
 //! user code in each part of its time, and points for what was decided and done there. A stage that moves is a flow from the rank that
 //! gives it to the one that gets it.
 
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use armature::observe::{Event, Log};
 use serde_json::json;
 
+use crate::account::{KINDS, Shares};
 use crate::run::{Run, told};
 
 /// Something to draw. Times are nanoseconds since the first run began.
@@ -16,6 +17,8 @@ use crate::run::{Run, told};
 enum Item {
     Slice {
         rank: usize,
+        /// Slices of one lane do not overlap.
+        lane: usize,
         begin: u64,
         end: u64,
         name: String,
@@ -26,7 +29,7 @@ enum Item {
         name: String,
         flow: Option<Flow>,
     },
-    /// By name, as a place in [`COUNTERS`].
+    /// By name, as a place in [`KINDS`].
     Counter {
         rank: usize,
         at: u64,
@@ -42,12 +45,12 @@ enum Flow {
     Ends(u64),
 }
 
-const COUNTERS: [&str; 4] = ["computes", "no core", "messages and other", "waits"];
-
 /// A trace, before it has a form.
 struct Trace {
     /// By rank: its host.
     hosts: BTreeMap<usize, String>,
+    /// By rank: how many lanes of slices it has.
+    lanes: BTreeMap<usize, usize>,
     /// In order of time.
     items: Vec<Item>,
 }
@@ -69,7 +72,7 @@ impl Trace {
     fn of(log: &Log) -> Self {
         let runs = Run::all(&log.records);
         let first = runs.first().and_then(|run| run.began);
-        let mut trace = Trace { hosts: BTreeMap::new(), items: Vec::new() };
+        let mut trace = Trace { hosts: BTreeMap::new(), lanes: BTreeMap::new(), items: Vec::new() };
         let mut flows = BTreeMap::new();
         let mut end = 0.0f64;
         for (records, run) in log.records.chunk_by(|a, b| a.run == b.run).zip(&runs) {
@@ -79,6 +82,7 @@ impl Trace {
                 _ => end,
             };
             trace.add_ranks(run, begin);
+            trace.add_tasks(run, begin);
             for record in records.iter().filter(|record| !record.event.is_of_activity()) {
                 let flow = match &record.event {
                     Event::HandOver { stage, next_batch, .. } | Event::TakeOver { stage, next_batch, .. } => {
@@ -106,25 +110,56 @@ impl Trace {
             let mut free = 0;
             for part in &its.parts {
                 let activity = &part.activity;
-                if let Some(longest) = &activity.longest {
+                if let Some(longest) = activity.longest.as_ref().filter(|_| run.tasks.is_empty()) {
                     let to = nanos(begin + part.to);
                     let from = nanos(begin + part.to - longest.seconds).max(free);
                     if from < to {
                         let name = told(longest, &run.kinds);
-                        self.items.push(Item::Slice { rank, begin: from, end: to, name });
+                        self.items.push(Item::Slice { rank, lane: 0, begin: from, end: to, name });
                         free = to;
                     }
                 }
                 let whole = activity.seconds.max(f64::MIN_POSITIVE);
-                let useful = (activity.work_s - activity.lost_s).max(0.0);
-                let idle = activity.idle_s + activity.parked_s;
+                let mut shares = Shares::default();
+                shares.add(activity, 1.0);
                 let at = nanos(begin + part.from());
-                for (of, value) in [useful, activity.lost_s, activity.other_s(), idle].into_iter().enumerate()
-                {
+                for (of, value) in shares.named().into_iter().enumerate() {
                     self.items.push(Item::Counter { rank, at, of, value: 100.0 * value / whole });
                 }
             }
         }
+    }
+}
+
+impl Trace {
+    /// Adds the tasks of a workflow, those of a rank that run at the same time in lanes of their own.
+    fn add_tasks(&mut self, run: &Run, begin: f64) {
+        let mut free: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for task in &run.tasks {
+            let Some(end) = task.end else { continue };
+            let (from, to) = (nanos(begin + task.begin), nanos(begin + end));
+            let lanes = free.entry(task.rank).or_default();
+            let lane = lanes.iter().position(|&free| free <= from).unwrap_or(lanes.len());
+            if lane == lanes.len() {
+                lanes.push(0);
+            }
+            lanes[lane] = to;
+            if from < to {
+                self.items.push(Item::Slice {
+                    rank: task.rank,
+                    lane,
+                    begin: from,
+                    end: to,
+                    name: task.task.clone(),
+                });
+            }
+            let most = self.lanes.entry(task.rank).or_default();
+            *most = (*most).max(lanes.len());
+        }
+    }
+
+    fn lanes_of(&self, rank: usize) -> usize {
+        self.lanes.get(&rank).copied().unwrap_or(0).max(1)
     }
 }
 
@@ -136,16 +171,21 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
         let name = if host.is_empty() { format!("rank {rank}") } else { format!("rank {rank} on {host}") };
         // Viewers take process 0 for the idle one of the system.
         let process = Proto::default().number(1, rank as u64 + 1).text(6, &name);
-        let thread =
-            Proto::default().number(1, rank as u64 + 1).number(2, rank as u64 + 1).text(5, "user code");
         packet(
             &mut packets,
             Proto::default().message(60, Proto::default().number(1, track(rank, 0)).message(3, process)),
         );
-        let descriptor =
-            Proto::default().number(1, track(rank, 1)).number(5, track(rank, 0)).message(4, thread);
-        packet(&mut packets, Proto::default().message(60, descriptor));
-        for (of, name) in COUNTERS.iter().enumerate() {
+        for lane in 0..trace.lanes_of(rank) {
+            // Viewers read 32 bits of it.
+            let number = rank as u64 + 1 + ((lane as u64) << 20);
+            let thread = Proto::default().number(1, rank as u64 + 1).number(2, number).text(5, "user code");
+            let descriptor = Proto::default()
+                .number(1, lane_track(rank, lane))
+                .number(5, track(rank, 0))
+                .message(4, thread);
+            packet(&mut packets, Proto::default().message(60, descriptor));
+        }
+        for (of, name) in KINDS.iter().enumerate() {
             let counter = Proto::default().text(6, "%");
             let descriptor =
                 Proto::default().number(1, track(rank, 2 + of)).number(5, track(rank, 0)).text(2, name);
@@ -154,14 +194,12 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
     }
     for item in &trace.items {
         match item {
-            Item::Slice { rank, begin, end, name } => {
-                let event = Proto::default()
-                    .number(9, BEGIN)
-                    .number(11, track(*rank, 1))
-                    .text(22, "call")
-                    .text(23, name);
+            Item::Slice { rank, lane, begin, end, name } => {
+                let track = lane_track(*rank, *lane);
+                let event =
+                    Proto::default().number(9, BEGIN).number(11, track).text(22, "call").text(23, name);
                 packet(&mut packets, at(*begin, event));
-                packet(&mut packets, at(*end, Proto::default().number(9, END).number(11, track(*rank, 1))));
+                packet(&mut packets, at(*end, Proto::default().number(9, END).number(11, track)));
             }
             Item::Point { rank, at: when, name, flow } => {
                 let event = Proto::default()
@@ -194,6 +232,11 @@ const COUNTER: u64 = 4;
 /// The number of a track: of the rank itself, of its calls, of its counters.
 fn track(rank: usize, which: usize) -> u64 {
     1 + rank as u64 * 16 + which as u64
+}
+
+/// The number of the track of a lane of slices.
+fn lane_track(rank: usize, lane: usize) -> u64 {
+    track(rank, 1) + ((lane as u64) << 40)
 }
 
 fn at(nanos: u64, event: Proto) -> Proto {
@@ -257,14 +300,14 @@ pub fn chrome(log: &Log) -> String {
     }
     for item in &trace.items {
         list.push(match item {
-            Item::Slice { rank, begin, end, name } => {
+            Item::Slice { rank, lane, begin, end, name } => {
                 json!({"ph": "X", "cat": "call", "name": name, "pid": rank + 1,
-                "tid": 1, "ts": micros(*begin), "dur": micros(end - begin)})
+                "tid": lane + 1, "ts": micros(*begin), "dur": micros(end - begin)})
             }
             Item::Point { rank, at, name, .. } => json!({"ph": "i", "s": "p", "cat": "event", "name": name,
                 "pid": rank + 1, "tid": 0, "ts": micros(*at)}),
             Item::Counter { rank, at, of, value } => {
-                json!({"ph": "C", "name": COUNTERS[*of], "pid": rank + 1,
+                json!({"ph": "C", "name": KINDS[*of], "pid": rank + 1,
                 "ts": micros(*at), "args": {"%": value}})
             }
         });
@@ -337,11 +380,39 @@ mod tests {
         assert!(trace.items.windows(2).all(|pair| pair[0].at() <= pair[1].at()));
     }
 
+    /// Tasks of a workflow, commands among them, are slices; those that run at the same time are in different lanes.
+    #[test]
+    fn tasks_are_slices_in_lanes() {
+        let began = |task: &str| {
+            let (task, attempt, waits, reads) = (task.to_string(), 0, Vec::new(), Vec::new());
+            Event::TaskBegan(armature::observe::TaskBegan { task, attempt, waits, reads })
+        };
+        let ended = |task: &str| {
+            let (task, seconds, bytes, peak_memory, failure) = (task.to_string(), 1.0, 0, None, None);
+            Event::TaskEnded(armature::observe::TaskEnded { task, seconds, bytes, peak_memory, failure })
+        };
+        let events = [
+            (0.0, began("a")),
+            (0.5, began("b")),
+            (1.0, ended("a")),
+            (1.0, began("c")),
+            (1.5, ended("b")),
+            (2.0, ended("c")),
+        ];
+        let records = events.map(|(at, event)| Record { at, rank: 0, run: 0, event }).to_vec();
+        let list: Vec<serde_json::Value> =
+            serde_json::from_str(&chrome(&Log { records, notes: Vec::new() })).unwrap();
+        let slices = list.iter().filter(|item| item["ph"] == "X");
+        let lanes: Vec<_> =
+            slices.map(|item| (item["name"].as_str().unwrap(), item["tid"].as_u64().unwrap())).collect();
+        assert_eq!(lanes, [("a", 1), ("b", 2), ("c", 1)]);
+    }
+
     #[test]
     fn chrome_s_form_is_json_with_both_ends_of_a_flow() {
         let list: Vec<serde_json::Value> = serde_json::from_str(&chrome(&log())).unwrap();
         let count = |ph: &str| list.iter().filter(|item| item["ph"] == ph).count();
-        assert_eq!(["M", "X", "i", "C", "s", "f"].map(count), [2, 2, 2, 8, 1, 1]);
+        assert_eq!(["M", "X", "i", "C", "s", "f"].map(count), [2, 2, 2, 14, 1, 1]);
         let id = |ph: &str| list.iter().find(|item| item["ph"] == ph).unwrap()["id"].clone();
         assert_eq!(id("s"), id("f"));
     }

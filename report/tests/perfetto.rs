@@ -35,8 +35,8 @@ fn a_trace_has_the_expected_slices_flows_and_counters() {
         log.records.push(Record { at, rank: 0, run: 0, event: hand });
         log.records.push(Record { at: at + 0.5, rank: 1, run: 0, event: take });
     }
-    // Four ranks with 400 parts each, of which each has a longest call and four counters; four events and the six above.
-    let expected = json!({"processes": 4, "threads": 4, "counters": 16, "slices": 1600, "values": 6400, "instants": 10, "flows": 3,
+    // Four ranks with 400 parts each, of which each has a longest call and seven counters; four events and the six above.
+    let expected = json!({"processes": 4, "threads": 4, "counters": 28, "slices": 1600, "values": 11200, "instants": 10, "flows": 3,
         "seconds": 10.0});
     assert_eq!(read(&log), expected);
 }

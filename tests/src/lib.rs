@@ -15,11 +15,14 @@
 //!
 //! [`program`] runs a command as a user does, and [`loops`] has what the tests of the example programs check alike.
 //!
+//! [`account`] compares the log of events with the summary, also of all programs that [`program::succeeds`] starts.
+//!
 //! [`burner`] is a load that competes with ranks for a core, real or simulated.
 //!
 //! To add a case, write a function in a file of [`cases`] and name it in that file's `CASES`: it then runs
 //! everywhere.
 
+pub mod account;
 pub mod burner;
 pub mod cases;
 pub mod check;

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
+use crate::account;
+
 /// What a program has said.
 #[derive(Clone, Debug)]
 pub struct Said {
@@ -43,14 +45,25 @@ pub fn failed(output: Output, said: &[&str]) {
     }
 }
 
-/// Runs a command that must succeed.
+/// Runs a command that must succeed. Where it runs ranks, their log of events must agree with the summary.
 ///
 /// # Panics
 /// If it does not, with what it complained about.
 #[track_caller]
 pub fn succeeds(command: &mut Command) -> Said {
+    const EVENTS: &str = "ARMATURE_EVENTS";
+    let has_log = command.get_envs().any(|(name, _)| name == EVENTS);
+    // A shell may start several programs, each with a log of its own.
+    let log = (!has_log && command.get_program() != "sh").then(|| tempfile::tempdir().expect("a directory"));
+    if let Some(log) = &log {
+        command.env(EVENTS, log.path());
+    }
     let (success, said) = run(command);
     assert!(success, "{command:?}: {}", said.messages);
+    if let Some(log) = log {
+        account::check(log.path(), &format!("{command:?}"));
+        command.env_remove(EVENTS);
+    }
     said
 }
 

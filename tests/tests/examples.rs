@@ -21,8 +21,12 @@ mod tree_search;
 #[path = "../../examples/word_count.rs"]
 mod word_count;
 
+use std::fmt::Write;
 use std::process::Command;
 
+use armature::loops::Shape;
+use armature::{BoxError, Config, Session};
+use armature_tests::account;
 use armature_tests::mpirun::Job;
 use armature_tests::program::succeeds;
 
@@ -50,4 +54,39 @@ fn the_parameter_sweep_runs_its_program_for_each_value() {
     let place = tempfile::tempdir().unwrap();
     let outcome = Job::new(SWEEP, 2).arg(place.path()).succeeds();
     assert_eq!(outcome.stdout, serial, "{outcome}");
+}
+
+/// The log of events has the summary's account of each rank's time.
+#[test]
+fn the_log_agrees_with_the_summary() {
+    let lines = tempfile::NamedTempFile::new().unwrap();
+    let text = (0..20_000).fold(String::new(), |mut text, n| {
+        writeln!(text, "s{};{}", n % 7, n % 50).unwrap();
+        text
+    });
+    std::fs::write(&lines, text).unwrap();
+    let book = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let (board, word) = (Shape { rows: 60, columns: 70 }, [b"acgtta".repeat(50), b"ctagga".repeat(50)]);
+    type Body<'b> = &'b (dyn Fn(&Session) -> Result<(), BoxError> + Sync);
+    let programs: [(&str, Body<'_>); 9] = [
+        ("k_means", &|session| k_means::k_means(session, 15_000, 4).map(drop)),
+        ("lcs", &|session| lcs::lcs(session, &word[0], &word[1]).map(drop)),
+        ("life", &|session| {
+            life::live(session, board, |row, column| (row + column).is_multiple_of(3), 50).map(drop)
+        }),
+        ("n_body", &|session| n_body::simulate(session, 200, 10).map(drop)),
+        ("pi", &|session| pi::pi(session, 100_000).map(drop)),
+        ("plate", &|session| plate::settle(session, board, 1e-3).map(drop)),
+        ("stations", &|session| stations::stations(session, lines.path(), 1_000).map(drop)),
+        ("tree_search", &|session| tree_search::ways(session, 8).map(drop)),
+        ("word_count", &|session| word_count::count_words(session, &book).map(drop)),
+    ];
+    for ranks in 1..=3 {
+        for (name, body) in programs {
+            let log = tempfile::tempdir().unwrap();
+            let config = Config::new().ranks(ranks).events(Some(log.path().into()));
+            armature::run(&config, body).unwrap();
+            assert!(account::check(log.path(), name) > 0, "{name} on {ranks} ranks has no totals");
+        }
+    }
 }

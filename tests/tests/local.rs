@@ -1,7 +1,7 @@
 //! Every case on ranks that are threads. Settings above the transport are varied here, and not under `mpirun`.
 
 use armature::{Balance, Config, Driver};
-use armature_tests::{all, cases, local};
+use armature_tests::{account, all, cases, local};
 
 /// Sets one more variable of a configuration.
 fn set(config: Config, name: &str, value: &str) -> Config {
@@ -14,9 +14,12 @@ fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
     for case in all() {
         let what = format!("{} on {ranks} ranks, {name}", case.name);
         let start = std::time::Instant::now();
-        let result = local::run(&what, &set(local::config(ranks)), case.run);
+        let log = tempfile::tempdir().unwrap();
+        let config = set(local::config(ranks).events(Some(log.path().into())));
+        let result = local::run(&what, &config, case.run);
         println!("{what}: {:?}", start.elapsed());
         result.unwrap_or_else(|e| panic!("{what}: {e}"));
+        account::check(log.path(), &what);
     }
 }
 

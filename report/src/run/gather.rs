@@ -38,14 +38,12 @@ impl Run {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
         match event {
-            Event::RankStart(start) => return self.rank_starts(at, rank, start),
+            Event::RankStart(start) => return self.rank_starts(rank, start),
             Event::Activity(activity) => return self.rank_did(at, rank, activity),
             Event::Work(work) => return self.rank_worked(rank, work),
             Event::Traffic(traffic) => return self.rank_sent(rank, traffic),
-            Event::Steps(steps) => return self.rank(rank).account.takes(at, steps),
             Event::RankEnd { .. } => {
                 self.rank(rank).end = Some(at);
-                self.rank(rank).account.ends(at);
                 return;
             }
             Event::Held(held) => return self.rank_held(at, rank, held),
@@ -80,10 +78,9 @@ impl Run {
         &mut self.kinds[of]
     }
 
-    fn rank_starts(&mut self, at: f64, rank: usize, start: &RankStart) {
+    fn rank_starts(&mut self, rank: usize, start: &RankStart) {
         self.see_ranks(start.ranks);
         let its = self.rank(rank);
-        its.account.begins(at);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
         if rank == 0 {
             // A simulator's clock begins with the simulation.
@@ -119,6 +116,7 @@ impl Run {
     fn rank_sent(&mut self, rank: usize, traffic: &Traffic) {
         let its = self.rank(rank);
         its.memory_peak = its.memory_peak.max(traffic.memory_peak);
+        its.throttled_s += traffic.throttled_s;
         for &(to, messages, bytes) in &traffic.to {
             let sent = its.sent.entry(to).or_default();
             *sent = (sent.0 + messages, sent.1 + bytes);
@@ -201,7 +199,14 @@ impl Run {
                 self.name.clone_from(&start.name);
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
-            Event::Planned(planned) => self.plans.extend(planned.ends_s.map(|ends| (at, at + ends))),
+            Event::Planned(planned) => {
+                // The first plan is how the run begins.
+                if planned.by.is_some() && !planned.kept && self.is_planned {
+                    self.changes.push((at, "another plan".to_string()));
+                }
+                self.is_planned |= planned.by.is_some();
+                self.plans.extend(planned.ends_s.map(|ends| (at, at + ends)));
+            }
             Event::Plan(plan) => self.schedules.push((at, plan.clone())),
             Event::WorkflowEnd(end) => {
                 (self.has_ended, self.seconds, self.done) = (true, end.seconds, Some(end.tasks));

@@ -34,10 +34,11 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
             seconds,
             work_s: work * seconds,
             idle_s: (1.0 - work) * 0.7 * seconds,
-            parked_s: 0.0,
+            messages_s: (1.0 - work) * 0.3 * seconds,
             lost_s: lost * seconds,
             done: vec![u64::from(rank == 0), 1, u64::from(rank == 0)],
             longest: Some(Longest { of: 1, first: Some(u64::from(n)), count: 1, seconds: work * seconds }),
+            ..Activity::default()
         };
         records.push(record(f64::from(n) * seconds, Event::Activity(activity)));
     }
@@ -45,7 +46,10 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
     let work = Work { of: 1, done: u64::from(parts), seconds: 0.6 * end, steps: vec![(44, 100), (45, 20)] };
     records.push(record(end, Event::Work(work)));
     let to = (0..ranks).filter(|to| *to != rank).map(|to| (to, 10, 4000 * (rank as u64 + 1))).collect();
-    records.push(record(end, Event::Traffic(Traffic { to, memory_peak: Some(300 << 20) })));
+    records.push(record(
+        end,
+        Event::Traffic(Traffic { to, memory_peak: Some(300 << 20), ..Traffic::default() }),
+    ));
     records.push(record(end, Event::RankEnd { seconds: end }));
     records
 }

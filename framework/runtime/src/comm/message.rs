@@ -103,8 +103,6 @@ pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
 pub(super) struct Arrival {
     /// Who sent it.
     pub(super) from: usize,
-    /// Which of those from there it is.
-    pub(super) number: u64,
     pub(super) frame: Frame,
 }
 
@@ -112,8 +110,6 @@ pub(super) struct Arrival {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) from: usize,
-    /// Which of the messages from there it is, from 0: the sender counts them alike.
-    pub(crate) number: u64,
     pub(crate) code: u8,
     pub(crate) body: Bytes,
     pub(crate) parts: Vec<Part>,
@@ -149,6 +145,6 @@ pub(super) fn run_of(message: &Frame) -> Result<u32> {
 
 /// Takes a message, of which [`run_of`] has been asked, out of its frame.
 pub(super) fn open(arrival: Arrival) -> Message {
-    let Arrival { from, number, frame: Frame { head, parts } } = arrival;
-    Message { from, number, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
+    let Arrival { from, frame: Frame { head, parts } } = arrival;
+    Message { from, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
 }

@@ -87,7 +87,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
             // The task may never end, and its thread cannot be ended otherwise than with the process.
             endpoint.leave_with_all(self.join_limit)?;
         }
-        driver.finish(endpoint).map(drop)
+        driver.finish().map(drop)
     }
 
     fn on_order(&mut self, from: usize, message: ToWorker, out: &mut Outgoing<'_>) -> Result<()> {

@@ -280,6 +280,10 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
         true
     }
 
+    fn is_work(task: &Command<I>) -> bool {
+        matches!(task, Command::Chunk { .. })
+    }
+
     fn may_block(&self, task: &Command<I>) -> bool {
         match task {
             Command::SetUp => self.slot.worker.is_none(),

@@ -8,7 +8,7 @@ use armature_planner::loops::LoopBalancer;
 use super::controller::LoopController;
 use super::summary::{RankReport, Summary};
 use crate::error::Result;
-use crate::observe::Progress;
+use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{Saved, SnapshotCoordinator};
 
 /// What rank 0 knows of a run, whichever way its directives go.
@@ -92,6 +92,7 @@ impl Coordinator {
             change: self.controller.change(),
             ranks,
         };
+        self.controller.record(|| Event::totals_of(&summary));
         (summary, Learned { held, balancer: self.controller.into_balancer() })
     }
 }

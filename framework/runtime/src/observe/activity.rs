@@ -10,7 +10,7 @@ use super::words::{count, seconds};
 
 /// Which form the events have. It rises when an event or a field comes to mean something else, or is there no more; what only
 /// comes in addition does not change it.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// A rank begins its part of a run. Its times count from here on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,21 +36,27 @@ pub struct RankStart {
     pub memory_limit: Option<u64>,
 }
 
-/// What a rank did in a part of its time, which ends when this is written. What is left of the time it has communicated, or was outside
-/// of the run.
+/// Account of a part of a rank's time. The part ends when the event is written. Time that no field names was not measured: see
+/// [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
     /// The length of the part, in seconds.
     pub seconds: f64,
-    /// In user code, in seconds.
+    /// In items, tasks and units, and in commands, in seconds. The summary's busy time is the same measurement.
     pub work_s: f64,
-    /// Without anything to compute, and waiting for messages, in seconds.
+    /// Waiting for messages, with nothing to compute, in seconds.
     pub idle_s: f64,
+    /// Sending, receiving and handling messages, in seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub messages_s: f64,
+    /// In jobs that are no item, task or unit, in seconds: making stages or units, planning, moving values to and from disk.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub set_up_s: f64,
     /// Parked, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parked_s: f64,
-    /// Ready to run while others had its core, in seconds. It is a part of the other times.
+    /// Ready to run without a core, in seconds. It is a part of the work.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
     /// Items, tasks or units that were done, by kind.
@@ -99,6 +105,9 @@ pub struct Traffic {
     /// The most memory that its process has had so far, in bytes, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak: Option<u64>,
+    /// Time in which a CPU quota kept the processes of the rank's control group from running since this was last written, in seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub throttled_s: f64,
 }
 
 /// How far the run is, where it is known how much there is to do. Rank 0 writes it once a second, and later in a long run once in a
@@ -118,9 +127,10 @@ pub struct Reached {
 }
 
 impl Activity {
-    /// What is left of the time: messages, and what the program does outside of the run, in seconds.
-    pub fn other_s(&self) -> f64 {
-        (self.seconds - self.work_s - self.idle_s - self.parked_s).max(0.0)
+    /// Time that was not measured, in seconds: a farm's source and sink, decisions, checkpoints, and the framework itself.
+    pub fn unknown_s(&self) -> f64 {
+        let known = self.work_s + self.idle_s + self.messages_s + self.set_up_s + self.parked_s;
+        (self.seconds - known).max(0.0)
     }
 }
 
@@ -211,8 +221,9 @@ mod tests {
 
     #[test]
     fn what_is_left_is_never_negative() {
-        let activity = Activity { seconds: 1.0, work_s: 0.5, idle_s: 0.25, ..Activity::default() };
-        assert_eq!(activity.other_s(), 0.25);
-        assert_eq!(Activity { work_s: 2.0, ..activity }.other_s(), 0.0);
+        let activity =
+            Activity { seconds: 1.0, work_s: 0.5, idle_s: 0.125, messages_s: 0.125, ..Activity::default() };
+        assert_eq!(activity.unknown_s(), 0.25);
+        assert_eq!(Activity { work_s: 2.0, ..activity }.unknown_s(), 0.0);
     }
 }

@@ -4,12 +4,13 @@ use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
 use super::activity::{Activity, RankStart, Reached, Traffic, Work};
+use super::figure;
 use super::plan_event::PlanInForce;
 use super::subject::{Input, Subject};
+use super::summary::RunSummary;
 use super::task_events::{
     Held, Planned, TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk, WorkflowEnd, WorkflowStart,
 };
-use super::{figure, steps::Steps};
 use crate::balance::probe::Probed;
 
 /// Something that happened in a run. Its `Display` is one sentence in plain words.
@@ -344,8 +345,6 @@ pub enum Event {
     Work(Work),
     /// What a rank sent.
     Traffic(Traffic),
-    /// What a rank did step by step.
-    Steps(Steps),
     /// How far the run is.
     Progress(Reached),
     /// A rank has done its part of a run.
@@ -361,9 +360,27 @@ pub enum Event {
         #[serde(with = "figure")]
         seconds: f64,
     },
+    /// Totals of a run's summary, by rank: what ranks tell of their time adds up to the same.
+    Totals {
+        /// Items, tasks or units that the rank did; of units that were done in parts, the parts.
+        #[serde(with = "figure::list")]
+        done: Vec<f64>,
+        /// Time that it spent in user code and commands, in seconds.
+        #[serde(with = "figure::list")]
+        busy_s: Vec<f64>,
+    },
 }
 
 impl Event {
+    /// Totals of `summary`.
+    pub(crate) fn totals_of(summary: &impl RunSummary) -> Self {
+        let ranks = summary.ranks();
+        Event::Totals {
+            done: ranks.iter().map(|rank| rank.done).collect(),
+            busy_s: ranks.iter().map(|rank| rank.busy.as_secs_f64()).collect(),
+        }
+    }
+
     /// What was probed, where `sharing` are groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
@@ -382,11 +399,8 @@ impl Event {
 
     /// Whether it tells what a rank did with its time.
     pub fn is_of_activity(&self) -> bool {
-        use Event::{Activity, Progress, RankEnd, RankStart, Steps, Traffic, Work};
-        matches!(
-            self,
-            RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Steps(_) | Progress(_) | RankEnd { .. }
-        )
+        use Event::{Activity, Progress, RankEnd, RankStart, Traffic, Work};
+        matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Progress(_) | RankEnd { .. })
     }
 }
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
-use crate::observe::steps::{Step, Steps, TimedStep};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
 /// One of each.
@@ -95,15 +94,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
             ..Activity::default()
         }),
         Event::Work(Work { of: 1, done: 12, seconds: 0.25, steps: vec![(40, 8), (41, 4)] }),
-        Event::Traffic(Traffic { to: vec![(1, 3, 4096)], memory_peak: None }),
-        Event::Steps(Steps {
-            seconds: 0.5,
-            steps: vec![TimedStep {
-                before: std::time::Duration::from_millis(1),
-                step: Step::Sent { to: 1, number: 3 },
-            }],
-            is_cut: true,
-        }),
+        Event::Traffic(Traffic { to: vec![(1, 3, 4096)], ..Traffic::default() }),
         Event::Progress(Reached { done: 8, before: 0, total: 9, what: "tasks".to_string() }),
         Event::Progress(Reached { done: 8, before: 3, total: 9, what: "items".to_string() }),
         Event::RankEnd { seconds: 9.5 },
@@ -116,6 +107,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
             balance: "once".to_string(),
         },
         workers(),
+        Event::Totals { done: vec![40.0, 2.5], busy_s: vec![1.5, 0.25] },
         chunks(Some(1.5)),
         chunks(None),
         Event::Lost { rank: 2, tasks: 12, why: "its process has ended".to_string() },

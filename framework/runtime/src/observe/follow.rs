@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use armature_files::regular;
 use armature_text::shown;
 
+use super::activity::SCHEMA;
 use super::event::Event;
 use super::log::Stem;
 use super::record::Record;
@@ -111,6 +112,13 @@ impl Follower {
         Ok(News { anew, records })
     }
 
+    /// Returns the names of files that a job of `ranks` ranks has and this log has not.
+    pub(super) fn missing(&self, ranks: usize) -> Vec<String> {
+        let expected = (0..ranks).map(|rank| (Stem::Activity, rank)).chain([(Stem::Decisions, 0)]);
+        let missing = expected.filter(|key| !self.tails.contains_key(key));
+        missing.map(|(stem, rank)| stem.file_name(rank)).collect()
+    }
+
     /// Whether there is a file.
     pub(super) fn is_empty(&self) -> bool {
         self.tails.is_empty()
@@ -140,6 +148,12 @@ impl Follower {
             }
         }
     }
+}
+
+/// Returns the schema that a line names which is no event of ours.
+fn schema_of(line: &[u8]) -> Option<u32> {
+    let value: serde_json::Value = serde_json::from_slice(line).ok()?;
+    value["event"]["schema"].as_u64().map(|schema| schema.try_into().unwrap_or(u32::MAX))
 }
 
 fn note_starts(records: &[Record], starts: &mut Starts) {
@@ -211,7 +225,25 @@ impl Tail {
 
     /// The event that this line is.
     fn record(&self, rank: usize, line: &[u8]) -> Result<Record> {
-        match serde_json::from_slice::<Record>(line) {
+        let schema = |event: &Event| match event {
+            Event::RankStart(start) => Some(start.schema),
+            _ => None,
+        };
+        let found = serde_json::from_slice::<Record>(line);
+        let schema = match &found {
+            Ok(record) => schema(&record.event),
+            // A start of another schema may have other fields.
+            Err(_) => schema_of(line),
+        };
+        match found {
+            _ if schema.is_some_and(|schema| schema != SCHEMA) => {
+                let (path, schema) = (self.path.display(), schema.unwrap_or_default());
+                let text = format!(
+                    "{path} has events of schema {schema}, and this program reads schema {SCHEMA}: use the `armature` of the version \
+                     that wrote them"
+                );
+                Err(Error::new(ErrorKind::Io, text))
+            }
             Ok(record) if record.rank == rank => Ok(record),
             Ok(record) => Err(self.foreign(rank, format!("this one is of rank {}", record.rank))),
             Err(error) => Err(self.foreign(rank, error.to_string())),

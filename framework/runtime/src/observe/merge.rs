@@ -2,16 +2,20 @@
 
 use std::path::Path;
 
+use super::event::Event;
 use super::follow::{Follower, sort};
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Missing files that are named.
+const NAMED: usize = 8;
 
 /// The events of all ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// In order of their runs, and of their times within a run; those of one rank as they were written.
     pub records: Vec<Record>,
-    /// What was left out, in words: the last line of a rank that was killed while it wrote.
+    /// What is missing, in words: the last line of a rank that was killed while it wrote, or the file of a rank.
     pub notes: Vec<String>,
 }
 
@@ -29,10 +33,28 @@ pub fn read(dir: &Path) -> Result<Log> {
         let text = format!("there are no events in {}: expected files rank-0.jsonl, …", dir.display());
         return Err(Error::new(ErrorKind::Io, text));
     }
-    let (mut last, notes) = follower.rest()?;
+    let (mut last, mut notes) = follower.rest()?;
     records.append(&mut last);
     sort(&mut records);
+    let ranks = records.iter().filter_map(|record| match &record.event {
+        Event::RankStart(start) => Some(start.ranks),
+        _ => None,
+    });
+    if let Some(ranks) = ranks.max() {
+        notes.extend(missing_told(&follower.missing(ranks), dir));
+    }
     Ok(Log { records, notes })
+}
+
+/// Says which files are missing.
+fn missing_told(missing: &[String], dir: &Path) -> Option<String> {
+    let (first, rest) = missing.split_at(missing.len().min(NAMED));
+    let more = match rest.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (names, dir) = (first.join(", "), dir.display());
+    (!first.is_empty()).then(|| format!("{names}{more} missing in {dir}: what these ranks did is not known"))
 }
 
 #[cfg(test)]
@@ -40,7 +62,6 @@ mod tests {
     use std::fs;
 
     use super::super::activity::{Activity, RankStart, SCHEMA};
-    use super::super::event::Event;
     use super::super::follow::tests::{file_name, line};
     use super::super::log::Stem;
     use super::*;
@@ -97,6 +118,37 @@ mod tests {
         let log = read(dir.path()).unwrap();
         let times: Vec<(usize, f64)> = log.records.iter().map(|record| (record.rank, record.at)).collect();
         assert_eq!(times, [(0, 0.0), (1, 0.25), (0, 0.5), (0, 1.0), (1, 1.25)]);
+    }
+
+    #[test]
+    fn missing_files_are_named_and_another_schema_is_refused() {
+        let start = |schema: u32, ranks: usize| {
+            format!(
+                r#"{{"at":0.0,"rank":0,"run":0,"event":{{"kind":"rank_start","schema":{schema},"ranks":{ranks},"what":"the farm","host":"h","program":"p","clock_s":0.0,"kinds":[]}}}}"#
+            ) + "\n"
+        };
+        let write =
+            |dir: &Path, text: String| fs::write(dir.join(Stem::Activity.file_name(0)), text).unwrap();
+        let dir = logs(&[line(0.5, 0, 0, 1).as_bytes()]);
+        write(dir.path(), start(SCHEMA, 12));
+        let notes = read(dir.path()).unwrap().notes;
+        let names = (1..=8).map(|rank| format!("activity-{rank}.jsonl")).collect::<Vec<_>>().join(", ");
+        assert!(
+            notes.len() == 1 && notes[0].starts_with(&format!("{names} and 3 more missing in ")),
+            "{notes:?}"
+        );
+        write(dir.path(), start(SCHEMA, 1));
+        assert!(read(dir.path()).unwrap().notes.is_empty());
+        fs::remove_file(dir.path().join(file_name(0))).unwrap();
+        assert!(read(dir.path()).unwrap().notes[0].starts_with("rank-0.jsonl missing in "));
+        for text in [start(99, 1), start(99, 1).replace("\"kinds\":[]", "\"sorts\":[]")] {
+            write(dir.path(), text);
+            let error = read(dir.path()).unwrap_err().to_string();
+            assert!(
+                error.contains("activity-0.jsonl has events of schema 99, and this program reads schema "),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -7,8 +7,7 @@
 //! {"at":2.25,"rank":0,"run":0,"event":{"kind":"switch","epoch":2,"mapping":"read@0 | scale@1,2 | write@0"}}
 //! ```
 //!
-//! What each rank did with its time, sampled, is in `DIR/activity-<n>.jsonl`: see [`activity`]. There are its jobs and messages, too, one
-//! by one as far as they are not too many: see [`steps`].
+//! What each rank did with its time, sampled, is in `DIR/activity-<n>.jsonl`: see [`activity`].
 //!
 //! [`read`] merges the files of a directory, and a [`Follower`] reads them while they grow; `armature explain DIR` says in plain words what was decided and why.
 //! Without a directory nothing is written, and no event is even made.
@@ -26,10 +25,9 @@ mod reasons;
 mod record;
 mod recorder;
 mod sentence;
-mod step_recorder;
-pub mod steps;
 mod subject;
 pub(crate) mod summary;
+mod tally;
 mod task_events;
 mod task_of_event;
 pub mod words;
@@ -42,8 +40,9 @@ pub use merge::{Log, read};
 pub use plan_event::{PlanInForce, PlannedTask};
 pub(crate) use progress::Progress;
 pub use record::Record;
-pub(crate) use recorder::{Doing, Recorder, Tally, shortest_part};
+pub(crate) use recorder::{Doing, Recorder, shortest_part};
 pub use subject::{Input, Subject};
+pub(crate) use tally::{Tally, scaled};
 pub use task_events::{
     Held, Planned, TaskBegan, TaskEnded, TaskHeld, TaskWait, ValueCame, ValueOnDisk, WaitedFor, WorkflowEnd,
     WorkflowStart,

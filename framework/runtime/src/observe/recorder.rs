@@ -4,6 +4,7 @@
 //! additions for each call of user code. How much is written is bounded: the longer a run lasts, the longer are the parts of its time
 //! that are written as one.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,9 +12,8 @@ use super::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
 use super::event::Event;
 use super::log::{EventLog, Place, Stem};
 use super::progress::Progress;
-use super::step_recorder::StepRecorder;
-use super::steps::{Step, Steps};
-use crate::comm::endpoint::{Departure, Endpoint, Sent};
+use super::tally::Tally;
+use crate::comm::endpoint::{Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
@@ -35,7 +35,7 @@ pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
 /// What the rank has done since the last look at the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// User code ran, on another thread.
+    /// User code had a job in hand on another thread.
     Computing,
     /// The rank took in messages and handed them out; what user code did on the same thread is in the tally.
     Communicating,
@@ -58,16 +58,20 @@ struct Open {
     last: Duration,
     begin: Duration,
     part: Part,
-    /// For how long user code has run on another thread since the rank last did something else.
-    computed: Duration,
     tally: Tally,
+    /// Work that is in parts of the time so far. It follows the [measured work](Tally::time), which becomes known later.
+    attributed: Duration,
+    in_hand: InHand,
+    /// [Messages](Endpoint::messages) at the last look.
+    messages: u64,
     parts_since_tally: u32,
-    steps: StepRecorder,
     /// When to look next how far the run is.
     progress_due: Duration,
     /// What had been sent at the last look, and when that was last written.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
+    /// [Throttled time](this_process::throttled) when it was last written.
+    throttled: Duration,
     /// The thread that computes.
     core: Option<(i32, RunDelay)>,
     /// Its ranks are threads of one process, whose memory says nothing of them.
@@ -81,65 +85,32 @@ struct Part {
     work: Duration,
     idle: Duration,
     parked: Duration,
+    messages: Duration,
+    set_up: Duration,
 }
 
-/// What user code has done.
+impl Part {
+    /// Time up to `now` that is neither work nor waiting nor set-up: work that becomes known late was done in it.
+    fn room(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.since + self.work + self.idle + self.parked + self.set_up)
+    }
+}
+
+/// Jobs that user code has in hand, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    kinds: Vec<Kind>,
-    longest: Option<Longest>,
-    /// Time in calls of which the part does not know yet; those on another thread it knows.
-    taken: Duration,
-    /// What a call took of those that are seldom timed.
-    usual: Duration,
+struct InHand {
+    /// Whether each is work: an item, a task or a unit.
+    are_work: VecDeque<bool>,
+    /// When the first of them began: at the latest when the one before was fetched.
+    since: Duration,
 }
 
-#[derive(Debug, Default)]
-struct Kind {
-    /// In this part.
-    done: u64,
-    /// Since the last tally.
-    work: Work,
-    steps: Vec<u64>,
-}
-
-impl Tally {
-    /// Whether there is anything that is not written.
-    fn is_new(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.done > 0 || kind.work.done > 0)
-    }
-
-    /// The last of the kinds.
-    pub(crate) fn last_kind(&self) -> usize {
-        self.kinds.len().saturating_sub(1)
-    }
-
-    /// The same as [`add`](Tally::add) for one of many short calls, whose time is taken now and then: where it was not, it counts as the
-    /// last one that was.
-    #[inline]
-    pub(crate) fn add_usual(&mut self, of: usize, first: Option<u64>, took: Option<Duration>) {
-        self.usual = took.unwrap_or(self.usual);
-        self.add(of, first, 1, self.usual);
-    }
-
-    /// A call of kind `of` that did `count` items, tasks or units, from number `first` on, took this time.
-    #[inline]
-    pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
-        let Some(kind) = self.kinds.get_mut(of) else { return };
-        let seconds = took.as_secs_f64();
-        self.taken += took;
-        kind.done += count;
-        kind.work.done += count;
-        kind.work.seconds += seconds;
-        if let Some(each) = (took.as_nanos() as u64).checked_div(count) {
-            let step = Work::step_of(each) as usize;
-            if step >= kind.steps.len() {
-                kind.steps.resize(step + 1, 0);
-            }
-            kind.steps[step] += count;
-        }
-        if self.longest.as_ref().is_none_or(|longest| seconds > longest.seconds) {
-            self.longest = Some(Longest { of, first, count, seconds });
+impl InHand {
+    /// Time of work in progress.
+    fn running(&self, now: Duration) -> Duration {
+        match self.are_work.front() {
+            Some(true) => now.saturating_sub(self.since),
+            _ => Duration::ZERO,
         }
     }
 }
@@ -148,7 +119,6 @@ impl Recorder {
     /// Begins an account if there is a directory for it. `what` the rank takes part in, and the kinds of what user code does there.
     pub(crate) fn begin(endpoint: &mut Endpoint, dir: Option<&Path>, what: &str, kinds: Vec<String>) -> Self {
         let open = dir.and_then(|dir| Open::new(endpoint, dir, what, kinds)).map(Box::new);
-        endpoint.note_departures(open.is_some());
         Recorder { open }
     }
 
@@ -158,46 +128,43 @@ impl Recorder {
         self.open.is_some()
     }
 
-    /// A job of user code begins.
+    /// A job of user code begins; `is_work` if it is an item, a task or a unit.
     #[inline]
-    pub(crate) fn begins(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn begins(&mut self, is_work: bool) {
         if let Some(open) = &mut self.open {
-            open.note_departures(endpoint);
-            open.steps.begins(open.last);
+            if open.in_hand.are_work.is_empty() {
+                open.in_hand.since = open.last;
+            }
+            open.in_hand.are_work.push_back(is_work);
         }
     }
 
-    /// A message of the skeleton has come, which is message `number` from rank `from`.
+    /// User code has done a job, which `add` adds to the tally.
     #[inline]
-    pub(crate) fn received(&mut self, endpoint: &mut Endpoint, from: usize, number: u64) {
+    pub(crate) fn done(&mut self, add: impl FnOnce(&mut Tally)) {
         if let Some(open) = &mut self.open {
-            open.note_departures(endpoint);
-            open.steps.push(open.last, Step::Received { from, number });
-        }
-    }
-
-    /// User code has done a job, which is to be added to the tally; `is_new` if that was since the last mark.
-    #[inline]
-    pub(crate) fn done(&mut self, endpoint: &mut Endpoint, is_new: bool, add: impl FnOnce(&mut Tally)) {
-        if let Some(open) = &mut self.open {
-            open.note_departures(endpoint);
-            let before = open.tally.taken;
             add(&mut open.tally);
-            let took = open.tally.taken.saturating_sub(before);
-            let at = if is_new { open.steps.latest().max(open.last) + took } else { open.last };
-            open.steps.ended(at, Some(took).filter(|took| !took.is_zero()));
+            open.in_hand.are_work.pop_front();
+            open.in_hand.since = open.last;
         }
     }
 
-    /// It is `now`, and since the last time the rank was doing this. `thread` is the number of the one that computes.
-    pub(crate) fn mark(&mut self, now: Duration, doing: Doing, endpoint: &mut Endpoint, thread: Option<i32>) {
+    /// Accounts for the time from the last call until `now`, in which the rank was `doing` this. `thread` is the number of the
+    /// thread that computes, and `measured` adds what the skeleton has measured beside user code.
+    pub(crate) fn mark(
+        &mut self,
+        now: Duration,
+        doing: Doing,
+        endpoint: &Endpoint,
+        thread: Option<i32>,
+        measured: impl FnOnce(&mut Tally),
+    ) {
         if let Some(open) = &mut self.open {
-            open.note_departures(endpoint);
-            open.mark(now, doing);
+            measured(&mut open.tally);
+            open.mark(now, doing, endpoint.messages());
             let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
                 open.write_part(now, thread);
-                open.write_steps(now, false);
                 open.sent.clone_from_slice(endpoint.sent());
                 open.parts_since_tally += 1;
                 if open.parts_since_tally >= PARTS_PER_TALLY {
@@ -218,18 +185,15 @@ impl Recorder {
     }
 
     /// The rank may not look again at what it has sent.
-    pub(crate) fn note_sent(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
-            open.note_departures(endpoint);
             open.sent.clone_from_slice(endpoint.sent());
         }
     }
 
     /// The rank has done its part, at the time that was looked at last.
-    pub(crate) fn end(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
-            open.note_departures(endpoint);
-            endpoint.note_departures(false);
             open.write_rest();
             let (last, seconds) = (open.last, open.last.saturating_sub(open.begin).as_secs_f64());
             open.log.record(last, || Event::RankEnd { seconds });
@@ -250,12 +214,7 @@ impl Open {
         if !log.is_on() {
             return None;
         }
-        let tally = Tally {
-            kinds: (0..kinds.len())
-                .map(|of| Kind { work: Work { of, ..Work::default() }, ..Kind::default() })
-                .collect(),
-            ..Tally::default()
-        };
+        let tally = Tally::new(kinds.len());
         let simulated = clock.is_simulated();
         let start = RankStart {
             schema: SCHEMA,
@@ -273,52 +232,57 @@ impl Open {
             last: begin,
             begin,
             part: Part { since: begin, ..Part::default() },
-            computed: Duration::ZERO,
             tally,
+            attributed: Duration::ZERO,
+            in_hand: InHand::default(),
+            messages: endpoint.messages(),
             parts_since_tally: 0,
-            steps: StepRecorder::new(begin),
             progress_due: begin + PROGRESS,
             sent: endpoint.sent().to_vec(),
             sent_written: endpoint.sent().to_vec(),
+            throttled: if simulated { Duration::ZERO } else { this_process::throttled() },
             core: None,
             simulated,
         })
     }
 
-    fn mark(&mut self, now: Duration, doing: Doing) {
+    fn mark(&mut self, now: Duration, doing: Doing, messages: u64) {
         let mut passed = now.saturating_sub(self.last);
+        let had_messages = std::mem::replace(&mut self.messages, messages) != messages;
         self.last = now;
-        if doing == Doing::Computing {
-            self.part.work += passed;
-            self.computed += passed;
-            return;
+        passed -= self.attribute_work(now, passed, doing);
+        if self.in_hand.are_work.front() == Some(&false) {
+            self.part.set_up += std::mem::take(&mut passed);
         }
-        // Calls on another thread have been accounted for while they ran.
-        self.tally.taken = self.tally.taken.saturating_sub(std::mem::take(&mut self.computed));
-        // What user code did here is known when it is done, and was done since the last look, or a little before.
-        let work = self.tally.taken.min(passed);
-        self.tally.taken -= work;
-        self.part.work += work;
-        passed -= work;
         match doing {
             Doing::Waiting => self.part.idle += passed,
             Doing::Parked => self.part.parked += passed,
+            Doing::Communicating | Doing::Computing if had_messages => self.part.messages += passed,
             Doing::Communicating | Doing::Computing => {}
         }
     }
 
-    /// What has left since the last look is a step, too.
-    fn note_departures(&mut self, endpoint: &mut Endpoint) {
-        for Departure { to, number } in endpoint.take_departures() {
-            self.steps.push(self.last, Step::Sent { to, number });
-        }
-    }
-
-    fn write_steps(&mut self, now: Duration, is_last: bool) {
-        if let Some(steps) = self.steps.take(now, is_last) {
-            let steps = Steps { seconds: rounded(steps.seconds), ..steps };
-            self.log.record(now, || Event::Steps(steps));
-        }
+    /// Brings the parts' work to what has been measured, of the last `passed` time first. Returns how much of that is work.
+    fn attribute_work(&mut self, now: Duration, passed: Duration, doing: Doing) -> Duration {
+        let is_computing = doing == Doing::Computing;
+        let running = if is_computing { self.in_hand.running(now) } else { Duration::ZERO };
+        let measured = self.tally.time() + running;
+        let Some(more) = measured.checked_sub(self.attributed) else {
+            // A job took less than it looked like while it ran on its thread, which waited for the next one then.
+            let less = (self.attributed - measured).min(self.part.work);
+            self.part.work -= less;
+            self.part.idle += if is_computing { less } else { Duration::ZERO };
+            self.attributed -= less;
+            return Duration::ZERO;
+        };
+        let new = more.min(passed);
+        let room = self.part.room(now).saturating_sub(passed);
+        let late = (more - new).min(room);
+        self.part.work += new + late;
+        self.attributed += new + late;
+        // Some of it was taken for messages.
+        self.part.messages = self.part.messages.min(room - late);
+        new
     }
 
     /// For how long the thread that computes was ready and had no core, since this was last asked.
@@ -338,7 +302,6 @@ impl Open {
         if self.last > self.part.since || self.tally.is_new() {
             self.write_part(self.last, None);
         }
-        self.write_steps(self.last, true);
         if self.tally.is_new() || self.sent != self.sent_written || self.parts_since_tally > 0 {
             self.write_tally(self.last);
         }
@@ -353,7 +316,9 @@ impl Open {
             work_s: rounded(part.work.as_secs_f64()),
             idle_s: rounded(part.idle.as_secs_f64()),
             parked_s: rounded(part.parked.as_secs_f64()),
-            lost_s: rounded(lost.min(whole).as_secs_f64()),
+            messages_s: rounded(part.messages.as_secs_f64()),
+            set_up_s: rounded(part.set_up.as_secs_f64()),
+            lost_s: rounded(lost.min(part.work).as_secs_f64()),
             done: self.tally.kinds.iter_mut().map(|kind| std::mem::take(&mut kind.done)).collect(),
             longest: self.tally.longest.take().map(|l| Longest { seconds: rounded(l.seconds), ..l }),
         };
@@ -362,14 +327,8 @@ impl Open {
 
     fn write_tally(&mut self, now: Duration) {
         self.parts_since_tally = 0;
-        for (of, kind) in self.tally.kinds.iter_mut().enumerate() {
-            if kind.work.done == 0 && kind.work.seconds == 0.0 {
-                continue;
-            }
-            let mut work = std::mem::replace(&mut kind.work, Work { of, ..Work::default() });
-            work.seconds = rounded(work.seconds);
-            let some = kind.steps.iter_mut().enumerate().filter(|(_, count)| **count > 0);
-            work.steps = some.map(|(step, count)| (step as u32, std::mem::take(count))).collect();
+        for work in self.tally.take() {
+            let work = Work { seconds: rounded(work.seconds), ..work };
             self.log.record(now, || Event::Work(work));
         }
         let pairs = self.sent.iter().zip(&self.sent_written).enumerate();
@@ -377,7 +336,10 @@ impl Open {
         let to = new.filter(|(_, messages, _)| *messages > 0).collect();
         self.sent_written.clone_from(&self.sent);
         let memory_peak = if self.simulated { None } else { this_process::memory_peak() };
-        self.log.record(now, || Event::Traffic(Traffic { to, memory_peak }));
+        let throttled = if self.simulated { self.throttled } else { this_process::throttled() };
+        let new = throttled.saturating_sub(std::mem::replace(&mut self.throttled, throttled));
+        let throttled_s = rounded(new.as_secs_f64());
+        self.log.record(now, || Event::Traffic(Traffic { to, memory_peak, throttled_s }));
     }
 }
 

@@ -1,15 +1,13 @@
 //! What ranks tell of their time in runs of each skeleton, on threads.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::farm::Farm;
 use crate::loops::ParallelFor;
 use crate::observe::activity::{Activity, Reached, Work};
-use crate::observe::steps::Step;
 use crate::observe::{Event, Record, read};
-use crate::pipeline::{MappingChoice, Pipeline};
+use crate::pipeline::Pipeline;
 use crate::{BoxError, Config, Driver, Session};
 
 const RANKS: usize = 3;
@@ -117,63 +115,6 @@ fn a_loop_accounts_for_its_units() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
-}
-
-/// The steps have each message of the skeleton that was taken in at both its ends, and the time of all jobs.
-#[track_caller]
-fn in_steps(records: &[Record]) {
-    let (mut sent, mut received, mut jobs, mut tallied) = (BTreeSet::new(), Vec::new(), 0.0, 0.0);
-    for Record { rank, event, .. } in records {
-        match event {
-            Event::Work(work) => tallied += work.seconds,
-            Event::Steps(steps) => {
-                assert!(!steps.is_cut);
-                for timed in &steps.steps {
-                    match timed.step {
-                        Step::Sent { to, number } => assert!(sent.insert((*rank, to, number))),
-                        Step::Received { from, number } => received.push((from, *rank, number)),
-                        Step::Ended(took) | Step::Worked(took) => jobs += took.as_secs_f64(),
-                        Step::Begins => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    // What a rank sends before it begins with its account, and after its end, is not in it.
-    let is_outside = |(from, to, number): (usize, usize, u64)| {
-        let mut all = sent.range((from, to, 0)..=(from, to, u64::MAX)).map(|sent| sent.2);
-        let first = all.next();
-        let last = all.next_back().or(first);
-        first.is_none_or(|first| number < first) || last.is_none_or(|last| number > last)
-    };
-    let lost: Vec<_> = received.iter().filter(|&&it| !sent.contains(&it) && !is_outside(it)).collect();
-    assert!(
-        lost.is_empty() && received.iter().filter(|&it| sent.contains(it)).count() > RANKS,
-        "{lost:?} of {received:?}"
-    );
-    // Jobs that are no item's, as the set-up of a stage, are in the steps alone.
-    assert!(jobs >= 0.99 * tallied && jobs < 2.0 * tallied + 0.5, "{jobs} s of jobs, {tallied} s of calls");
-}
-
-#[test]
-fn steps_have_both_ends_of_each_message_and_all_jobs_of_each_skeleton() {
-    in_steps(&records(|session| {
-        Farm::new("toil", toil).collect(session, 0..ITEMS)?;
-        Ok(())
-    }));
-    in_steps(&records(|session| {
-        Pipeline::source("numbers", || 0..ITEMS)
-            .map("toil", toil)
-            .for_each("out", drop)
-            .mapping(MappingChoice::Text("toil@1,2".into()))
-            .run(session)?;
-        Ok(())
-    }));
-    in_steps(&records(|session| {
-        ParallelFor::new("toil", 0..ITEMS).collect(session, toil)?;
-        Ok(())
-    }));
 }
 
 /// Ranks whose user code has a thread of its own tell of a call while it runs, and once: not again when it is done and they wait.

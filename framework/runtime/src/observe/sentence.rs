@@ -177,7 +177,6 @@ impl fmt::Display for Sentence<'_> {
             Event::Activity(activity) => activity.fmt(f),
             Event::Work(work) => work.fmt(f),
             Event::Traffic(traffic) => traffic.fmt(f),
-            Event::Steps(steps) => steps.fmt(f),
             Event::Progress(reached) => reached.fmt(f),
             Event::RankEnd { seconds: s } => write!(f, "The rank has done its part, after {}.", seconds(*s)),
             Event::WorkflowStart(event) => event.fmt(f),
@@ -193,6 +192,10 @@ impl fmt::Display for Sentence<'_> {
             Event::WorkflowEnd(event) => event.fmt(f),
             Event::Finish { items, seconds: s } => {
                 write!(f, "The run ends after {} and {}.", count(*items, "item"), seconds(*s))
+            }
+            Event::Totals { done, busy_s } => {
+                let (done, busy): (f64, f64) = (done.iter().sum(), busy_s.iter().sum());
+                write!(f, "The ranks did {} in {} of user code, by the summary.", short(done), seconds(busy))
             }
         }
     }

@@ -250,7 +250,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         let mapping_text = self.text(&self.mapping);
         reports[0] = Some(self.participant.finish(host, at));
         let ranks: Vec<RankReport> = reports.into_iter().flatten().collect();
-        Summary {
+        let summary = Summary {
             name: self.run_spec.name.clone(),
             stages: self.run_spec.outline.stages.iter().map(|s| s.name.clone()).collect(),
             mapping_text,
@@ -263,7 +263,9 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             predicted: self.predicted,
             remaps: self.remaps,
             ranks,
-        }
+        };
+        self.participant.log(at, || Event::totals_of(&summary));
+        summary
     }
 }
 

@@ -7,8 +7,12 @@ use std::time::Duration;
 pub(crate) struct JobCost {
     /// Its time, an estimate where it was not taken.
     pub(crate) took: Duration,
+    /// `took` was measured.
+    pub(crate) is_timed: bool,
     /// By stage, where times were taken.
     pub(crate) stage_times: Vec<StageTime>,
+    /// Stages and their items where times were not taken, if there is a log of events.
+    pub(crate) untimed: Vec<(usize, usize)>,
     /// Sizes, where they were taken.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
@@ -34,10 +38,4 @@ pub(crate) struct EdgeSize {
     pub(crate) edge: usize,
     pub(crate) items: usize,
     pub(crate) bytes: usize,
-}
-
-impl From<Duration> for JobCost {
-    fn from(took: Duration) -> Self {
-        JobCost { took, ..JobCost::default() }
-    }
 }

@@ -191,7 +191,13 @@ mod tests {
         let at = Duration::from_millis;
         let stage_time = StageTime { stage: 1, items: 1, made: 3, took: at(8), cpu: at(5), lost: at(2) };
         let weight = EdgeSize { edge: 1, items: 4, bytes: 400 };
-        let cost = JobCost { took: at(80), stage_times: vec![stage_time; 10], edge_sizes: vec![weight] };
+        let cost = JobCost {
+            took: at(80),
+            is_timed: true,
+            stage_times: vec![stage_time; 10],
+            edge_sizes: vec![weight],
+            ..JobCost::default()
+        };
         metrics.note(&cost);
         assert!(!metrics.is_due(at(1000)), "nobody wants to know");
         metrics.report_every(Some(at(50)), at(1000));

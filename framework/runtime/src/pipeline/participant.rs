@@ -275,15 +275,16 @@ impl Participant {
     }
 
     /// What the rank has counted, at the end.
-    pub(crate) fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> RankReport {
+    pub(crate) fn finish(&mut self, host: &StageHost<'_>, at: &Moment) -> RankReport {
         self.end_idle(at);
         self.log_stream_events(at);
         self.report.add_traffic(self.machine.traffic());
+        self.report.source_and_sink = host.source_and_sink();
         let queues = self.machine.longest_queues();
         for ((slot, fresh), &longest_queue) in self.report.stages.iter_mut().zip(host.stats()).zip(queues) {
             *slot = StageStats { longest_queue, ..fresh.clone() };
         }
-        self.report
+        std::mem::take(&mut self.report)
     }
 
     fn send_messages(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {

@@ -72,7 +72,9 @@ impl PipelineDef<'_> {
         let stages = (names, self.stages.iter().map(|stage| stage.expands).collect());
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
-        let stage_host = StageHost::new(self, (rank, size), clock, config.monitor || balanced);
+        let logs = config.events.is_some();
+        let stage_host =
+            StageHost::new(self, (rank, size), clock, (config.monitor || balanced || logs, logs));
         let (codecs, activity) = (stage_host.codecs(), stage_host.activity());
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {

@@ -52,30 +52,40 @@ pub(crate) struct StageHost<'p> {
     /// By first stage of a run of stages: which batches are timed, and the time per item when it was last taken.
     stage_runs: Vec<Times>,
     stats: Vec<StageStats>,
-    source_times: Times,
-    sink_times: Times,
+    source_end: PipelineEnd,
+    sink_end: PipelineEnd,
+    /// There is a log of events.
+    logs: bool,
     sizes: Sizes,
     activity: Arc<Activity>,
 }
 
-/// Whether a batch at one end of the pipeline is timed. Source and sink may be slow as stages are, and then the rank
-/// needs a thread for them.
-struct Timing(Option<Duration>);
-
 /// Which batches are timed, and what the last one took.
 type Times = (Sampler, Duration);
 
-impl Timing {
-    fn begin(times: &mut Times, clock: Clock) -> Self {
-        Timing(times.0.due().then(|| clock.now()))
+/// The source, or the sink. It may be slow as stages are, and then the rank needs a thread for it.
+#[derive(Default)]
+struct PipelineEnd {
+    times: Times,
+    stats: StageStats,
+}
+
+impl PipelineEnd {
+    /// A batch begins. Returns the time, if it is to be timed.
+    fn begin(&mut self, clock: Clock) -> Option<Duration> {
+        self.times.0.due().then(|| clock.now())
     }
 
-    fn end(self, times: &mut Times, clock: Clock) -> Duration {
-        if let Some(start) = self.0 {
-            times.1 = clock.now().saturating_sub(start);
-            times.0.timed(times.1);
+    /// A batch of `items` items has ended that began at `begin`, if it is timed.
+    fn end(&mut self, begin: Option<Duration>, items: u64, clock: Clock) -> JobCost {
+        self.stats.items += items;
+        if let Some(begin) = begin {
+            self.times.1 = clock.now().saturating_sub(begin);
+            self.times.0.timed(self.times.1);
+            self.stats.timed += self.times.1;
+            self.stats.timed_items += items;
         }
-        times.1
+        JobCost { took: self.times.1, is_timed: begin.is_some(), ..JobCost::default() }
     }
 }
 
@@ -85,7 +95,7 @@ impl<'p> StageHost<'p> {
         pipeline: PipelineDef<'p>,
         (rank, size): (usize, usize),
         clock: Clock,
-        monitor: bool,
+        (monitor, logs): (bool, bool),
     ) -> Self {
         let count = pipeline.stages.len();
         let context = |stage: &StageDef<'_>| Context::new((rank, size), &stage.name);
@@ -104,8 +114,9 @@ impl<'p> StageHost<'p> {
             sink_name: pipeline.sink_name,
             stage_runs: vec![Times::default(); count],
             stats: vec![StageStats::default(); count],
-            source_times: Times::default(),
-            sink_times: Times::default(),
+            source_end: PipelineEnd::default(),
+            sink_end: PipelineEnd::default(),
+            logs,
             sizes: Sizes::default(),
             activity: Arc::default(),
         }
@@ -126,6 +137,11 @@ impl<'p> StageHost<'p> {
     /// Counters of all stages.
     pub(crate) fn stats(&self) -> &[StageStats] {
         &self.stats
+    }
+
+    /// Time in the source and in the sink.
+    pub(crate) fn source_and_sink(&self) -> Duration {
+        self.source_end.stats.busy() + self.sink_end.stats.busy()
     }
 
     /// Takes the sizes of items on the next `batches` batches of every edge, and on some more.
@@ -237,13 +253,13 @@ impl<'p> StageHost<'p> {
         let result = match job {
             Job::Draw { number, first, fill, is_end } => {
                 self.activity.set(Doing::Drawing { item: first });
-                let timing = Timing::begin(&mut self.source_times, self.clock);
+                let begin = self.source_end.begin(self.clock);
                 let name = &self.source_name;
                 let drawn = self
                     .source
                     .draw(fill, first, self.clock)
                     .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
-                let took = timing.end(&mut self.source_times, self.clock);
+                let cost = self.source_end.end(begin, drawn.count as u64, self.clock);
                 let mut range = Range::new(first, drawn.count as u32);
                 if is_end {
                     // What comes at the end comes of no item.
@@ -262,19 +278,20 @@ impl<'p> StageHost<'p> {
                     payload: Payload::Items(drawn.items),
                 });
                 let done = Done::Drawn { batch, ended: drawn.ended, left: drawn.left };
-                (done, took.into())
+                (done, cost)
             }
             Job::Process { stages, batch, fill } => self.process(stages, batch, fill)?,
             Job::Consume { batch } => {
                 let consumed = Consumed::of(&batch);
                 let Batch { number, range, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
-                let timing = Timing::begin(&mut self.sink_times, self.clock);
+                let begin = self.sink_end.begin(self.clock);
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &number, &range).map_err(place)?;
-                (Done::Consumed(consumed), timing.end(&mut self.sink_times, self.clock).into())
+                let cost = self.sink_end.end(begin, u64::from(consumed.done), self.clock);
+                (Done::Consumed(consumed), cost)
             }
             Job::Release { stage } => {
                 (Done::Released { stage, state: self.release(stage)? }, JobCost::default())
@@ -298,7 +315,7 @@ impl<'p> StageHost<'p> {
         let (begin, mut end) = (stages.start, stages.end);
         let timed = self.stage_runs[begin].0.due();
         let per_stage = timed && self.monitor;
-        let mut cost = JobCost::default();
+        let mut cost = JobCost { is_timed: timed, ..JobCost::default() };
         let first = batch.range.first;
         let start = timed.then(|| self.clock.now());
         let mut stage_time = start;
@@ -350,6 +367,8 @@ impl<'p> StageHost<'p> {
                 stats.timed_items += coming as u64;
                 cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
                 (stage_time, cpu) = (Some(now), cpu_now);
+            } else if self.logs {
+                cost.untimed.push((stage, coming));
             }
             let checked = self.check(stage + 1, &now_there, &batch.range)?;
             let weighed = cost.edge_sizes.len();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::machine::Traffic;
+use crate::observe::scaled;
 
 /// Counters of one stage on one rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,10 +40,7 @@ impl StageStats {
 
     /// Time that the rank has spent in this stage; batches that were not timed count at the mean.
     pub fn busy(&self) -> Duration {
-        match self.timed_items {
-            0 => Duration::ZERO,
-            n => Duration::from_secs_f64(self.timed.as_secs_f64() * self.items as f64 / n as f64),
-        }
+        scaled(self.timed, self.timed_items, self.items)
     }
 }
 
@@ -70,12 +68,14 @@ pub struct RankReport {
     pub handed_over: u64,
     /// Mappings that came while a serial stage was being handed over.
     pub overtaken: u64,
+    /// On rank 0, time in the source and in the sink.
+    pub source_and_sink: Duration,
 }
 
 impl RankReport {
-    /// Time that the rank has spent in its stages.
+    /// Time that the rank has spent in its stages, and on rank 0 in the source and in the sink.
     pub fn busy(&self) -> Duration {
-        self.stages.iter().map(StageStats::busy).sum()
+        self.stages.iter().map(StageStats::busy).sum::<Duration>() + self.source_and_sink
     }
 
     pub(crate) fn add_traffic(&mut self, t: Traffic) {

@@ -60,6 +60,10 @@ impl UserCode for StageHost<'_> {
         !matches!(task, Task::Measure { .. })
     }
 
+    fn is_work(task: &Task) -> bool {
+        matches!(task, Task::Job(Job::Draw { .. } | Job::Process { .. } | Job::Consume { .. }))
+    }
+
     fn may_block(&self, task: &Task) -> bool {
         // A factory may load for long.
         matches!(task, Task::SetUp { hosted } if self.lacks(hosted))
@@ -75,24 +79,29 @@ impl UserCode for StageHost<'_> {
     /// By source, stages and sink.
     fn tally(outcome: &Outcome, tally: &mut Tally) {
         let Outcome::Job(done, cost) = outcome else { return };
+        let add_end = |tally: &mut Tally, kind: usize, first: Option<u64>, items: u64| match cost.is_timed {
+            true => tally.add(kind, first, items, cost.took),
+            false => tally.add_untimed(kind, items),
+        };
         match done {
-            Done::Drawn { batch: Some(batch), .. } => {
-                tally.add(0, Some(batch.range.first), u64::from(batch.range.count), cost.took);
-            }
-            Done::Processed { batch, .. } if cost.stage_times.is_empty() => {
-                // Stages that are gathered, and of which nobody has taken the times: the last one stands for them.
-                tally.add(batch.stage, Some(batch.range.first), u64::from(batch.range.count), cost.took);
+            Done::Drawn { batch, .. } => {
+                let range = batch.as_ref().map(|batch| &batch.range);
+                let items = range.map_or(0, |range| u64::from(range.count));
+                add_end(tally, 0, range.map(|range| range.first), items);
             }
             Done::Processed { batch, .. } => {
                 for time in &cost.stage_times {
                     tally.add(time.stage + 1, Some(batch.range.first), time.items as u64, time.took);
                 }
+                for &(stage, items) in &cost.untimed {
+                    tally.add_untimed(stage + 1, items as u64);
+                }
             }
             // Counted as those of the source, so that what is in flight can be told.
             Done::Consumed(consumed) => {
-                tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
+                add_end(tally, tally.last_kind(), None, u64::from(consumed.done));
             }
-            Done::Drawn { batch: None, .. } | Done::Released { .. } | Done::Restored { .. } => {}
+            Done::Released { .. } | Done::Restored { .. } => {}
         }
     }
 }
@@ -112,7 +121,7 @@ mod tests {
     fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
         let items = || [Err::<u8, BoxError>("torn".into())];
         let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
-        let stage_host = StageHost::new(pipeline.def, (0, 1), Clock::wall(), true);
+        let stage_host = StageHost::new(pipeline.def, (0, 1), Clock::wall(), (true, false));
         let draw = || {
             Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, is_end: false })
         };

@@ -102,7 +102,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<(C, Moment)> {
         self.run_until_finished(endpoint, protocol)?;
         let end = self.moment();
-        Ok((self.finish(endpoint)?, end))
+        Ok((self.finish()?, end))
     }
 
     /// As [`run`](Driver::run), but does not wait for user code that is still busy: [`finish`](Driver::finish) does.
@@ -116,7 +116,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .and_then(|()| self.go_on(endpoint, protocol))
             .map_err(|error| error.at_rank(rank))?;
         let doing = self.doing();
-        self.record(endpoint, doing);
+        self.record(endpoint, protocol, doing);
         self.recorder.note_sent(endpoint);
         endpoint.untold = self.display.untold(self.clock.now());
         Ok(())
@@ -137,9 +137,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// The time since the last call is accounted for, if there is a log of events.
-    fn record(&mut self, endpoint: &mut Endpoint, doing: Doing) {
+    fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
-            self.recorder.mark(self.clock.now(), doing, endpoint, self.executor.thread_id());
+            let (now, thread) = (self.clock.now(), self.executor.thread_id());
+            self.recorder.mark(now, doing, endpoint, thread, |tally| protocol.tally(now, tally));
         }
     }
 
@@ -150,24 +151,24 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// Hands a task over: by the caller before the protocol begins.
-    pub(crate) fn submit(&mut self, endpoint: &mut Endpoint, task: C::Task) -> Result<()> {
+    pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
         if C::answers(&task) {
-            self.recorder.begins(endpoint);
+            self.recorder.begins(C::is_work(&task));
         }
-        self.executor.submit(task).map(|()| self.note_done_inline(endpoint))
+        self.executor.submit(task).map(|()| self.note_done_inline())
     }
 
     /// What has just been done on this thread is in the log of events before the next look at the clock, which ends its time.
-    fn note_done_inline(&mut self, endpoint: &mut Endpoint) {
+    fn note_done_inline(&mut self) {
         if let Some(done) = self.executor.done_inline() {
-            self.recorder.done(endpoint, true, |tally| C::tally(done, tally));
+            self.recorder.done(|tally| C::tally(done, tally));
             self.is_noted = true;
         }
     }
 
     /// Returns the user code, once it is done with what it has.
-    pub(crate) fn finish(mut self, endpoint: &mut Endpoint) -> Result<C> {
-        self.recorder.end(endpoint);
+    pub(crate) fn finish(mut self) -> Result<C> {
+        self.recorder.end();
         self.executor.finish()
     }
 
@@ -196,7 +197,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<Option<&mut C>> {
         if let Some(done) = done {
             self.executor.answer(done);
-            self.note_done_inline(endpoint);
+            self.note_done_inline();
             self.is_late = true;
         }
         self.turns += 1;
@@ -247,14 +248,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 break;
             };
             turn = Turn::Busy;
-            let (at, from, number) = (self.moment(), message.from, message.number);
+            let (at, from) = (self.moment(), message.from);
             match self.heartbeat.take(&message)? {
                 Some(sign) => protocol.on_sign(from, sign, &mut Outgoing::new(endpoint))?,
                 None if link_probe::answer(&message, endpoint)? => {}
-                None => {
-                    self.recorder.received(endpoint, from, number);
-                    protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
-                }
+                None => protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?,
             }
         }
         match self.work(endpoint, protocol)? {
@@ -272,13 +270,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<bool> {
         let mut has_done = false;
         if self.doing() == Doing::Computing {
-            self.record(endpoint, Doing::Computing);
+            self.record(endpoint, protocol, Doing::Computing);
         }
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
             self.moves += 1;
             if !std::mem::take(&mut self.is_noted) {
-                self.recorder.done(endpoint, false, |tally| C::tally(&done, tally));
+                self.recorder.done(|tally| C::tally(&done, tally));
             }
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
@@ -316,7 +314,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 Next::LookAgain => return Ok(Turn::Busy),
                 Next::Finished => return Ok(Turn::Finished),
             };
-            self.submit(endpoint, task)?;
+            self.submit(task)?;
             turn = Turn::Busy;
             self.moves += 1;
             self.is_late |= self.executor.is_inline();
@@ -336,7 +334,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// What has to happen now and then. Returns whether there is something to compute now.
     fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
-        self.record(endpoint, self.doing());
+        self.record(endpoint, protocol, self.doing());
         let (now, at) = (self.clock.now(), self.moment());
         let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(endpoint))?;
         if endpoint.rank() == 0 {
@@ -372,7 +370,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline of one item
     /// then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what its own rank
     /// waits for, and the others have asked for theirs ahead of time.
-    fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &P) -> Result<()> {
+    fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;
             self.backoff = match self.is_parked {
@@ -384,13 +382,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.backoff.may_spin(leaves_the_core && (P::ANSWERS_SOON || self.executor.is_inline()));
         self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
         let doing = self.doing();
-        self.record(endpoint, doing);
+        self.record(endpoint, protocol, doing);
         match self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
             Some(pause) => endpoint.transport().wait(Some(pause))?,
             None => self.backoff.wait(endpoint.transport(), self.clock)?,
         }
         let waited = if self.is_parked { Doing::Parked } else { Doing::Waiting };
-        self.record(endpoint, if doing == Doing::Computing { doing } else { waited });
+        self.record(endpoint, protocol, if doing == Doing::Computing { doing } else { waited });
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::Result;
-use crate::observe::Progress;
+use crate::observe::{Progress, Tally};
 
 /// What user code is asked.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
@@ -124,6 +124,9 @@ pub(crate) trait Protocol: Sized {
 
     /// What the rank does, for the others.
     fn sign(&self) -> Sign;
+
+    /// Adds to `tally` the work that was measured beside user code's answers since the last call, and commands that are running.
+    fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
     /// Rank 0: how far the run is, if it knows. Asked when that is to be shown.
     fn progress(&mut self) -> Option<Progress> {

@@ -21,6 +21,11 @@ pub(crate) trait UserCode: Send {
     /// Whether such a task is answered.
     fn answers(task: &Self::Task) -> bool;
 
+    /// Returns true if the task is an item, a task or a unit of the skeleton, and false if it is set-up.
+    fn is_work(_: &Self::Task) -> bool {
+        true
+    }
+
     /// Whether the task may take long although the last ones did not.
     fn may_block(&self, task: &Self::Task) -> bool;
 

@@ -11,6 +11,7 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::messages::Reason;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
 /// Behind a command that took less, another one is handed over ahead. A rank that sleeps beside its commands notices within a
@@ -24,10 +25,26 @@ pub(super) struct Commands<'s> {
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// The attempts of those that were handed over and have not ended, by task.
-    running: HashMap<usize, u32>,
+    /// Commands that were handed over and have not ended, by task.
+    running: HashMap<usize, HandedOver>,
     /// Whether the last one that has ended took little time.
     are_short: bool,
+}
+
+/// A command that was handed over.
+#[derive(Debug)]
+struct HandedOver {
+    attempt: u32,
+    /// When its process was seen to have started.
+    began: Option<Duration>,
+}
+
+/// Something that has happened to a command.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// The process of this task has started.
+    Began(usize),
+    Ended(Try),
 }
 
 /// A try of a command that has ended.
@@ -120,9 +137,17 @@ impl<'s> Commands<'s> {
         self.rank.as_ref()?.collected.as_deref()
     }
 
-    /// The part of a rank's time that a command takes which took so long, where others run beside it.
-    pub(super) fn share(&self, took: Duration) -> Duration {
-        self.rank.as_ref().map_or(took, |rank| took / rank.cores)
+    /// The part of the rank's time that the command of `task` takes in `took`: it has some of the rank's cores.
+    pub(super) fn share(&self, task: usize, took: Duration) -> Duration {
+        self.rank
+            .as_ref()
+            .map_or(took, |rank| took * self.tasks[task].cores.clamp(1, rank.cores) / rank.cores)
+    }
+
+    /// The part of the rank's time that commands have taken which are running.
+    pub(super) fn running_time(&self, now: Duration) -> Duration {
+        let began = self.running.iter().filter_map(|(task, command)| Some((*task, command.began?)));
+        began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
     }
 
     /// Hands a task over.
@@ -147,29 +172,33 @@ impl<'s> Commands<'s> {
         request.time_limit = of.time_limit;
         request.memory_limit = memory_limit;
         request.cores = of.cores;
-        self.running.insert(task, attempt);
+        self.running.insert(task, HandedOver { attempt, began: None });
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// What has ended since the last look.
+    /// Returns what has happened since the last look.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if what starts commands has died.
-    pub(super) fn look(&mut self) -> Result<Vec<Try>> {
+    pub(super) fn look(&mut self, at: &Moment) -> Result<Vec<Change>> {
         let Commands { rank, running, are_short, number, .. } = self;
         let here = *number;
         let Some(rank) = rank.as_mut().filter(|_| !running.is_empty()) else { return Ok(Vec::new()) };
         let events = rank.starter.events(Duration::ZERO).map_err(dead)?;
-        let ended = events.into_iter().filter_map(|event| match event {
+        let changes = events.into_iter().filter_map(|event| match event {
             Event::Ended { id, ended } => {
                 let task = id as usize;
-                let attempt = running.remove(&task)?;
+                let HandedOver { attempt, .. } = running.remove(&task)?;
                 *are_short = ended.run_time < SHORT;
-                Some(Try { task, attempt, ended, rank: here, fault: None })
+                Some(Change::Ended(Try { task, attempt, ended, rank: here, fault: None }))
             }
-            Event::Started { .. } => None,
+            Event::Started { id, .. } => {
+                let task = id as usize;
+                running.get_mut(&task)?.began = Some(at.now());
+                Some(Change::Began(task))
+            }
         });
-        Ok(ended.collect())
+        Ok(changes.collect())
     }
 }
 

@@ -24,6 +24,7 @@ use crate::balance::probe::Probe;
 use crate::comm::endpoint::Endpoint;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Session;
@@ -154,9 +155,11 @@ impl Workflow<'_> {
         if is_bounded {
             endpoint.transport().keep_freed_memory(true);
         }
-        let Some(mut root) = running.root else { return Ok(None) };
+        let Running { root: Some(mut root), mut events, .. } = running else { return Ok(None) };
         root.journal.take().map_or(Ok(()), TaskJournal::close)?;
-        Ok(Some(summed_up(root, &graph, endpoint.lost(), begin)))
+        let (results, summary) = summed_up(root, &graph, endpoint.lost(), begin);
+        events.record(endpoint.clock().now(), || Event::totals_of(&summary));
+        Ok(Some((results, summary)))
     }
 
     /// Leaves out what the description says is done.

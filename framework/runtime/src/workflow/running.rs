@@ -19,7 +19,7 @@ use super::user_code::{Job, Outcome, TaskCode};
 use super::worker::{Step, Worker};
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::{Event, EventLog, Progress};
+use crate::observe::{Event, EventLog, Progress, Tally};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 
@@ -43,9 +43,11 @@ pub(super) struct Running<'c, 'w> {
     is_to_measure: bool,
     /// Closures that user code has in hand and that may not take as long as they like, and since when.
     limited: VecDeque<(usize, Duration)>,
-    events: EventLog,
+    pub(super) events: EventLog,
     /// Work that the next report is about.
     unreported: Duration,
+    /// Shares of the rank's time that commands took which have ended and are not in the tally.
+    untallied: Vec<Duration>,
     /// What user code or the disk has in hand, in words, beside tasks.
     in_hand: Option<&'static str>,
     /// Rank 0 has said that all is done.
@@ -72,6 +74,7 @@ impl<'c, 'w> Running<'c, 'w> {
             limited: VecDeque::new(),
             events: EventLog::off(),
             unreported: Duration::ZERO,
+            untallied: Vec::new(),
             in_hand: None,
             has_ended: false,
             is_over: false,
@@ -361,6 +364,13 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             state = format!("{state}; waits {}", root.waits_for());
         }
         Sign::new(is_computing, state)
+    }
+
+    fn tally(&mut self, now: Duration, tally: &mut Tally) {
+        for took in self.untallied.drain(..) {
+            tally.add(0, None, 1, took);
+        }
+        tally.set_running(self.commands.running_time(now));
     }
 
     fn progress(&mut self) -> Option<Progress> {

@@ -175,6 +175,10 @@ impl UserCode for TaskCode<'_, '_> {
         !matches!(job, Job::Forget(_))
     }
 
+    fn is_work(job: &Job) -> bool {
+        matches!(job, Job::Run { .. })
+    }
+
     fn may_block(&self, job: &Job) -> bool {
         match job {
             // Another thread has to see that it takes too long.

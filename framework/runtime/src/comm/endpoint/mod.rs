@@ -6,7 +6,6 @@
 mod alive;
 mod drain;
 mod exchanged;
-mod numbered;
 mod staying;
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::exchanged::Exchanged;
-pub(crate) use self::exchanged::{Departure, Sent};
+pub(crate) use self::exchanged::Sent;
 use super::backoff::Backoff;
 use super::liveness::Liveness;
 use super::message::{Arrival, Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, open, run_of};
@@ -60,7 +59,7 @@ pub(crate) struct Endpoint {
     own: Process,
     /// Ranks that can be seen to end from here.
     seen: BTreeMap<usize, Process>,
-    /// How many messages went to each rank, and came from there.
+    /// Counts of messages.
     exchanged: Exchanged,
     /// How long runs of skeletons have lasted since anybody was told how far they are.
     pub(crate) untold: Duration,
@@ -237,6 +236,24 @@ impl Endpoint {
         self.transport.send(to, frame)
     }
 
+    /// Messages and bytes sent through this endpoint so far, by receiver.
+    pub(crate) fn sent(&self) -> &[Sent] {
+        &self.exchanged.sent
+    }
+
+    /// Number of messages sent and received through this endpoint so far.
+    #[inline]
+    pub(crate) fn messages(&self) -> u64 {
+        self.exchanged.messages
+    }
+
+    /// Returns the next frame that has arrived, of any run.
+    fn arrival(&mut self) -> Result<Option<Arrival>> {
+        let Some((from, frame)) = self.transport.poll()? else { return Ok(None) };
+        self.exchanged.messages += 1;
+        Ok(Some(Arrival { from, frame }))
+    }
+
     /// The next message of the present run, if one has arrived.
     ///
     /// # Errors
@@ -267,7 +284,7 @@ impl Endpoint {
     /// As [`poll`](Endpoint::poll).
     pub(crate) fn poll_for(&mut self, wanted: impl Fn(usize, u8) -> bool) -> Result<Option<Message>> {
         let run = self.run;
-        let is_it = |Arrival { from, frame, .. }: &Arrival| {
+        let is_it = |Arrival { from, frame }: &Arrival| {
             run_of(frame).is_ok_and(|of| of == run) && wanted(*from, frame.head[TAG_AT])
         };
         let at = self.early.iter().position(is_it);

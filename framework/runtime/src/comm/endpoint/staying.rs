@@ -40,7 +40,7 @@ impl Endpoint {
         let dismissal = loop {
             let now = self.clock.now();
             self.look(now);
-            let Some(Arrival { from, frame, .. }) =
+            let Some(Arrival { from, frame }) =
                 early.pop_front().map_or_else(|| self.arrival(), |early| Ok(Some(early)))?
             else {
                 if self.has_ended(0) || self.silence(0) > limit {

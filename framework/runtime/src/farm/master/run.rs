@@ -37,7 +37,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
             master.split(count, "as many as were asked for", &mut Outgoing::new(endpoint))?;
         }
         if master.state.computes {
-            driver.submit(endpoint, Command::SetUp)?;
+            driver.submit(Command::SetUp)?;
         }
         Ok(MasterRun { master, endpoint, driver })
     }

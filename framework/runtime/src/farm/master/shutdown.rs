@@ -9,7 +9,7 @@ use super::super::summary::Summary;
 use super::MasterRank;
 use super::run::MasterRun;
 use crate::error::Result;
-use crate::observe::Event;
+use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
@@ -72,8 +72,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
         }
         let counts = master.state.tasks.counts();
         endpoint.note_done(counts.ended);
-        driver.finish(endpoint)?;
-        Ok(Summary {
+        driver.finish()?;
+        let (mut events, clock) = (std::mem::replace(&mut master.events, EventLog::off()), master.clock);
+        let summary = Summary {
             name: master.name,
             tasks: counts.ended,
             known: master.state.known,
@@ -90,6 +91,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
             ended_with,
             change: master.controller.why().map(str::to_string),
             sub_masters,
-        })
+        };
+        events.record(clock.now(), || Event::totals_of(&summary));
+        Ok(summary)
     }
 }

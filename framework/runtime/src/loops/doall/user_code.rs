@@ -101,6 +101,10 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
         true
     }
 
+    fn is_work(job: &Job<L::Units>) -> bool {
+        matches!(job, Job::Block { .. })
+    }
+
     fn may_block(&self, job: &Job<L::Units>) -> bool {
         // It may read files.
         matches!(job, Job::Create(_))
@@ -146,6 +150,10 @@ impl UserCode for ByCaller {
 
     fn answers(job: &Job<()>) -> bool {
         matches!(job, Job::Create(_))
+    }
+
+    fn is_work(job: &Job<()>) -> bool {
+        matches!(job, Job::Block { .. })
     }
 
     fn may_block(&self, _: &Job<()>) -> bool {

@@ -29,7 +29,6 @@ pub(super) struct Done<M: Worker> {
     /// What it took, where it was not computed on the rank's own thread.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
-    sweep: u64,
 }
 
 /// See the module's page.
@@ -73,7 +72,7 @@ where
             Error::new(error.kind(), text)
         })?;
         let time = begun.map(|begun| self.timer.end(&begun));
-        Ok(Some(Done { storage, piece, time, usual, sweep }))
+        Ok(Some(Done { storage, piece, time, usual }))
     }
 
     fn answers(_: &Task<M>) -> bool {
@@ -88,9 +87,8 @@ where
         done.time.map(|time| time.took).or(done.usual)
     }
 
-    const KIND: &'static str = "piece of sweep";
+    const KIND: &'static str = "unit";
 
-    fn tally(done: &Done<M>, tally: &mut Tally) {
-        tally.add_usual(0, Some(done.sweep), Self::took(done));
-    }
+    /// The participant measures pieces in stretches, for the summary and for the log.
+    fn tally(_: &Done<M>, _: &mut Tally) {}
 }

@@ -352,9 +352,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
     let Frame { head, parts } = message.encode(1).unwrap();
     let code = head[crate::comm::message::TAG_AT];
-    match Received::decode(Message { from: 0, number: 0, code, body: head.slice(FRAME_HEADER..), parts })
-        .unwrap()
-    {
+    match Received::decode(Message { from: 0, code, body: head.slice(FRAME_HEADER..), parts }).unwrap() {
         Received::FromNeighbour(message) => message,
         other => panic!("{other:?} is for no neighbour"),
     }
@@ -369,7 +367,6 @@ mod tests {
         let frame = bulk(1, Tag::HaloRow, &[0; 3]);
         let message = Message {
             from: 2,
-            number: 0,
             code: Tag::HaloRow as u8,
             body: frame.head.slice(FRAME_HEADER..),
             parts: Vec::new(),

@@ -21,7 +21,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{BoxError, Result};
 use crate::loops::until::Verdict;
-use crate::observe::Progress;
+use crate::observe::{Progress, Tally};
 use crate::rank::heartbeat::{Sign, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
@@ -377,6 +377,10 @@ where
 
     fn sign(&self) -> Sign {
         Sign::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), self.state())
+    }
+
+    fn tally(&mut self, _: Duration, tally: &mut Tally) {
+        self.times.tally(tally);
     }
 
     fn progress(&mut self) -> Option<Progress> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::comm::clock::Clock;
 use crate::loops::LOOK;
 use crate::loops::metrics::{Begun, BlockTime, Metrics};
+use crate::observe::Tally;
 
 /// Pieces between two looks, at most, however short the clock says that they are.
 const MOST: u32 = 1 << 14;
@@ -42,6 +43,8 @@ pub(super) struct Times {
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
+    /// Units that were measured since they were last [tallied](Times::tally), and their time.
+    untallied: (f64, Duration),
 }
 
 impl Times {
@@ -55,7 +58,21 @@ impl Times {
             is_new_time: false,
             wait: None,
             moving: None,
+            untallied: (0.0, Duration::ZERO),
         }
+    }
+
+    /// Adds to `tally` the units that were measured since the last call.
+    pub(super) fn tally(&mut self, tally: &mut Tally) {
+        let (units, took) = std::mem::take(&mut self.untallied);
+        if !took.is_zero() {
+            tally.add_parts(units, took);
+        }
+    }
+
+    fn measured(&mut self, units: f64, took: Duration) {
+        self.untallied.0 += units;
+        self.untallied.1 += took;
     }
 
     /// What a piece takes, as last measured.
@@ -81,6 +98,7 @@ impl Times {
         if let Some(time) = time {
             self.stretch = None;
             self.metrics.done(time, units);
+            self.measured(units, time.took);
             self.piece_time = Some(time.took);
         } else if let Some(stretch) = &mut self.stretch {
             stretch.units += units;
@@ -109,6 +127,7 @@ impl Times {
             return;
         };
         let took = self.metrics.end(&begun, units);
+        self.measured(units, took);
         let fit = LOOK.as_nanos() * u128::from(pieces) / took.as_nanos().max(1);
         self.pieces = u32::try_from(fit).unwrap_or(MOST).clamp(1, MOST);
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);

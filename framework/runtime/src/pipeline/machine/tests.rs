@@ -146,7 +146,7 @@ impl World {
     fn deliver(&mut self, from: usize, to: usize) {
         let message = self.wires[from][to].pop_front().expect("the step was possible");
         let (code, body) = (message.head[TAG_AT], message.head.slice(FRAME_HEADER..));
-        let message = Message { from, number: 0, code, body, parts: message.parts };
+        let message = Message { from, code, body, parts: message.parts };
         let Received::Stream(message) = Received::decode(message.tag().unwrap(), message).unwrap() else {
             panic!("machines send messages of the stream")
         };
@@ -463,7 +463,7 @@ fn a_message_that_does_not_fit_is_an_error() {
     let mut world = World::new(&setting);
     (0..3).for_each(|rank| world.switch(rank));
     let mut refuses = |rank: usize, tag: Tag, body: Vec<u8>| {
-        let message = Message { from: 1, number: 0, code: tag as u8, body: body.into(), parts: Vec::new() };
+        let message = Message { from: 1, code: tag as u8, body: body.into(), parts: Vec::new() };
         let error = match Received::decode(tag, message) {
             Ok(Received::Stream(message)) => world.machines[rank].on_message(1, message).unwrap_err(),
             other => other.expect_err("it is cut short"),

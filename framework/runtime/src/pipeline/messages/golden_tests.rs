@@ -152,6 +152,7 @@ fn messages_of_a_pipeline_are_as_they_were() {
         forwarded: 10,
         handed_over: 11,
         overtaken: 12,
+        source_and_sink: 13 * MS,
     };
     add(&mut messages, "what a rank did", &report);
     messages.check("pipeline");

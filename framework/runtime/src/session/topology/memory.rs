@@ -21,7 +21,7 @@ pub(super) fn read(root: &Path) -> Memory {
     let total = entry(&info, "MemTotal:").map_or(0, |kib| kib * KIB);
     let available = entry(&info, "MemAvailable:").or(entry(&info, "MemFree:")).map_or(0, |kib| kib * KIB);
     let node = Memory { total, available };
-    groups(root).iter().filter_map(|group| limit(group)).fold(node, |memory, limit| Memory {
+    groups(root, "memory").iter().filter_map(|group| limit(group)).fold(node, |memory, limit| Memory {
         total: memory.total.min(limit.total),
         available: memory.available.min(limit.available),
     })
@@ -32,8 +32,8 @@ pub(super) fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
-/// The folders of this process's memory cgroup and of all groups around it: each can have a limit.
-fn groups(root: &Path) -> Vec<PathBuf> {
+/// The folders of this process's cgroup of this `controller` and of all groups around it: each can have a limit.
+pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
     let mounts = root.join("sys/fs/cgroup");
     let mut folders = Vec::new();
     for line in fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default().lines() {
@@ -42,8 +42,8 @@ fn groups(root: &Path) -> Vec<PathBuf> {
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
         let tops = if controllers.is_empty() {
             vec![mounts.join("unified"), mounts.clone()]
-        } else if controllers.split(',').any(|controller| controller == "memory") {
-            vec![mounts.join("memory")]
+        } else if controllers.split(',').any(|its| its == controller) {
+            vec![mounts.join(controller)]
         } else {
             continue;
         };

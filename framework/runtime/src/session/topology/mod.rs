@@ -11,6 +11,7 @@ mod hardware;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod memory;
+mod quota;
 mod sysfs;
 pub(crate) mod this_process;
 

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use super::memory::{self, KIB};
+use super::quota;
 
 /// The name of this host.
 pub(crate) fn host() -> String {
@@ -19,6 +21,11 @@ pub(crate) fn program() -> String {
 /// The memory that this process and those beside it may have, in bytes, if that is known.
 pub(crate) fn memory_limit() -> Option<u64> {
     Some(memory::read(Path::new("/")).total).filter(|&total| total > 0)
+}
+
+/// Returns the time in which a CPU quota has kept this process and those beside it from running; zero if that is not known.
+pub(crate) fn throttled() -> Duration {
+    quota::throttled(Path::new("/")).unwrap_or_default()
 }
 
 /// The most memory that this process has had so far, in bytes, if the system tells.

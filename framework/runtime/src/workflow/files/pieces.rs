@@ -79,13 +79,8 @@ mod tests {
         let refused = Piece::refused(Ask { file: 4, offset: 7 }, "it is gone".into());
         for piece in [whole, refused] {
             let Frame { head, parts } = piece.clone().into_frame(1).unwrap();
-            let message = |parts| Message {
-                from: 2,
-                number: 0,
-                code: Tag::Piece as u8,
-                body: head.slice(FRAME_HEADER..),
-                parts,
-            };
+            let message =
+                |parts| Message { from: 2, code: Tag::Piece as u8, body: head.slice(FRAME_HEADER..), parts };
             assert_eq!(Piece::from_message(message(parts)).unwrap(), piece);
             let cut = Message { body: head.slice(FRAME_HEADER..FRAME_HEADER + 2), ..message(vec![]) };
             assert!(Piece::from_message(cut).is_err());

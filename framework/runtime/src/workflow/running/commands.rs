@@ -3,7 +3,7 @@
 use super::Running;
 use crate::error::Result;
 use crate::rank::protocol::{Moment, Outgoing};
-use crate::workflow::commands::Try;
+use crate::workflow::commands::{Change, Try};
 use crate::workflow::messages::Reason;
 use crate::workflow::value::Value;
 use crate::workflow::worker::Step;
@@ -15,10 +15,19 @@ impl Running<'_, '_> {
             return Ok(false);
         }
         self.note_time(at);
-        let ended = self.commands.look()?;
-        let mut has_moved = !ended.is_empty();
-        for ended in ended {
-            self.on_ended(ended, out)?;
+        let mut has_moved = false;
+        for change in self.commands.look(at)? {
+            match change {
+                Change::Began(task) => self.worker.begins(task),
+                Change::Ended(ended) => {
+                    has_moved = true;
+                    self.worker.stops(ended.task);
+                    let took = self.commands.share(ended.task, ended.ended.run_time);
+                    self.worker.totals.busy += took;
+                    self.untallied.push(took);
+                    self.on_ended(ended, out)?;
+                }
+            }
         }
         if has_moved {
             self.flush(true, at, out)?;
@@ -46,7 +55,6 @@ impl Running<'_, '_> {
     /// A command that ran here has ended, and user code has heard of it, which may have failed over it.
     pub(super) fn settle(&mut self, ended: &Try, failure: Option<(Reason, String)>) -> Result<()> {
         let used = &ended.ended;
-        self.worker.totals.busy += self.commands.share(used.run_time);
         match ended.failure().or(failure) {
             None => {
                 let (took, peak) = (used.run_time.as_nanos() as u64, used.peak_memory);

@@ -50,6 +50,7 @@ impl Running<'_, '_> {
     /// A command cannot begin.
     fn give_up(&mut self, task: usize, why: String) {
         self.worker.on_failed(task, Reason::Error, why, Duration::ZERO);
+        self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
     }
 

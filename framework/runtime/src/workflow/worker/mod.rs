@@ -240,7 +240,17 @@ impl Worker {
 
     /// A try of a task has ended, for the log.
     fn note_ended(&mut self, ended: impl FnOnce(String) -> TaskEnded, task: usize) {
-        self.trace.note(|| Event::TaskEnded(ended(self.graph.dag.name(task).to_string())));
+        self.trace.ended(task, || Event::TaskEnded(ended(self.graph.dag.name(task).to_string())));
+    }
+
+    /// The process of a command has started.
+    pub(super) fn begins(&mut self, task: usize) {
+        self.trace.begins(task);
+    }
+
+    /// The process of a command has ended; what it has written may still be on its way.
+    pub(super) fn stops(&mut self, task: usize) {
+        self.trace.stops(task);
     }
 
     /// User code has done a task.

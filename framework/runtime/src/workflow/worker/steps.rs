@@ -73,7 +73,8 @@ impl Worker {
         self.working += memory;
         self.note_taken();
         self.running.insert(task, Running { attempt, memory });
-        self.trace.began(task, attempt, graph.parents(task), |task| graph.dag.name(task).to_string());
+        let name = |task| graph.dag.name(task).to_string();
+        self.trace.handed_over(task, attempt, command, graph.parents(task), name);
         let inputs = graph.parents(task).filter_map(|parent| {
             self.values[parent].pins += 1;
             match &self.values[parent].place {

@@ -1,0 +1,151 @@
+//! The account of a rank's time, which all pictures, tables and sentences use.
+
+use armature::observe::activity::Activity;
+
+use crate::run::Run;
+
+/// Kinds of [shares](Shares::named) of a rank's time.
+pub(crate) const KINDS: [&str; 7] =
+    ["computes", "no core", "set-up", "messages", "not known", "parked", "waits"];
+
+/// Account of a part of a rank's time, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Shares {
+    /// In items, tasks, units and commands, with a core or without.
+    pub work: f64,
+    /// The part of the work in which the rank was ready and had no core.
+    pub lost: f64,
+    /// In user code and the planner, and in no item.
+    pub set_up: f64,
+    /// Sending, receiving and handling messages.
+    pub messages: f64,
+    /// Waiting, with nothing to compute.
+    pub idle: f64,
+    /// Parked.
+    pub parked: f64,
+    /// Not measured, or not in the log.
+    pub unknown: f64,
+}
+
+impl Shares {
+    /// Adds a share of what a rank did.
+    pub(crate) fn add(&mut self, activity: &Activity, share: f64) {
+        self.work += share * activity.work_s;
+        self.lost += share * activity.lost_s.min(activity.work_s);
+        self.set_up += share * activity.set_up_s;
+        self.messages += share * activity.messages_s;
+        self.idle += share * activity.idle_s;
+        self.parked += share * activity.parked_s;
+        self.unknown += share * activity.unknown_s();
+    }
+
+    /// The same divided by a number.
+    pub(crate) fn over(self, n: f64) -> Self {
+        Shares {
+            work: self.work / n,
+            lost: self.lost / n,
+            set_up: self.set_up / n,
+            messages: self.messages / n,
+            idle: self.idle / n,
+            parked: self.parked / n,
+            unknown: self.unknown / n,
+        }
+    }
+
+    /// The sum of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Shares {
+            work: self.work + other.work,
+            lost: self.lost + other.lost,
+            set_up: self.set_up + other.set_up,
+            messages: self.messages + other.messages,
+            idle: self.idle + other.idle,
+            parked: self.parked + other.parked,
+            unknown: self.unknown + other.unknown,
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn total(&self) -> f64 {
+        self.work + self.set_up + self.messages + self.idle + self.parked + self.unknown
+    }
+
+    /// In items, with a core.
+    pub(crate) fn useful(&self) -> f64 {
+        (self.work - self.lost).max(0.0)
+    }
+
+    /// The shares in the order of [`KINDS`]. They add up to the [total](Shares::total).
+    pub(crate) fn named(&self) -> [f64; KINDS.len()] {
+        [
+            self.useful(),
+            self.work.min(self.lost),
+            self.set_up,
+            self.messages,
+            self.unknown,
+            self.parked,
+            self.idle,
+        ]
+    }
+
+    /// The kind with the largest share; `None` if there are none.
+    pub(crate) fn largest(&self) -> Option<&'static str> {
+        let all = KINDS.into_iter().zip(self.named());
+        all.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 > 0.0).map(|most| most.0)
+    }
+
+    /// The shares in units of 1/`whole` of the total, rounded so that they add up to `whole`; `None` if there are none.
+    pub(crate) fn rounded(&self, whole: u32) -> Option<[u32; KINDS.len()]> {
+        let total = self.total();
+        if total <= 0.0 {
+            return None;
+        }
+        let exact = self.named().map(|share| f64::from(whole) * share / total);
+        let mut rounded = exact.map(|share| share.floor() as u32);
+        let mut order: Vec<usize> = (0..KINDS.len()).collect();
+        order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()));
+        let left = whole.saturating_sub(rounded.iter().sum()) as usize;
+        order.into_iter().take(left).for_each(|kind| rounded[kind] += 1);
+        Some(rounded)
+    }
+}
+
+/// The account of a rank from one time to another. Time that the log has nothing of is not known.
+pub(crate) fn shares(run: &Run, rank: usize, (from, to): (f64, f64)) -> Shares {
+    let mut sum = Shares::default();
+    let Some(rank) = run.ranks.get(rank).filter(|rank| !rank.parts.is_empty()) else { return sum };
+    let first = rank.parts.partition_point(|part| part.to <= from);
+    for part in &rank.parts[first..] {
+        if part.from() >= to {
+            break;
+        }
+        let inside = (part.to.min(to) - part.from().max(from)).max(0.0);
+        if part.activity.seconds > 0.0 {
+            sum.add(&part.activity, inside / part.activity.seconds);
+        }
+    }
+    if sum.total() > 0.0 {
+        sum.unknown += (to - from - sum.total()).max(0.0);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::situation::Situation;
+
+    #[test]
+    fn shares_add_up_to_the_whole_time() {
+        let run = Situation::new(10.0).busy(3.0, 1.0, 1.0 / 3.0).run();
+        for span in [(0.0, 10.0), (2.5, 7.1), (9.0, 12.0)] {
+            let shares = shares(&run, 0, span);
+            assert!((shares.total() - (span.1 - span.0)).abs() < 1e-9, "{shares:?}");
+            assert!((shares.named().iter().sum::<f64>() - shares.total()).abs() < 1e-9, "{shares:?}");
+            assert_eq!(shares.rounded(100).unwrap().iter().sum::<u32>(), 100);
+        }
+        let thirds = Shares { work: 1.0, idle: 1.0, messages: 1.0, ..Shares::default() };
+        assert_eq!(thirds.rounded(100), Some([34, 0, 0, 33, 0, 0, 33]));
+        assert_eq!(shares(&run, 1, (0.0, 10.0)).rounded(100), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! The account of ranks' time in a log of events, against the totals of the summary.
+
+use std::path::Path;
+
+use armature::observe::{Event, Record, read};
+
+/// The two accounts agree to this part.
+const PART: f64 = 0.02;
+/// Times are written to a tenth of a microsecond, part by part, and the last part of a run may be too short for what is measured in it.
+const SLACK: f64 = 200e-6;
+
+/// What one rank tells in one run.
+#[derive(Debug, Default)]
+struct Told {
+    kinds: usize,
+    is_pipeline: bool,
+    work: f64,
+    calls: f64,
+    messages: f64,
+    done: u64,
+    known: f64,
+    seconds: f64,
+    has_ended: bool,
+}
+
+/// Compares what ranks tell of their time with the summary's totals, for each run in `directory` that has both. Returns how many these are.
+///
+/// # Panics
+/// If the accounts differ, shares do not add up to the time, or a rank that is alone has time with messages; `what` says of which program.
+#[track_caller]
+pub fn check(directory: &Path, what: &str) -> usize {
+    let Ok(log) = read(directory) else { return 0 };
+    let runs = log.records.chunk_by(|a, b| a.run == b.run);
+    runs.filter(|records| check_run(records, what)).count()
+}
+
+#[track_caller]
+fn check_run(records: &[Record], what: &str) -> bool {
+    let totals = records.iter().find_map(|record| match &record.event {
+        Event::Totals { done, busy_s } => Some((done, busy_s)),
+        _ => None,
+    });
+    let is_without_a_rank = records.iter().any(|record| matches!(record.event, Event::Lost { .. }));
+    let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
+    for rank in 0..busy.len() {
+        let told = told(records, rank);
+        let ranks = busy.len();
+        let place = format!("{what}, run {}, rank {rank} of {ranks}: {told:?}", records[0].run);
+        if !told.has_ended {
+            continue;
+        }
+        let (busy, slack) = (busy[rank], PART * busy[rank] + SLACK);
+        assert!(told.work <= busy + slack, "busy for {busy} s by the summary; {place}");
+        // A mean of few samples may exceed what there was.
+        let is_full = told.seconds - told.known <= PART * told.seconds + SLACK;
+        assert!(told.work >= busy - slack || is_full, "busy for {busy} s by the summary; {place}");
+        // What was written is not taken back when the mean falls.
+        assert!(told.calls >= busy - slack, "busy for {busy} s by the summary; {place}");
+        assert!((told.done as f64 - done[rank]).abs() < 1.0, "{} done by the summary; {place}", done[rank]);
+        assert!(ranks > 1 || told.messages == 0.0, "with whom? {place}");
+    }
+    true
+}
+
+#[track_caller]
+fn told(records: &[Record], rank: usize) -> Told {
+    let mut told = Told::default();
+    for record in records.iter().filter(|record| record.rank == rank) {
+        match &record.event {
+            Event::RankStart(start) => {
+                told.kinds = start.kinds.len();
+                told.is_pipeline = start.what == "the pipeline";
+            }
+            Event::Activity(activity) => {
+                let known = activity.work_s
+                    + activity.idle_s
+                    + activity.messages_s
+                    + activity.set_up_s
+                    + activity.parked_s;
+                assert!(known <= activity.seconds + 1e-6, "rank {rank}: {known} s in {activity:?}");
+                assert!(activity.lost_s <= activity.work_s + 1e-7, "rank {rank}: {activity:?}");
+                told.known += known;
+                told.work += activity.work_s;
+                told.messages += activity.messages_s;
+                told.seconds += activity.seconds;
+            }
+            Event::Work(work) => {
+                told.calls += work.seconds;
+                // Of a pipeline the source and the sink come first and last, whose items do not count.
+                if !told.is_pipeline || (1..told.kinds - 1).contains(&work.of) {
+                    told.done += work.done;
+                }
+            }
+            Event::RankEnd { seconds } => {
+                told.has_ended = true;
+                assert!((told.seconds - seconds).abs() < 1e-3, "rank {rank}: {seconds} s, {told:?}");
+            }
+            _ => {}
+        }
+    }
+    told
+}
