@@ -30,8 +30,11 @@ const REMOVED: [&str; 22] = [
     "SLURM_DISTRIBUTION",
 ];
 
-/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own.
-const REMOVED_NAMES: [&str; 8] = [
+/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own; and files that belong to
+/// one job.
+const REMOVED_NAMES: [&str; 10] = [
+    "ARMATURE_EVENTS",
+    "ARMATURE_JOB_STATUS",
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",
