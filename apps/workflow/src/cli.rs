@@ -59,7 +59,7 @@ struct Cli {
     /// Where what commands write, and what was measured of them, is kept [default: FILE.outputs]
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
-    /// The rescue file, which goes when all is done [default: FILE.rescue]
+    /// The rescue file, which names the tasks that are done. Remove it to run all of them again [default: FILE.rescue]
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
     /// Write a trace of the run in WfFormat 1.6: run time, peak memory and machine of each command
@@ -203,7 +203,8 @@ fn toil(
     Ok(armature::run(&args.run.config()?, |session| {
         let toil = Toil::new(&description, task_memory, pace(args, session)?);
         let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
-        Ok(workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?)
+        let summary = workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?;
+        Ok(judged(session, summary))
     })?)
 }
 
@@ -263,12 +264,23 @@ fn commands(
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        Ok(workflow.run(session)?)
+        Ok(judged(session, workflow.run(session)?))
     })?;
     if let Some(summary) = &found {
-        close(args, &rescue, &mut described, &settings.outputs, (start, summary))?;
+        close(args, &mut described, &settings.outputs, (start, summary))?;
     }
     Ok(found)
+}
+
+/// Notes in the job status that tasks have failed: this program exits with 1 then, which launchers that let ranks die do not report.
+fn judged(session: &Session, summary: Option<Summary>) -> Option<Summary> {
+    if let Some(Summary { tasks, skipped, failed, .. }) =
+        summary.as_ref().filter(|found| !found.failed.is_empty())
+    {
+        let (failed, has) = (failed.len() as u64, if failed.len() == 1 { "has" } else { "have" });
+        session.conclude_failed(format_args!("{failed} of {} tasks {has} failed", tasks + failed + skipped));
+    }
+    summary
 }
 
 /// A file beside that of the workflow.
@@ -284,19 +296,18 @@ fn tell_known(described: &Description, rescue: &Rescue) {
     if known > 0 {
         tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
     }
+    if known > 0 && known == described.tasks().len() {
+        tell("the workflow is finished: remove that file to run it again");
+    }
 }
 
-/// On rank 0, after a run: nothing is to be rescued if all is done, and there may be a trace to write.
+/// On rank 0, after a run: writes a trace, if one is asked for.
 fn close(
     args: &Cli,
-    rescue: &Rescue,
     described: &mut Description,
     outputs: &Path,
     (start, summary): (SystemTime, &Summary),
 ) -> Result<(), Box<dyn Error>> {
-    if summary.failed.is_empty() {
-        rescue.remove();
-    }
     if let Some(file) = &args.trace {
         record::put_into(described, &record::read(outputs)?)?;
         let text = to_wfformat(described, &timestamp(start), summary.elapsed);

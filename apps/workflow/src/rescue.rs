@@ -1,7 +1,6 @@
 //! The rescue file: tasks that are done, written down as they end, so that a run that is started again leaves them out.
 
 use std::error::Error;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -36,12 +35,6 @@ impl Rescue {
         Ok(description.tasks().iter().filter(|task| task.done).count())
     }
 
-    /// Removes the file: nothing is left to be done.
-    pub fn remove(&self) {
-        // It is not there if there was nothing to do.
-        let _ = fs::remove_file(&self.path);
-    }
-
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -70,7 +63,5 @@ mod tests {
         std::fs::write(rescue.path(), half).unwrap();
         ledger.note("c", &[]).unwrap();
         assert_eq!(std::fs::read_to_string(rescue.path()).unwrap(), "DONE c\nDONE a\nDONE c\n");
-        rescue.remove();
-        assert!(!rescue.path().exists());
     }
 }

@@ -16,6 +16,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("mount options of file systems", &["nolock", "local_lock", "localflock"]),
     ("files that programs write", &["cut-2", "rank-N", "pass-120-0123456789abcdef"]),
     ("papers", &["kmin"]),
+    ("directories of attempts", &["attempts/N", "events/attempts/1", "events/attempts/2"]),
     ("launchers", &["--map-by"]),
     (
         "mpi4py.futures",
