@@ -108,7 +108,7 @@ fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothi
         let job = squares(own.as_ref(), &["--job-status", &path(status)], tasks, "");
         job.env("ARMATURE_EVENTS", &path("events")).start()
     };
-    let long = start(0, "status", 3000);
+    let long = start(0, "status", 30_000);
     long.wait_for("kept 5\n");
     let (shares_status, shares_events) = (start(1, "status", 20), start(2, "another", 20));
     let outcome = shares_status.wait();
@@ -121,10 +121,10 @@ fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothi
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
-    foreign.write(path("status").as_ref()).expect("written");
     let said = Instant::now();
     while !long.complaints().contains("started by process 1 on elsewhere, and is ignored") {
         assert!(said.elapsed() < Duration::from_secs(60), "{}", long.complaints());
+        foreign.write(path("status").as_ref()).expect("written");
         std::thread::sleep(Duration::from_millis(20));
     }
     kill_process(long.launcher(), Signal::TERM).expect("armature can be signalled");

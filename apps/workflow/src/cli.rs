@@ -204,7 +204,7 @@ fn toil(
         let toil = Toil::new(&description, task_memory, pace(args, session)?);
         let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
         let summary = workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?;
-        Ok(judged(session, summary))
+        Ok(judged(session, summary)?)
     })?)
 }
 
@@ -264,7 +264,7 @@ fn commands(
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        Ok(judged(session, workflow.run(session)?))
+        Ok(judged(session, workflow.run(session)?)?)
     })?;
     if let Some(summary) = &found {
         close(args, &mut described, &settings.outputs, (start, summary))?;
@@ -273,14 +273,13 @@ fn commands(
 }
 
 /// Notes in the job status that tasks have failed: this program exits with 1 then, which launchers that let ranks die do not report.
-fn judged(session: &Session, summary: Option<Summary>) -> Option<Summary> {
-    if let Some(Summary { tasks, skipped, failed, .. }) =
-        summary.as_ref().filter(|found| !found.failed.is_empty())
-    {
-        let (failed, has) = (failed.len() as u64, if failed.len() == 1 { "has" } else { "have" });
-        session.conclude_failed(format_args!("{failed} of {} tasks {has} failed", tasks + failed + skipped));
+fn judged(session: &Session, summary: Option<Summary>) -> armature::Result<Option<Summary>> {
+    if let Some(found) = summary.as_ref().filter(|found| !found.failed.is_empty()) {
+        let failed = found.failed.len() as u64;
+        let (all, has) = (found.tasks + failed + found.skipped, if failed == 1 { "has" } else { "have" });
+        session.conclude_failed(format_args!("{failed} of {all} tasks {has} failed"))?;
     }
-    summary
+    Ok(summary)
 }
 
 /// A file beside that of the workflow.

@@ -44,7 +44,7 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<d
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        let summary = judged(session, workflow.run(session)?);
+        let summary = judged(session, workflow.run(session)?)?;
         drop(workflow);
         Ok(summary.map(|summary| (summary, described.clone())))
     })?;

@@ -148,10 +148,12 @@ impl Session {
     /// with this message, and `armature run` exits with 1. To be called inside of [`run`](run()) by a program that will exit with an error
     /// because of its results, such as tasks that have failed. Otherwise the job status would say that the job has finished. On other ranks the
     /// call has no effect.
-    pub fn conclude_failed(&self, message: impl std::fmt::Display) {
-        if let Ok(mut endpoint) = self.endpoint.try_borrow_mut() {
-            endpoint.conclude(message.to_string());
-        }
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] inside of a skeleton.
+    pub fn conclude_failed(&self, message: impl std::fmt::Display) -> Result<()> {
+        self.endpoint()?.conclude(message.to_string());
+        Ok(())
     }
 
     /// Brings a rank up: everybody registers with rank 0, which answers with who sits where.

@@ -91,8 +91,7 @@ fn a_program_concludes_that_it_has_failed() {
     let path = dir.path().join("job_status");
     let config = Config::new().ranks(2).job_status(Some(path.clone()));
     run(&config, |session| {
-        session.conclude_failed(format_args!("rank {} has found nothing", session.rank()));
-        Ok(())
+        Ok(session.conclude_failed(format_args!("rank {} has found nothing", session.rank()))?)
     })
     .unwrap();
     let JobStatus { state, code, message, restart, .. } = JobStatus::read(&path).unwrap().unwrap();
