@@ -76,7 +76,7 @@ struct Run {
     #[command(flatten)]
     launch: LaunchArgs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "APP")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
     command: Vec<OsString>,
 }
 
@@ -84,7 +84,7 @@ struct Run {
 #[derive(Debug, Args)]
 struct LaunchArgs {
     /// Number of ranks [default: the slots of the hostfile or batch job, or this machine's cores]
-    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     ranks: Option<u32>,
     /// Hosts, one a line: NAME slots=N speed=S memory=M
     #[arg(long, value_name = "FILE")]
@@ -105,7 +105,7 @@ struct LaunchArgs {
     #[arg(long)]
     recover: bool,
     /// Start the job again when it dies as a whole, so many times at most; it goes on from its journal if it has one.
-    /// A job whose own code failed is not started again, nor is one that was asked to end by a signal
+    /// A job whose own code failed is not started again, nor is one that was asked to end by a signal or has run out of memory
     #[arg(long, value_name = "N", default_value_t = 0)]
     restarts: u32,
     /// End the job if not all ranks have started and found each other within this time, each time that it is started
@@ -115,7 +115,7 @@ struct LaunchArgs {
     /// Hand standard input on to the launcher, and with it to rank 0. Otherwise nothing is read from it
     #[arg(long)]
     stdin: bool,
-    /// Keep the job status in this file; rank 0 must be able to write it [default: a temporary one, in the current directory
+    /// Keep the job status in this file, which no other job uses; rank 0 must be able to write it [default: a temporary one, in the current directory
     /// where there are several hosts]
     #[arg(long, value_name = "FILE")]
     job_status: Option<PathBuf>,
@@ -149,7 +149,7 @@ struct RunWorkflow {
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
     /// The workflow, and options of armature-workflow
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "FILE")]
     arguments: Vec<OsString>,
 }
 
@@ -258,7 +258,8 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
         say(line.display("hosts"));
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
-    let mut call = Call::new(&line)?.reads_stdin(run.stdin).bound_to_this_process(program);
+    let (ranks, all_here) = (line.ranks, line.all_here);
+    let mut call = Call::new(line)?.reads_stdin(run.stdin).bound_to_this_process(program);
     let keeper = StatusKeeper::of_environment();
     let keep = |code: u8| {
         if let Some(keeper) = keeper {
@@ -292,9 +293,14 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
         restarts,
         limit: run.timeout,
         start_limit: start_limit.unwrap_or(START_LIMIT),
-        all_here: line.all_here.then_some(line.ranks),
+        all_here: all_here.then_some(ranks),
     };
-    supervise::supervise(&mut call, &terms).map(keep)
+    // A hostfile does not change when Slurm's allocation does.
+    let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
+        Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
+        None => Ok(None),
+    };
+    supervise::supervise(&mut call, &terms, renew).map(keep)
 }
 
 /// A time as in `90`, `90s`, `1.5m` or `2h`.
@@ -331,6 +337,18 @@ mod tests {
         for text in ["", "m", "0", "-1s", "inf", "nan", "1d", "1e300h"] {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_taken_for_the_program() {
+        for verb in [&["run"][..], &["workflow", "run"]] {
+            let args = [&["armature"], verb, &["--rank", "2", "app"]].concat();
+            let error = Cli::try_parse_from(args).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument);
+            let text = error.to_string();
+            assert!(text.contains("'--rank'") && text.contains("'--ranks'"), "{text}");
+        }
+        assert!(Cli::try_parse_from(["armature", "run", "-n", "2147483648", "app"]).is_err());
     }
 
     #[test]

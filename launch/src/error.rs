@@ -25,6 +25,8 @@ pub enum LaunchError {
     NoLauncher(Option<Mpi>),
     /// `srun` was asked for outside a Slurm allocation, or is not installed.
     NoSrun,
+    /// This process is part of a job step of Slurm, whose resources a launcher would wait for.
+    InsideStep(String),
     /// Ranks cannot go on without one that died, because the launcher of this MPI ends all of them.
     NoRecovery(Mpi),
     /// The job status of a job cannot be written.
@@ -96,6 +98,7 @@ impl LaunchError {
             LaunchError::Hostfile(_)
             | LaunchError::Variable(_)
             | LaunchError::Colon
+            | LaunchError::InsideStep(_)
             | LaunchError::AmbiguousMpi(_)
             | LaunchError::Events(_)
             | LaunchError::Workflow(_)
@@ -159,6 +162,11 @@ impl fmt::Display for LaunchError {
                 "an argument is `:`: launchers take it for the end of one program and the beginning of another, also behind \
                  `--` and among the program's own arguments. All ranks run the same program here; one that needs the \
                  argument can be started by a script that adds it",
+            ),
+            LaunchError::InsideStep(step) => write!(
+                f,
+                "armature was started by srun (SLURM_STEP_ID={step}): its launcher would wait for the resources that this job step \
+                 holds. Start armature from the batch script or from a shell of salloc, without srun"
             ),
             LaunchError::NoRecovery(mpi) => write!(
                 f,

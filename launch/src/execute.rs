@@ -13,9 +13,11 @@ use signal_hook::iterator::Signals;
 use tempfile::NamedTempFile;
 
 use crate::command_line::CommandLine;
+use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::say::say;
 use crate::stage;
+use crate::supervise::{adopt_orphans, clear};
 
 /// What a job that ran into its time limit exits with, as coreutils' `timeout` does.
 pub const TIMED_OUT: u8 = 124;
@@ -38,8 +40,10 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// Signals that a batch system sends (SIGTERM, SIGUSR1 and the like) go on to the launcher, which hands them to the
 /// ranks. Ctrl-C does not need to: the terminal sends it to the launcher too.
 #[derive(Debug)]
-pub struct Call<'a> {
-    line: &'a CommandLine,
+pub struct Call {
+    line: CommandLine,
+    /// Variables of the batch job that are stale.
+    overrides: Overrides,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
     from_terminal: bool,
@@ -47,12 +51,12 @@ pub struct Call<'a> {
     stage: Option<PathBuf>,
 }
 
-impl<'a> Call<'a> {
+impl Call {
     /// Writes the line's hostfile and listens for signals from now on.
     ///
     /// # Errors
     /// When the hostfile cannot be written.
-    pub fn new(line: &'a CommandLine) -> Result<Self, LaunchError> {
+    pub fn new(line: CommandLine) -> Result<Self, LaunchError> {
         let hostfile = match &line.hostfile {
             None => None,
             Some(text) => {
@@ -68,7 +72,8 @@ impl<'a> Call<'a> {
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
-        Ok(Call { line, hostfile, signals, from_terminal, reads_stdin: false, stage: None })
+        let (overrides, stage) = (Overrides::new(), None);
+        Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin: false, stage })
     }
 
     /// The launcher gets this process's standard input, and with it rank 0.
@@ -82,6 +87,11 @@ impl<'a> Call<'a> {
         Call { stage: Some(program), ..self }
     }
 
+    /// Starts another line from now on, with some variables of the batch job replaced. It has no hostfile.
+    pub(crate) fn replace(&mut self, line: CommandLine, overrides: Overrides) {
+        (self.line, self.overrides) = (line, overrides);
+    }
+
     /// Starts the launcher with these variables set, and those of the line.
     pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
@@ -92,8 +102,14 @@ impl<'a> Call<'a> {
             (false, true) => Stdio::piped(),
             (false, false) => Stdio::null(),
         };
+        let mut command = command.unwrap_or_else(|| Command::new(launcher));
+        for (name, value) in &self.overrides {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         let mut child = command
-            .unwrap_or_else(|| Command::new(launcher))
             .stdin(stdin)
             .args(self.line.args(hosts))
             .envs(self.line.variables.iter().copied())
@@ -122,14 +138,16 @@ impl<'a> Call<'a> {
     }
 
     /// Runs the line and waits for it. Returns the exit code for this process: the launcher's own, 128 + N if signal N
-    /// ended it, [`TIMED_OUT`] if `limit` did.
+    /// ended it, [`TIMED_OUT`] if `limit` did. If a signal has ended the launcher, the processes that it has started are waited for, and
+    /// ended if that takes too long.
     ///
     /// # Errors
     /// When the launcher cannot be started.
     pub fn run(&mut self, limit: Option<Duration>) -> Result<u8, LaunchError> {
+        adopt_orphans()?;
         let mut child = self.start(&[])?;
-        let program = self.line.program.display();
-        self.wait(&mut child, limit).map_err(LaunchError::io(format!("wait for {program}")))
+        let doing = format!("wait for {}", self.line.program.display());
+        self.wait(&mut child, limit).map_err(LaunchError::io(doing))
     }
 
     fn wait(&mut self, child: &mut Child, limit: Option<Duration>) -> std::io::Result<u8> {
@@ -137,6 +155,10 @@ impl<'a> Call<'a> {
         let mut told_to_end = false;
         loop {
             if let Some(status) = child.try_wait()? {
+                if let Some(signal) = status.signal() {
+                    let left = clear(child);
+                    say(format_args!("the launcher was ended by signal {signal}; {left}"));
+                }
                 return Ok(if told_to_end { TIMED_OUT } else { code(status) });
             }
             for signal in self.signals() {

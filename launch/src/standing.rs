@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use armature::job_status::{BESIDE_EVENTS, JobStatus, State, place};
+use armature::observe::newest_attempt;
 
 use crate::error::LaunchError;
 use crate::supervise::is_alive;
@@ -85,9 +86,9 @@ pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
     (!status.place.is_empty() && status.place == place()).then(|| is_alive(process))
 }
 
-/// The job status beside the events in `directory`, if there is one.
+/// The job status beside the events of the newest attempt in `directory`, if there is one.
 pub(crate) fn beside(directory: &Path) -> Result<Option<JobStatus>, LaunchError> {
-    JobStatus::read(&directory.join(BESIDE_EVENTS)).map_err(LaunchError::JobStatus)
+    JobStatus::read(&newest_attempt(directory).join(BESIDE_EVENTS)).map_err(LaunchError::JobStatus)
 }
 
 /// A job that is being started, for whose log the exit code is to be kept.
@@ -125,7 +126,7 @@ impl StatusKeeper {
         }
         // A job that has not said that it is done is none that has succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
-        let _ = status.write(&self.directory.join(BESIDE_EVENTS));
+        let _ = status.write(&newest_attempt(&self.directory).join(BESIDE_EVENTS));
     }
 }
 

@@ -69,6 +69,29 @@ fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
 
+/// Ranks go on for a moment when `mpirun` is killed; a restart meanwhile would meet their locks.
+#[test]
+fn what_a_killed_launcher_leaves_behind_is_waited_for() {
+    for more in [&[][..], &["--job-status", "status"]] {
+        let rank = "(/bin/sleep 0.5; : >done) &";
+        let dir = launcher("mpirun.mpich", &format!("{rank} echo $$ >new; /bin/mv new ready; wait"));
+        let args = [more, &["-n", "1", "/bin/sh"]].concat();
+        let mut command = armature(dir.path(), &args);
+        let child = command.current_dir(dir.path()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for("the launcher starts", || dir.path().join("ready").exists());
+        let number = fs::read_to_string(dir.path().join("ready")).unwrap();
+        let launcher = rustix::process::Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(launcher, rustix::process::Signal::KILL).unwrap();
+        let output = child.wait_with_output().unwrap();
+        expect_code(&output, 137);
+        assert!(dir.path().join("done").exists(), "{more:?}");
+        let said = text(&output.stderr);
+        let expected =
+            "the launcher was ended by signal 9; the processes that it had started have ended by themselves";
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 #[test]
 fn the_hostfile_is_plain_and_is_gone_afterwards() {
     let dir = launcher("mpirun.mpich", "echo \"$4\"; /bin/cat \"$4\"");

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use armature::job_status::{JobStatus, State};
 use armature_launch::Mpi;
 use armature_tests::mpirun::{Job, Outcome, Running};
 use rustix::process::{Signal, kill_process};
@@ -68,7 +69,9 @@ fn wait_for_restart(running: &Running, number: usize) {
 #[test]
 fn a_job_that_dies_twice_goes_on_from_its_journal() {
     let dir = tempfile::tempdir().expect("a directory");
-    let running = squares(dir.path(), &["--restarts", "3"], 300, "").start();
+    let events = dir.path().join("events");
+    let job = squares(dir.path(), &["--restarts", "3"], 300, "");
+    let running = job.env("ARMATURE_EVENTS", events.to_str().expect("a text")).start();
     running.wait_for("kept 60\n");
     kill(&running, 1);
     wait_for_restart(&running, 1);
@@ -78,6 +81,55 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
     ended_with(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
     assert!(nothing_kept_was_computed_again(dir.path(), 300) >= 150);
+    // The events of each attempt are kept, and readers show the last.
+    for restarts in 0..3 {
+        let attempt = events.join(format!("attempts/{}", restarts + 1));
+        let status = JobStatus::read(&attempt.join("job-status.json")).expect("readable").expect("a status");
+        assert_eq!(
+            (status.restarts, status.state == State::Finished),
+            (restarts, restarts == 2),
+            "{status:?}"
+        );
+        assert!(attempt.join("rank-0.jsonl").is_file() && attempt.join("rank-2.jsonl").is_file());
+        assert_eq!(armature::observe::newest_attempt(&events) == attempt, restarts == 2);
+    }
+    let report = Command::new(ARMATURE).arg("explain").arg(&events).output().expect("armature starts");
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+/// The elements of a job array whose script names a file and a directory.
+#[test]
+fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).to_str().expect("a text").to_string();
+    let start = |number: u32, status: &str, tasks| {
+        let own = path(&format!("own-{number}"));
+        std::fs::create_dir(&own).expect("a directory");
+        let job = squares(own.as_ref(), &["--job-status", &path(status)], tasks, "");
+        job.env("ARMATURE_EVENTS", &path("events")).start()
+    };
+    let long = start(0, "status", 30_000);
+    long.wait_for("kept 5\n");
+    let (shares_status, shares_events) = (start(1, "status", 20), start(2, "another", 20));
+    let outcome = shares_status.wait();
+    ended_with(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a file of its own"]);
+    let outcome = shares_events.wait();
+    ended_with(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
+    let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
+    assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
+    // A status that comes from somewhere else all the same ends nothing.
+    let mut foreign = JobStatus::default();
+    foreign.state = State::Finished;
+    foreign.started_by = "process 1 on elsewhere".into();
+    let said = Instant::now();
+    while !long.complaints().contains("started by process 1 on elsewhere, and is ignored") {
+        assert!(said.elapsed() < Duration::from_secs(60), "{}", long.complaints());
+        foreign.write(path("status").as_ref()).expect("written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(long.launcher(), Signal::TERM).expect("armature can be signalled");
+    let outcome = long.wait();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
 }
 
 #[test]
@@ -92,11 +144,10 @@ fn without_restarts_a_job_that_dies_has_failed() {
     // Open MPI says 137; MPICH says 9, or 15 where its clean-up ends a rank by signal 15 too.
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
-    let job_status =
-        armature::job_status::JobStatus::read(&job_status).expect("a job status").expect("a job status");
+    let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
     // A rank may have had time to say that another one is missing.
-    let is_missed = job_status.state == armature::job_status::State::Failed && job_status.restart;
-    assert!(is_missed || job_status.state == armature::job_status::State::Running, "{job_status:?}");
+    let is_missed = job_status.state == State::Failed && job_status.restart;
+    assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }
 
 #[test]

@@ -105,7 +105,14 @@ fn commands_give_the_same_on_threads_and_processes() {
         let place = Place::new("diamond.toml", DIAMOND);
         place.job(ranks, &[]).succeeds();
         assert_eq!(place.text("joined"), joined());
-        assert!(!place.path("diamond.toml.rescue").exists(), "all is done");
+        // A restart of the finished workflow does nothing.
+        fs::remove_file(place.path("joined")).unwrap();
+        let outcome = place.job(ranks, &[]).succeeds();
+        assert!(
+            outcome.stderr.contains("the workflow is finished: remove that file to run it again"),
+            "{outcome}"
+        );
+        assert!(!place.path("joined").exists());
     }
 }
 
@@ -178,7 +185,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
         fs::remove_file(place.path("log")).unwrap();
         succeeded(place.run(3 - ranks, &[]));
         assert_eq!(sorted(place.text("log")), ["bad", "behind"]);
-        assert!(!place.path("some.dag.rescue").exists());
+        assert_eq!(sorted(place.text("some.dag.rescue")), ["DONE a", "DONE bad", "DONE behind", "DONE c"]);
     }
 }
 
@@ -419,6 +426,28 @@ fn tasks_know_their_name_cores_rank_try_and_memory() {
     );
     assert_eq!(place.text("env"), expected);
     assert_eq!(place.text("plain"), "none 0\n");
+}
+
+/// With recovery `mpirun` exits with 0 whatever the program says.
+#[test]
+fn a_task_that_fails_fails_the_job_under_every_option() {
+    use armature::job_status::{JobStatus, State};
+    let place = Place::new("bad.dag", "TASK a true\nTASK b sh -c 'exit 3'\n");
+    let recovers = linked(TASKS.as_ref()) == Mpi::OpenMpi;
+    for options in [&["--recover"][..], &["--restarts", "2"], &[]] {
+        if options == ["--recover"] && !recovers {
+            continue;
+        }
+        let run = ["workflow", "run", "-n", "2", "--job-status", "status", "--program", TASKS];
+        let output = place.armature(&[&run, options, &["bad.dag"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        failed(output, &["failed: task \"b\""]);
+        assert!(!said.contains("launcher") && !said.contains("restart"), "{said}");
+        let status = JobStatus::read(&place.path("status")).unwrap().unwrap();
+        assert_eq!((status.state, status.code, status.restart), (State::Failed, 1, false));
+        assert_eq!(status.message, "1 of 2 tasks has failed");
+        fs::remove_file(place.path("bad.dag.rescue")).unwrap();
+    }
 }
 
 /// All processes of the job are killed in the middle; what had ended by then is not run again, what tasks hand on is there once, and no

@@ -59,7 +59,7 @@ struct Cli {
     /// Where what commands write, and what was measured of them, is kept [default: FILE.outputs]
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
-    /// The rescue file, which goes when all is done [default: FILE.rescue]
+    /// The rescue file, which names the tasks that are done. Remove it to run all of them again [default: FILE.rescue]
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
     /// Write a trace of the run in WfFormat 1.6: run time, peak memory and machine of each command
@@ -233,7 +233,8 @@ fn toil(
     Ok(armature::run(&args.run.config()?, |session| {
         let toil = Toil::new(&description, task_memory, pace(args, session)?);
         let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
-        Ok(workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?)
+        let summary = workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?;
+        Ok(judged(session, summary)?)
     })?)
 }
 
@@ -301,12 +302,12 @@ fn commands(
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        let summary = workflow.run(session)?;
+        let summary = judged(session, workflow.run(session)?)?;
         drop(workflow);
         Ok(summary.map(|summary| (summary, described, lock)))
     })?;
     let Some((summary, mut described, _lock)) = found else { return Ok(None) };
-    close(args, &rescue, &mut described, &settings.outputs, (start, &summary))?;
+    close(args, &mut described, &settings.outputs, (start, &summary))?;
     Ok(Some(summary))
 }
 
@@ -324,6 +325,16 @@ fn done(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }
 
+/// Notes in the job status that tasks have failed: this program exits with 1 then, which launchers that let ranks die do not report.
+fn judged(session: &Session, summary: Option<Summary>) -> armature::Result<Option<Summary>> {
+    if let Some(found) = summary.as_ref().filter(|found| !found.failed.is_empty()) {
+        let failed = found.failed.len() as u64;
+        let (all, has) = (found.tasks + failed + found.skipped, if failed == 1 { "has" } else { "have" });
+        session.conclude_failed(format_args!("{failed} of {all} tasks {has} failed"))?;
+    }
+    Ok(summary)
+}
+
 /// A file beside that of the workflow.
 fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_os_string();
@@ -337,19 +348,18 @@ fn tell_known(described: &Description, rescue: &Rescue) {
     if known > 0 {
         tell(format_args!("{} as of {}", are_done(known as u64), rescue.path().display()));
     }
+    if known > 0 && known == described.tasks().len() {
+        tell("the workflow is finished: remove that file to run it again");
+    }
 }
 
-/// On rank 0, after a run: nothing is to be rescued if all is done, and there may be a trace to write.
+/// On rank 0, after a run: writes a trace, if one is asked for.
 fn close(
     args: &Cli,
-    rescue: &Rescue,
     described: &mut Description,
     outputs: &Path,
     (start, summary): (SystemTime, &Summary),
 ) -> Result<(), Box<dyn Error>> {
-    if summary.failed.is_empty() {
-        rescue.remove();
-    }
     if let Some(file) = &args.trace {
         record::put_into(described, &record::read(outputs)?)?;
         let text = to_wfformat(described, &timestamp(start), summary.elapsed);

@@ -124,12 +124,6 @@ impl Rescue {
         Ok(())
     }
 
-    /// Removes the file: nothing is left to be done.
-    pub fn remove(&self) {
-        // It is not there if there was nothing to do.
-        let _ = fs::remove_file(&self.path);
-    }
-
     /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path

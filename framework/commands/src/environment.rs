@@ -31,9 +31,11 @@ const REMOVED: [&str; 23] = [
     "ARMATURE_TASK_",
 ];
 
-/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own; and what
-/// pegasus-mpi-cluster tells a task about itself.
-const REMOVED_NAMES: [&str; 12] = [
+/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own; what
+/// pegasus-mpi-cluster tells a task about itself; and files that belong to one job.
+const REMOVED_NAMES: [&str; 14] = [
+    "ARMATURE_EVENTS",
+    "ARMATURE_JOB_STATUS",
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",

@@ -21,7 +21,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use armature_files::lock::{lock, unlock};
+use armature_files::lock::{TRIES, lock, unlock};
 use armature_files::regular::{self, Links};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -110,13 +110,17 @@ pub(crate) struct OutputWriter {
 impl OutputWriter {
     /// Goes on where a file ends; a torn end is cut off. A symbolic link is refused, as names such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
+        OutputWriter::open_within(path, TRIES)
+    }
+
+    fn open_within(path: &Path, tries: u32) -> Result<Self> {
         let wrong =
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
         let file =
             regular::open_with(path, &mut options, Links::Refused).map_err(|e| wrong(e.to_string()))?;
-        lock(&file, 1, |_| ()).map_err(|error| match error.kind() {
+        lock(&file, tries, |_| ()).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => {
                 wrong(format!("another run writes to it ({error}): expected a file of its own for each rank"))
             }
@@ -324,7 +328,9 @@ mod tests {
         assert!(writer.write(1, 1, Stream::Stderr, b"\0\xff"));
         assert!(writer.write(1, 2, Stream::Stdout, b"again"));
         assert!(writer.write(1, 1, Stream::Stdout, b" two"));
-        assert!(OutputWriter::open(&path).unwrap_err().to_string().contains("another run writes to it"));
+        assert!(
+            OutputWriter::open_within(&path, 1).unwrap_err().to_string().contains("another run writes to it")
+        );
         drop(writer);
         let log = OutputLog::read(&path).unwrap();
         assert_eq!(text(&log, 1, 1, Stream::Stdout), b"one two");

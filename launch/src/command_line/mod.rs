@@ -132,7 +132,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
 /// The command that starts `job`, a program of `mpi`, at `site`.
 ///
 /// # Errors
-/// [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there; [`LaunchError::NoRecovery`] when
+/// [`LaunchError::InsideStep`] when this process is part of a job step of Slurm; [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there; [`LaunchError::NoRecovery`] when
 /// it cannot let ranks go on; [`LaunchError::Colon`] when it would see two programs; [`LaunchError::Variable`] when the number
 /// of ranks is not given and the batch job does not tell it either.
 pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<CommandLine, LaunchError> {
@@ -140,6 +140,9 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         return Err(LaunchError::Colon);
     }
     let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. }));
+    if let Some(step) = environment.step.as_ref().filter(|_| in_slurm) {
+        return Err(LaunchError::InsideStep(step.clone()));
+    }
     let hosts = job.hosts.as_ref().or(match &environment.batch {
         Some(Batch::Pbs(Ok(hosts))) => Some(hosts),
         _ => None,

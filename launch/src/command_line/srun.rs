@@ -19,7 +19,12 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
     };
     // By default srun lets the other ranks go on when one has died, and those of most programs wait for it for ever.
     let death = if needs.recover { "--kill-on-bad-exit=0" } else { "--kill-on-bad-exit=1" };
-    let mut line: Vec<Word> = words([wiring, death, "-n", &needs.ranks.to_string()]).collect();
+    let mut line: Vec<Word> = words([wiring, death]).collect();
+    if needs.recover {
+        // Otherwise srun ends the ranks of all nodes when one node fails. The allocation survives only with `#SBATCH --no-kill`.
+        line.extend(words(["--no-kill"]));
+    }
+    line.extend(words(["-n", &needs.ranks.to_string()]));
     if needs.shared {
         line.extend(words(["--overcommit"]));
     } else if let Some(cores) = needs.cores_per_task {

@@ -101,6 +101,28 @@ fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
 }
 
 #[test]
+fn inside_a_job_step_nothing_is_started() {
+    let step = Environment { step: Some("0".into()), ..in_slurm(8) };
+    for launcher in [Launcher::Auto, Launcher::Mpirun] {
+        let job = Job { launcher, ..Job::new("app", [""; 0]) };
+        let error = command_line(&job, Mpi::OpenMpi, &step).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let text = error.to_string();
+        assert!(
+            text.contains("SLURM_STEP_ID=0") && text.ends_with("from a shell of salloc, without srun"),
+            "{text}"
+        );
+    }
+    // A step variable that is left over outside of any job means nothing.
+    check(
+        &Job::new("app", [""; 0]),
+        Mpi::OpenMpi,
+        &Environment { batch: None, ..step },
+        "mpirun.openmpi -n 4 app",
+    );
+}
+
+#[test]
 fn inside_slurm_mpirun_remains_possible() {
     let job = Job { launcher: Launcher::Mpirun, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &in_slurm(8), "mpirun.openmpi -n 8 app");
@@ -160,7 +182,7 @@ fn ranks_may_go_on_with_open_mpi_only() {
         &job,
         Mpi::OpenMpi,
         &in_slurm(4),
-        "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=0 -n 2 app",
+        "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=0 --no-kill -n 2 app",
     );
     let error = command_line(&job, Mpi::Mpich, &here()).unwrap_err();
     assert_eq!(error.exit_code(), 2);

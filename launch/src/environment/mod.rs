@@ -3,13 +3,15 @@
 //! [`Environment`] is plain data, so that the decision in [`command_line`](mod@crate::command_line) can be tested for places that we are not at.
 
 mod launchers;
-mod slurm;
+pub(crate) mod slurm;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::error::Variable;
-use crate::hostfile::Hostfile;
+use crate::hostfile::{Hostfile, MAX_SLOTS};
+use slurm::{Allocation, Overrides};
 
 /// Chooses how Slurm's PMIx lets the ranks of several nodes wait for each other.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
@@ -33,6 +35,8 @@ pub struct Environment {
     pub variables: Vec<String>,
     /// `SLURM_PMIX_FENCE` is set: somebody has chosen how Slurm's PMIx lets ranks wait for each other.
     pub fence: bool,
+    /// The job step of Slurm that this process is part of, by `SLURM_STEP_ID`. Batch scripts and the shells of `salloc` are none.
+    pub step: Option<String>,
 }
 
 /// A batch job and what it has been given.
@@ -69,7 +73,29 @@ impl Environment {
             batch: batch(|name| std::env::var(name).ok(), has_hosts),
             variables: variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
             fence: std::env::var_os(FENCE).is_some(),
+            step: step(|name| std::env::var(name).ok()),
         }
+    }
+
+    /// Asks Slurm what is left of the allocation. Returns the environment and the variables for the next start of a job if nodes
+    /// were lost.
+    pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
+        if !matches!(self.batch, Some(Batch::Slurm { .. })) {
+            return None;
+        }
+        let get = |name: &str| std::env::var(name).ok();
+        let mut scontrol = Command::new("scontrol");
+        scontrol
+            .args(["-o", "show", "job", &get("SLURM_JOB_ID")?])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        let said = scontrol.output().ok()?.stdout;
+        let overrides = Allocation::parse(&String::from_utf8_lossy(&said))?.overrides(get)?;
+        let renewed = |name: &str| match overrides.iter().find(|(known, _)| *known == name) {
+            Some((_, value)) => value.clone(),
+            None => get(name),
+        };
+        Some((Environment { batch: batch(renewed, false), ..self.clone() }, overrides))
     }
 }
 
@@ -83,9 +109,9 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
         let per_node = || match get("SLURM_TASKS_PER_NODE") {
-            Some(list) => slurm::sum(&list).ok_or_else(|| Variable {
+            Some(list) => slurm::sum(&list).filter(|&sum| sum <= MAX_SLOTS).ok_or_else(|| Variable {
                 name: "SLURM_TASKS_PER_NODE",
-                wrong: format!("`{list}`: expected numbers such as 2(x3),1"),
+                wrong: format!("`{list}`: expected numbers such as 2(x3),1, at most {MAX_SLOTS} together"),
             }),
             None => Ok(1),
         };
@@ -107,11 +133,20 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     None
 }
 
+/// The step that an environment belongs to.
+fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
+    /// Numbers of the steps of an interactive `salloc` shell and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
+    const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
+    let id = get("SLURM_STEP_ID").filter(|id| !id.trim().is_empty())?;
+    (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)
+}
+
 /// The number in a variable, if it is set.
 fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
     let value = get(name)?;
-    let wrong = || Variable { name, wrong: format!("`{value}`: expected a whole number of at least 1") };
-    Some(value.trim().parse().ok().filter(|&number| number >= 1).ok_or_else(wrong))
+    let wrong =
+        || Variable { name, wrong: format!("`{value}`: expected a whole number from 1 to {MAX_SLOTS}") };
+    Some(value.trim().parse().ok().filter(|number| (1..=MAX_SLOTS).contains(number)).ok_or_else(wrong))
 }
 
 fn variables(names: impl Iterator<Item = String>) -> Vec<String> {
@@ -199,6 +234,20 @@ mod tests {
             };
             assert_eq!(wrong.name, name);
         }
+    }
+
+    #[test]
+    fn a_job_step_is_told_from_shells() {
+        let of = |id: &str| step(|name| (name == "SLURM_STEP_ID").then(|| id.to_string()));
+        assert_eq!(of("0").as_deref(), Some("0"));
+        assert_eq!([of(""), of("4294967290"), of("4294967291"), step(|_| None)], [const { None }; 4]);
+    }
+
+    #[test]
+    fn more_ranks_than_mpi_can_number_are_refused() {
+        let too_many = [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "2147483648")];
+        let Some(Batch::Slurm { tasks: Err(wrong), .. }) = of(&too_many) else { panic!() };
+        assert!(wrong.to_string().ends_with("expected a whole number from 1 to 2147483647"), "{wrong}");
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! assert_eq!(hosts.for_mpich(), "node01:4\nnode02:2\n");
 //!
 //! let error = Hostfile::parse("hosts", "node01 slots=many\n").unwrap_err();
-//! assert_eq!(error.to_string(), "hosts:1: `slots=many`: expected slots=N with N a whole number of at least 1");
+//! assert_eq!(error.to_string(), "hosts:1: `slots=many`: expected slots=N with N a whole number from 1 to 2147483647");
 //! # Ok::<(), armature_launch::hostfile::HostfileError>(())
 //! ```
 
@@ -34,13 +34,16 @@ use std::path::{Path, PathBuf};
 
 use armature_files::regular;
 
+/// Greatest number of slots of all hosts together: MPI numbers ranks with a C `int`.
+pub(crate) const MAX_SLOTS: usize = i32::MAX as usize;
+
 /// One host of a hostfile.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Host {
     /// Its name or address, as the launcher is to see it.
     pub name: String,
-    /// How many ranks it takes; at least 1.
+    /// How many ranks it takes; from 1 to 2147483647, which all hosts together do not exceed.
     pub slots: usize,
     /// Work units a second, or relative to the other hosts; above 0. `None` if the file does not say.
     pub speed: Option<f64>,

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
-use super::{Host, Hostfile, HostfileError, size};
+use super::{Host, Hostfile, HostfileError, MAX_SLOTS, size};
 
-const SLOTS: &str = "slots=N with N a whole number of at least 1";
+const SLOTS: &str = "slots=N with N a whole number from 1 to 2147483647";
+const ALL_SLOTS: &str = "at most 2147483647 slots on all hosts together";
 const SPEED: &str = "speed=S with S a number above 0, in the same unit for all hosts";
 const MEMORY: &str = "memory=M with M a number and a unit, such as 64GiB or 500MB";
 const NAME: &str = "a host name or address of letters, digits, '.', '-' and '_'";
 
 pub(super) fn parse(file: &Path, text: &str) -> Result<Hostfile, HostfileError> {
     let mut hosts: Vec<Host> = Vec::new();
+    let mut slots = 0;
     for (index, line) in text.lines().enumerate() {
         let fail = |found: &str, expected: &str| HostfileError {
             file: file.to_path_buf(),
@@ -22,6 +24,10 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Hostfile, HostfileError> 
         let mut columns = line.split_whitespace();
         let Some(first) = columns.next() else { continue };
         let host = host(first, columns).map_err(|(found, expected)| fail(&found, expected))?;
+        slots += host.slots;
+        if slots > MAX_SLOTS {
+            return Err(fail(line.trim(), ALL_SLOTS));
+        }
         match hosts.iter_mut().find(|known| known.name == host.name) {
             None => hosts.push(host),
             // One line a rank is how PBS writes its node file.
@@ -29,7 +35,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Hostfile, HostfileError> 
                 if host.speed.or(known.speed) == known.speed
                     && host.memory.or(known.memory) == known.memory =>
             {
-                known.slots = known.slots.checked_add(host.slots).ok_or_else(|| fail(first, SLOTS))?;
+                known.slots += host.slots;
             }
             Some(_) => {
                 return Err(fail(line.trim(), "the speed and memory that an earlier line gives this host"));
@@ -51,9 +57,13 @@ type Wrong = (String, &'static str);
 
 fn host<'a>(first: &str, columns: impl Iterator<Item = &'a str>) -> Result<Host, Wrong> {
     let (name, slots) = match first.split_once(':') {
-        Some((name, slots)) => {
-            (name, Some(whole(slots).ok_or((first.to_owned(), "NAME:N with N at least 1"))?))
-        }
+        Some((name, slots)) => (
+            name,
+            Some(
+                whole(slots)
+                    .ok_or((first.to_owned(), "NAME:N with N a whole number from 1 to 2147483647"))?,
+            ),
+        ),
         None => (first, None),
     };
     let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -81,7 +91,7 @@ fn host<'a>(first: &str, columns: impl Iterator<Item = &'a str>) -> Result<Host,
 }
 
 fn whole(text: &str) -> Option<usize> {
-    text.parse().ok().filter(|&n| n >= 1)
+    text.parse().ok().filter(|n| (1..=MAX_SLOTS).contains(n))
 }
 
 fn speed(text: &str) -> Option<f64> {
@@ -136,7 +146,10 @@ mod tests {
     fn errors_tell_line_and_what_was_expected() {
         assert_eq!(error("a\nb speed=fast\n"), format!("hosts:2: `speed=fast`: expected {SPEED}"));
         assert_eq!(error("a memory=64\n"), format!("hosts:1: `memory=64`: expected {MEMORY}"));
-        assert_eq!(error("a:0\n"), "hosts:1: `a:0`: expected NAME:N with N at least 1");
+        assert_eq!(
+            error("a:0\n"),
+            "hosts:1: `a:0`: expected NAME:N with N a whole number from 1 to 2147483647"
+        );
         assert_eq!(error("a slot=4\n"), "hosts:1: `slot=4`: expected a column slots=, speed= or memory=");
         assert_eq!(error("a:2 slots=4\n"), "hosts:1: `slots=4`: expected the number of slots only once");
         assert_eq!(error("--oops\n"), format!("hosts:1: `--oops`: expected {NAME}"));
@@ -144,6 +157,14 @@ mod tests {
             error("a speed=1\na speed=2\n"),
             "hosts:2: `a speed=2`: expected the speed and memory that an earlier line gives this host"
         );
+        for text in ["a slots=1\nb slots=4294967295\n", "a\nb slots=2147483648\n", "a\nb slots=0\n"] {
+            let slots = text.rsplit(' ').next().unwrap().trim();
+            assert_eq!(error(text), format!("hosts:2: `{slots}`: expected {SLOTS}"));
+        }
+        for text in ["a slots=2147483647\nb slots=1\n", "a slots=2147483647\na slots=1\n"] {
+            let line = text.lines().last().unwrap();
+            assert_eq!(error(text), format!("hosts:2: `{line}`: expected {ALL_SLOTS}"));
+        }
         assert_eq!(error("# none\n"), "hosts: no host: expected at least one line such as `node01 slots=4`");
     }
 

@@ -3,21 +3,27 @@
 //! The program writes into a file how it stands ([`armature::job_status`]). When it has ended there, the launcher has a while to
 //! end too, and is then ended with all that it has started. `restart_policy.rs` says what comes next.
 
+mod memory;
 mod process_tree;
 mod restart_policy;
 mod start_watch;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use armature::job_status::{JobStatus, State, place};
+use armature_files::fresh;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use crate::command_line::CommandLine;
+use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
 use crate::say::say;
+use memory::{MemoryGroup, Usage};
 pub(crate) use process_tree::is_alive;
 use restart_policy::{Ended, Next, RestartPolicy};
 use start_watch::StartWatch;
@@ -58,23 +64,38 @@ pub struct Terms<'a> {
     pub all_here: Option<usize>,
 }
 
-/// Runs the job until its job status is final or restarts have not helped. Returns the exit code for this process: 0 only if
-/// the job status says so.
+/// From now on, orphans among this process's descendants become its children.
 ///
 /// # Errors
-/// When the job status cannot be written and read again, or the launcher not be started.
-pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchError> {
-    process_tree::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))?;
+/// Those of the system.
+pub(crate) fn adopt_orphans() -> Result<(), LaunchError> {
+    process_tree::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))
+}
+
+/// Runs the job until its job status is final or restarts have not helped. Returns the exit code for this process: 0 only if
+/// the job status says so. Before a restart `renew` returns another command line if the allocation has changed.
+///
+/// # Errors
+/// When another job uses the job status, it cannot be written and read again, or the launcher not be started.
+pub(crate) fn supervise(
+    call: &mut Call,
+    terms: &Terms<'_>,
+    renew: impl Fn() -> Result<Option<(CommandLine, Overrides)>, LaunchError>,
+) -> Result<u8, LaunchError> {
+    adopt_orphans()?;
+    let _lock = JobStatus::claim(terms.job_status).map_err(LaunchError::JobStatus)?;
+    let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
         // A file from the start on: other machines remember for a while that there was none.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
+        status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
         // A device takes it, and has nothing to say.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
-        let ended = attempt(call, &Terms { limit, ..*terms })?;
+        let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
         match policy.decide(&ended) {
             Next::Exit(code, text) => {
                 if let Some(text) = text {
@@ -82,15 +103,29 @@ pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchErr
                 }
                 return Ok(code);
             }
-            Next::Restart(text) => say(text),
+            Next::Restart(text) => {
+                say(text);
+                if let Some((line, overrides)) = renew()? {
+                    say(format_args!(
+                        "the allocation has lost nodes: {} ranks are started on what is left",
+                        line.ranks
+                    ));
+                    call.replace(line, overrides);
+                }
+            }
         }
     }
 }
 
+/// The name of this host.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Starts the job once and waits for its end.
-fn attempt(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<Ended, LaunchError> {
+fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended, LaunchError> {
+    let mut watch = Watch::new(terms, started_by);
     let mut child = call.start(&[(JOB_STATUS, terms.job_status.as_os_str())])?;
-    let mut watch = Watch::new(terms);
     let status = loop {
         let wait = child.try_wait().map_err(LaunchError::io("wait for the launcher"))?;
         if let Some(status) = wait {
@@ -106,7 +141,10 @@ fn attempt(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<Ended, LaunchError>
         std::thread::sleep(TICK);
     };
     // What the launcher has left behind; usually it is just ending.
-    clear(&child);
+    let left = clear(&child);
+    if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
+        say(format_args!("the launcher was ended by signal {signal}; {left}"));
+    }
     watch.look();
     call.signals().into_iter().for_each(|signal| watch.signalled(signal));
     Ok(watch.ended(status))
@@ -115,6 +153,14 @@ fn attempt(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<Ended, LaunchError>
 /// What is known of an attempt, and how long its launcher may still take.
 struct Watch<'a> {
     terms: &'a Terms<'a>,
+    /// Identity of this process in the job status.
+    started_by: &'a str,
+    /// Another identity was found there, which is said once.
+    has_foreign_status: bool,
+    /// Memory cgroup of the job on this host, and its counters before the start.
+    memory: Option<(MemoryGroup, Usage)>,
+    /// A process of the job was killed because it was out of memory.
+    out_of_memory: bool,
     place: String,
     start: Instant,
     looked: Instant,
@@ -133,10 +179,14 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(terms: &'a Terms<'a>) -> Self {
+    fn new(terms: &'a Terms<'a>, started_by: &'a str) -> Self {
         let now = Instant::now();
         Watch {
             terms,
+            started_by,
+            has_foreign_status: false,
+            memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
+            out_of_memory: false,
             place: place(),
             start: now,
             looked: now,
@@ -176,9 +226,8 @@ impl<'a> Watch<'a> {
     /// Reads the job status. One that cannot be read now is read later; one that never can counts as none.
     fn look(&mut self) {
         self.looked = Instant::now();
-        if let Ok(job_status) = JobStatus::read(self.terms.job_status) {
-            self.job_status = job_status;
-        }
+        self.look_at_memory();
+        self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
             // It had said hello before it died. From here on the others notice.
             self.missing = None;
@@ -190,8 +239,40 @@ impl<'a> Watch<'a> {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
             // Its last words may have come after we looked.
-            self.job_status = JobStatus::read(self.terms.job_status).ok().flatten();
+            self.read_status();
             self.within(GRACE);
+        }
+    }
+
+    /// Reads the job status. That of another job is ignored: it says nothing about this one.
+    fn read_status(&mut self) {
+        match JobStatus::read(self.terms.job_status) {
+            Ok(Some(foreign)) if foreign.started_by != self.started_by => {
+                if !self.has_foreign_status {
+                    self.has_foreign_status = true;
+                    let by = if foreign.started_by.is_empty() { "hand" } else { &foreign.started_by };
+                    let file = self.terms.job_status.display();
+                    say(format_args!(
+                        "the job status {file} was written by another job, started by {by}, and is ignored. Each job needs a file of its own"
+                    ));
+                }
+            }
+            Ok(own) => self.job_status = own,
+            Err(_) => {}
+        }
+    }
+
+    /// Says once that a process of the job was killed because it was out of memory.
+    fn look_at_memory(&mut self) {
+        let Some((group, before)) = self.memory.as_ref().filter(|_| !self.out_of_memory) else { return };
+        let usage = group.usage();
+        if usage.kills <= before.kills {
+            return;
+        }
+        let rank = self.start_watch.only_missing(&process_tree::ranks(self.terms.job_status));
+        if let Some(text) = usage.since(before, rank, &host()) {
+            self.out_of_memory = true;
+            say(text);
         }
     }
 
@@ -231,6 +312,8 @@ impl<'a> Watch<'a> {
     fn ended(self, status: ExitStatus) -> Ended {
         Ended {
             code: code(status),
+            launcher_signal: status.signal(),
+            out_of_memory: self.out_of_memory,
             by_us: self.by_us,
             job_status: self.job_status,
             missing: self.missing,
@@ -256,8 +339,9 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Waits until nothing is left that the launcher has started. What does not end by itself is ended.
-fn clear(child: &Child) {
+/// Waits until nothing is left that the launcher has started. What does not end by itself is ended. Returns what happened, for a
+/// message.
+pub(crate) fn clear(child: &Child) -> String {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {
             process_tree::signal(signal);
@@ -266,11 +350,12 @@ fn clear(child: &Child) {
         while start.elapsed() < GRACE_BEFORE_KILL {
             process_tree::reap(child.id());
             if process_tree::living().is_empty() {
-                return;
+                let how = if step.is_none() { "have ended by themselves" } else { "were ended" };
+                return format!("the processes that it had started {how}");
             }
             std::thread::sleep(TICK);
         }
     }
     // Only the kernel can hold them now.
-    say(format_args!("{} processes of the job cannot be ended", process_tree::living().len()));
+    format!("{} processes that it had started cannot be ended", process_tree::living().len())
 }

@@ -17,6 +17,10 @@ const FRUITLESS: u32 = 2;
 pub(super) struct Ended {
     /// The launcher's exit code.
     pub(super) code: u8,
+    /// The signal that ended the launcher itself.
+    pub(super) launcher_signal: Option<i32>,
+    /// The kernel has killed a process of the job because it was out of memory.
+    pub(super) out_of_memory: bool,
     /// The launcher did not end by itself, so that its exit code says nothing.
     pub(super) by_us: bool,
     pub(super) job_status: Option<JobStatus>,
@@ -71,6 +75,22 @@ impl RestartPolicy {
             let code = if ended.by_us || ended.code == 0 { signal.saturating_add(128) } else { ended.code };
             return Next::Exit(code, None);
         }
+        let is_own_failure = job_status.state == State::Failed && !job_status.restart;
+        if let Some(name) = stop_request(ended).filter(|_| !is_own_failure) {
+            let code = ended.code;
+            let text = format!(
+                "the job was asked to end: its launcher ended with code {code} ({name}). It is not started again"
+            );
+            return Next::Exit(code, Some(text));
+        }
+        if ended.out_of_memory && !is_own_failure {
+            let text = format!(
+                "{}; with the same number of ranks it would run out of memory again and is not restarted: give each rank more memory, or \
+                 start fewer ranks on each host",
+                died(ended, &job_status)
+            );
+            return Next::Exit(failure, Some(text));
+        }
         match job_status.state {
             State::Failed if !job_status.restart => {
                 // Where the launcher fails as well, the rank's own message is on the screen.
@@ -120,6 +140,18 @@ impl RestartPolicy {
     }
 }
 
+/// Returns the name of the signal by which a user or a batch system has asked the job to end, if the launcher's exit code says so. Ranks that
+/// crash, and those that are killed for memory, end by other signals.
+fn stop_request(ended: &Ended) -> Option<&'static str> {
+    match ended.code {
+        _ if ended.by_us => None,
+        129 => Some("SIGHUP"),
+        130 => Some("SIGINT"),
+        143 => Some("SIGTERM"),
+        _ => None,
+    }
+}
+
 /// Whether the launcher says that a signal has ended a rank: as a shell does, or as MPICH's does, by its bare number.
 fn is_of_a_signal(ended: &Ended) -> bool {
     !ended.by_us && (ended.code > 128 || matches!(ended.code, 9 | 15))
@@ -131,14 +163,16 @@ fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     if ended.code == 0 || ended.by_us {
         return Next::Exit(0, None);
     }
+    if let Some(signal) = ended.launcher_signal {
+        let text = format!("the job has finished, although its launcher was ended by signal {signal}");
+        return Next::Exit(0, Some(text));
+    }
     if !job_status.lost.is_empty() {
         let text = format!("the job has finished without {}, which died", ranks(&job_status.lost));
         return Next::Exit(0, Some(text));
     }
-    let text = format!(
-        "the job has finished, but the launcher ended with code {}: something went wrong after that",
-        ended.code
-    );
+    let text =
+        format!("all ranks have finished, but the program has failed after that: exit code {}", ended.code);
     Next::Exit(ended.code, Some(text))
 }
 
@@ -149,9 +183,10 @@ fn died(ended: &Ended, job_status: &JobStatus) -> String {
         text += &format!(": {}", job_status.message);
     }
     let mut facts = Vec::new();
-    match ended.by_us {
-        true => facts.push("its launcher did not end and has been ended".to_owned()),
-        false => facts.push(format!("its launcher ended with code {}", ended.code)),
+    match ended.launcher_signal {
+        _ if ended.by_us => facts.push("its launcher did not end and has been ended".to_owned()),
+        Some(signal) => facts.push(format!("its launcher was ended by signal {signal}")),
+        None => facts.push(format!("its launcher ended with code {}", ended.code)),
     }
     if !job_status.lost.is_empty() {
         facts.push(format!("{} had died before", ranks(&job_status.lost)));
@@ -196,8 +231,7 @@ mod tests {
         exits(3, &lost, 0, Some("the job has finished without ranks 1, 3, which died"));
         exits(3, &Ended { by_us: true, ..ended(137, State::Finished) }, 0, None);
         exits(3, &Ended { timed_out: true, ..ended(0, State::Finished) }, 0, None);
-        let text =
-            "the job has finished, but the launcher ended with code 3: something went wrong after that";
+        let text = "all ranks have finished, but the program has failed after that: exit code 3";
         exits(3, &ended(3, State::Finished), 3, Some(text));
     }
 
@@ -273,6 +307,45 @@ mod tests {
         exits(3, &Ended { signal: Some(15), ..ended(0, State::Running) }, 143, None);
         exits(3, &Ended { signal: Some(2), ..ended(1, State::Running) }, 1, None);
         exits(3, &Ended { signal: Some(2), by_us: true, ..ended(137, State::Running) }, 130, None);
+    }
+
+    /// `scancel --signal=TERM` reaches the ranks of `srun`, whose exit code then says so.
+    #[test]
+    fn a_launcher_whose_ranks_were_asked_to_end_is_not_started_again() {
+        for (code, name) in [(143, "SIGTERM"), (130, "SIGINT"), (129, "SIGHUP")] {
+            let text = format!(
+                "the job was asked to end: its launcher ended with code {code} ({name}). It is not started again"
+            );
+            let missed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
+            for ended in [ended(code, State::Running), ended(code, State::Starting), missed] {
+                exits(3, &ended, code, Some(&text));
+            }
+            // The program's own failure is told as such.
+            exits(3, &with(ended(code, State::Failed), |v| v.code = 1), 1, None);
+            // The launcher ended like this because this process has ended it.
+            let by_us = Ended { by_us: true, ..ended(code, State::Running) };
+            assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
+        }
+        assert!(matches!(RestartPolicy::new(3).decide(&ended(137, State::Running)), Next::Restart(_)));
+    }
+
+    #[test]
+    fn a_launcher_that_was_killed_is_named_and_what_its_ranks_have_done_counts() {
+        let killed = |state| Ended { launcher_signal: Some(9), ..ended(137, state) };
+        let text = "the job has finished, although its launcher was ended by signal 9";
+        exits(3, &killed(State::Finished), 0, Some(text));
+        let text = "the job has died after 3.0 s (its launcher was ended by signal 9, 0 tasks done)";
+        exits(0, &killed(State::Running), 137, Some(text));
+    }
+
+    #[test]
+    fn a_job_that_was_out_of_memory_is_not_started_again() {
+        let killed = Ended { out_of_memory: true, ..ended(137, State::Running) };
+        let Next::Exit(137, Some(text)) = RestartPolicy::new(3).decide(&killed) else { panic!("a restart") };
+        assert!(text.contains("would run out of memory again and is not restarted"), "{text}");
+        // Where the others went on without the rank, the job is done.
+        let lost = with(Ended { out_of_memory: true, ..ended(137, State::Finished) }, |v| v.lost = vec![1]);
+        assert!(matches!(RestartPolicy::new(3).decide(&lost), Next::Exit(0, Some(_))));
     }
 
     #[test]

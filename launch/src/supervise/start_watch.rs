@@ -24,6 +24,12 @@ impl StartWatch {
         StartWatch { all_here, seen: BTreeSet::new(), looks: 0 }
     }
 
+    /// Returns the rank that was seen before and is not `present`, if it is the only one.
+    pub(super) fn only_missing(&self, present: &BTreeSet<usize>) -> Option<usize> {
+        let mut missing = self.seen.difference(present);
+        missing.next().copied().filter(|_| missing.next().is_none())
+    }
+
     /// These are there now. Returns who is missing, if the job can never start.
     pub(super) fn look(&mut self, present: &BTreeSet<usize>) -> Option<String> {
         if let Some(rank) = self.seen.difference(present).next() {
@@ -57,6 +63,8 @@ mod tests {
             ],
             [const { None }; 3]
         );
+        assert_eq!(start_watch.only_missing(&BTreeSet::from([0, 2])), Some(1));
+        assert_eq!(start_watch.only_missing(&BTreeSet::from([0])), None);
         assert!(look(&mut start_watch, &[0, 2]).unwrap().contains("of rank 1 has ended"));
     }
 

@@ -34,6 +34,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("OpenMP", &["OMP_NUM_THREADS"]),
     ("files that programs write", &["cut-2", "forward-N-N", "rank-N", "pass-120-0123456789abcdef"]),
     ("papers", &["kmin"]),
+    ("directories of attempts", &["attempts/N", "events/attempts/1", "events/attempts/2"]),
     ("launchers", &["--map-by"]),
     (
         "mpi4py.futures",

@@ -11,7 +11,7 @@ use armature_files::lock::LockFile;
 use armature_files::regular;
 use armature_workflow_files::{Description, Format, platform, read_as};
 
-use super::{Cli, beside, close, done, rescue, set_up, tell_known};
+use super::{Cli, beside, close, done, judged, rescue, set_up, tell_known};
 use crate::command::{Aftermath, Settings};
 use crate::prepare::{self, NOTHING};
 use crate::record;
@@ -46,12 +46,12 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<d
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        let summary = workflow.run(session)?;
+        let summary = judged(session, workflow.run(session)?)?;
         drop(workflow);
         Ok(summary.map(|summary| (summary, described.clone(), lock)))
     })?;
     let Some((summary, mut described, _lock)) = found else { return Ok(None) };
-    close(args, &rescue, &mut described, &outputs, (start, &summary))?;
+    close(args, &mut described, &outputs, (start, &summary))?;
     Ok(Some(summary))
 }
 

@@ -53,6 +53,15 @@ impl Process {
     }
 }
 
+/// Returns true unless the process of this machine with this number has ended.
+pub(crate) fn is_alive(number: u32) -> bool {
+    match look_at(number) {
+        Ok(Some((state, _))) => !matches!(state, 'Z' | 'X'),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
+
 /// State and start of a process, if there is one with this number.
 fn look_at(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {

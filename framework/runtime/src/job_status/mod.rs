@@ -10,16 +10,21 @@
 //! left no job status, or one that says `running`, has not succeeded. Of a symbolic link, what it leads to is replaced; a device is
 //! written to as it is, and a FIFO is refused, since the job would have to wait for a reader.
 
+mod attempt;
 pub(crate) mod writer;
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use armature_files::lock::{LockFile, TRIES};
 use armature_files::{output, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+
+pub use attempt::newest_attempt;
+pub(crate) use attempt::{Attempt, attempt_directory, file_of_rank, join_attempt};
 
 /// No job status is longer than this, in bytes; most have some hundreds, those of failed jobs the whole message.
 const LONGEST: u64 = 4 << 20;
@@ -41,7 +46,8 @@ pub struct JobStatus {
     pub ranks: usize,
     /// Ranks that have died and without which it goes on, ascending.
     pub lost: Vec<usize>,
-    /// Tasks or items that are done, those that an earlier run has left in a journal included.
+    /// Number of completed tasks, items, units or sweeps, over all skeletons of the session. It includes those that an earlier run
+    /// has left in a journal, a rescue file or a checkpoint.
     pub done: u64,
     /// The process number of rank 0.
     pub process: u32,
@@ -52,6 +58,15 @@ pub struct JobStatus {
     pub restarts: u32,
     /// The process number of who started the job and will say here how it ended, in the same place; 0 if there is nobody.
     pub starter: u32,
+    /// Identity of the launcher that watches this file, as in `process 8170 on node03 (6f1d…)`; empty if there is none. A launcher ignores a
+    /// job status with another identity: it belongs to another job.
+    pub started_by: String,
+}
+
+/// Lock of a job status, see [`JobStatus::claim`].
+#[derive(Debug)]
+pub struct StatusLock {
+    _lock: Option<LockFile>,
 }
 
 /// The name of the file beside a log of events that says how its job stands.
@@ -102,6 +117,37 @@ impl JobStatus {
         })
     }
 
+    /// Locks the job status in a file for one job, until the returned value is dropped. The lock is that of the file `PATH.lock`. What
+    /// is no regular file, such as a device, is not locked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if another job holds the lock for ten seconds; [`ErrorKind::Io`] if the lock file cannot be made.
+    pub fn claim(path: &Path) -> Result<StatusLock> {
+        JobStatus::claim_within(path, TRIES)
+    }
+
+    fn claim_within(path: &Path, tries: u32) -> Result<StatusLock> {
+        // Of two links to one file, both lead to the same lock.
+        let at = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        if at.exists() && !at.is_file() {
+            return Ok(StatusLock { _lock: None });
+        }
+        let mut name = at.into_os_string();
+        name.push(".lock");
+        let shown = path.display();
+        let waiting =
+            |holder: &str| log::info!("the job status {shown} is in use by {holder}; waiting for its lock");
+        let lock =
+            LockFile::acquire(Path::new(&name), tries, waiting).map_err(|error| match error.kind() {
+                io::ErrorKind::ResourceBusy => Error::new(
+                    ErrorKind::Config,
+                    format!("the job status {shown}: {error}. Each job needs a file of its own"),
+                ),
+                _ => Error::new(ErrorKind::Io, format!("cannot lock the job status {shown}: {error}")),
+            })?;
+        Ok(StatusLock { _lock: Some(lock) })
+    }
+
     /// Writes it to a file, which is replaced as a whole.
     ///
     /// # Errors
@@ -143,6 +189,27 @@ mod tests {
         job_status.write(&path).unwrap();
         assert_eq!(JobStatus::read(&path).unwrap(), Some(job_status));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn one_job_at_a_time_has_a_job_status() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("status");
+        let lock = JobStatus::claim(&path).unwrap();
+        JobStatus::default().write(&path).unwrap();
+        std::os::unix::fs::symlink("status", dir.path().join("link")).unwrap();
+        for name in ["status", "link"] {
+            let error = JobStatus::claim_within(&dir.path().join(name), 1).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            let text = error.to_string();
+            assert!(
+                text.contains("process uses it") && text.ends_with("Each job needs a file of its own"),
+                "{text}"
+            );
+        }
+        drop(lock);
+        JobStatus::claim_within(&path, 1).unwrap();
+        JobStatus::claim_within(Path::new("/dev/null"), 1).unwrap();
     }
 
     #[test]

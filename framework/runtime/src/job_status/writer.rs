@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
-use crate::job_status::{BESIDE_EVENTS, JobStatus, State, place};
+use crate::job_status::{Attempt, BESIDE_EVENTS, JobStatus, State, StatusLock, place};
 
 /// How often the number of tasks that are done is written, at most.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -14,41 +15,54 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
-    /// Where the same is to be found beside the events, by whoever looks at them.
+    /// Copy of the job status in the directory of events.
     beside_events: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
+    /// `done` of the runs before the present one.
+    done_before: u64,
+    /// Why the job has failed although all ranks end in good order, if the program says so.
+    verdict: Option<String>,
     next: Duration,
+    /// On rank 0, unless the launcher has it.
+    _lock: Option<StatusLock>,
+    /// On rank 0: the directory of events stays locked as long as the job status is written.
+    _attempt: Option<Attempt>,
 }
 
 impl StatusWriter {
-    /// Begins a session of `size` ranks on this `rank`, whose log of events is in the directory `events`.
+    /// Begins a session of `size` ranks on this `rank`, whose events go to an `attempt`.
     ///
     /// # Errors
-    /// When rank 0 cannot write the file. That beside the events is no reason.
+    /// If rank 0 cannot write the file, or the file is the job status of another job. A copy beside the events that cannot be written
+    /// is no error.
     pub(crate) fn start(
         path: Option<&Path>,
-        events: Option<&Path>,
+        attempt: Option<Attempt>,
         rank: usize,
         size: usize,
     ) -> Result<Self> {
-        let (process, place) = (std::process::id(), place());
-        // Who starts the job leaves there what only it knows.
+        // The launcher leaves in the file what only it knows.
         let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
-        let JobStatus { restarts, starter, .. } = found;
-        let job_status = JobStatus { ranks: size, process, place, restarts, starter, ..JobStatus::default() };
+        let lock = match path {
+            Some(path) if rank == 0 && !is_prepared(&found) => Some(JobStatus::claim(path)?),
+            _ => None,
+        };
+        let found = if lock.is_some() { JobStatus::default() } else { found };
+        let JobStatus { restarts, starter, started_by, .. } = found;
+        let (process, place) = (std::process::id(), place());
+        let job_status =
+            JobStatus { ranks: size, process, place, restarts, starter, started_by, ..JobStatus::default() };
         let mut writer = StatusWriter {
             path: path.map(Path::to_path_buf),
-            beside_events: events.map(|events| events.join(BESIDE_EVENTS)),
+            beside_events: attempt.as_ref().map(|attempt| attempt.directory().join(BESIDE_EVENTS)),
             rank,
             job_status,
-            next: Duration::ZERO,
+            _lock: lock,
+            _attempt: attempt,
+            ..StatusWriter::default()
         };
         if writer.rank == 0 {
-            if let Some(Err(error)) = events.map(std::fs::create_dir_all) {
-                log::warn!("the job status is not beside the events: {error}");
-                writer.beside_events = None;
-            }
             writer.write()?;
         }
         Ok(writer)
@@ -68,17 +82,29 @@ impl StatusWriter {
         self.write()
     }
 
-    /// `tasks` further tasks are done.
+    /// Returns true if the number of completed tasks is to be written `now`.
     #[inline]
-    pub(crate) fn done(&mut self, tasks: u64, now: impl FnOnce() -> Duration) {
-        if self.file().is_some() && self.rank == 0 && tasks != self.job_status.done {
-            self.job_status.done = tasks;
-            let now = now();
-            if now >= self.next {
-                self.next = now + PERIOD;
-                self.write_on();
-            }
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.rank == 0 && self.file().is_some() && now >= self.next
+    }
+
+    /// Another run of a skeleton begins: its tasks count in addition to those of the runs before.
+    pub(crate) fn begin_run(&mut self) {
+        self.done_before = self.job_status.done;
+    }
+
+    /// Notes that `tasks` tasks of the present run are completed. The file is written once per second at most.
+    pub(crate) fn done(&mut self, tasks: u64, now: Duration) {
+        self.job_status.done = self.done_before + tasks;
+        if self.is_due(now) {
+            self.next = now + PERIOD;
+            self.write_on();
         }
+    }
+
+    /// Sets why the job has failed although all ranks will end in good order.
+    pub(crate) fn conclude(&mut self, failure: String) {
+        self.verdict = Some(failure);
     }
 
     /// The job goes on without `rank`.
@@ -97,7 +123,9 @@ impl StatusWriter {
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
         // Other ranks make no file: where they find none, it is on another machine.
-        if ended || (found.is_none() && self.rank != 0) {
+        let is_of_another =
+            found.as_ref().is_some_and(|found| found.started_by != self.job_status.started_by);
+        if ended || is_of_another || (found.is_none() && self.rank != 0) {
             return;
         }
         if let Some(found) = found.filter(|_| self.rank != 0) {
@@ -109,26 +137,41 @@ impl StatusWriter {
         self.write_or_warn();
     }
 
-    /// The job has done what it was to do.
+    /// All ranks have done their part. The job has finished, unless the program has said why it has failed.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.job_status.state = State::Finished;
+        match self.verdict.take() {
+            None => self.job_status.state = State::Finished,
+            Some(message) => {
+                let before = self.job_status.clone();
+                self.job_status =
+                    JobStatus { state: State::Failed, code: 1, message, restart: false, ..before };
+            }
+        }
         if self.rank == 0 { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<()> {
-        // Anybody can guess the name: a link there may have been made by somebody else.
-        let written = self.beside_events.as_deref().map(|path| match path.is_symlink() {
-            true => Err(Error::new(ErrorKind::Io, format!("{} is a symbolic link", path.display()))),
-            false => self.job_status.write(path),
-        });
+        let written = self.beside_events.as_deref().map(|path| self.job_status.write(path));
         if let Some(Err(error)) = written {
             log::warn!("the job status is not beside the events: {error}");
             self.beside_events = None;
         }
-        self.path.as_deref().map_or(Ok(()), |path| self.job_status.write(path))
+        let Some(path) = &self.path else { return Ok(()) };
+        // The lock does not hold between hosts everywhere, and a launcher that was killed has given it back.
+        let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
+        if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
+            log::warn!(
+                "the job status {} belongs to another job, started by {}: this job does not write to it any more",
+                path.display(),
+                other.started_by
+            );
+            self.path = None;
+            return Ok(());
+        }
+        self.job_status.write(path)
     }
 
     /// Writes that the job goes on, unless another rank has written meanwhile that it has failed: rank 0 may hear of that
@@ -145,6 +188,15 @@ impl StatusWriter {
             log::warn!("{error}");
         }
     }
+}
+
+/// Returns true if the launcher has made the file for this process: it holds the lock then. After a restart, a network file system may
+/// still show the job status of the attempt that died.
+fn is_prepared(found: &JobStatus) -> bool {
+    let is_here = found.place == place();
+    let is_own = is_here && found.process == std::process::id();
+    found.starter != 0
+        && (found.process == 0 || is_own || found.state.has_ended() || (is_here && !is_alive(found.process)))
 }
 
 /// Whether the same job may succeed if it is started again: where a machine, a link or another rank was at fault.
@@ -174,13 +226,17 @@ mod tests {
         writer.started().unwrap();
         assert_eq!((read(&path).state, read(&path).ranks), (State::Running, 3));
         for (tasks, at, written) in [(5, 0, 5), (6, 999, 5), (7, 1000, 7), (8, 1001, 7)] {
-            writer.done(tasks, || Duration::from_millis(at));
+            writer.done(tasks, Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
         }
+        // Those of another run count in addition.
+        writer.begin_run();
+        writer.done(2, Duration::from_millis(2000));
+        assert_eq!(read(&path).done, 10);
         for rank in [2, 1, 2] {
             writer.lost(rank);
         }
-        assert_eq!((read(&path).lost, read(&path).done), (vec![1, 2], 8));
+        assert_eq!((read(&path).lost, read(&path).done), (vec![1, 2], 10));
         writer.finish().unwrap();
         assert_eq!((read(&path).state, read(&path).code), (State::Finished, 0));
         // A straggler cannot spoil it.
@@ -196,11 +252,11 @@ mod tests {
         other.fail(&error(), false);
         assert!(!path.exists(), "there is no rank 0 on this machine");
         let mut root = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
-        root.done(4, || Duration::ZERO);
+        root.done(4, Duration::ZERO);
         other.fail(&error(), true);
         root.fail(&Error::new(ErrorKind::Peer, "rank 2 failed"), false);
         root.lost(1);
-        root.done(9, || Duration::from_secs(9));
+        root.done(9, Duration::from_secs(9));
         let job_status = read(&path);
         assert_eq!(
             (job_status.state, job_status.code, job_status.done),
@@ -213,7 +269,7 @@ mod tests {
     #[test]
     fn without_a_file_nothing_is_written_and_with_a_bad_one_nothing_starts() {
         let mut writer = StatusWriter::start(None, None, 0, 1).unwrap();
-        writer.done(1, || panic!("no clock is read"));
+        assert!(!writer.is_due(Duration::from_secs(9)), "nobody is asked how much is done");
         writer.fail(&error(), true);
         writer.finish().unwrap();
         assert!(StatusWriter::start(Some(Path::new("/no/such/place")), None, 0, 1).is_err());
@@ -224,27 +280,72 @@ mod tests {
     fn the_same_is_beside_the_events_with_what_the_starter_knows() {
         let dir = tempfile::tempdir().unwrap();
         let (path, events) = (dir.path().join("v"), dir.path().join("deep/events"));
-        let known = JobStatus { restarts: 2, starter: 77, ..JobStatus::default() };
+        let known =
+            JobStatus { restarts: 2, starter: 77, started_by: "process 77".into(), ..JobStatus::default() };
         known.write(&path).unwrap();
-        let mut writer = StatusWriter::start(Some(&path), Some(&events), 0, 3).unwrap();
+        let attempt = || Some(Attempt::take(&events).unwrap());
+        let mut writer = StatusWriter::start(Some(&path), attempt(), 0, 3).unwrap();
         writer.started().unwrap();
-        let beside = read(&events.join(BESIDE_EVENTS));
+        let beside = read(&events.join("attempts/1").join(BESIDE_EVENTS));
         assert_eq!((beside.state, beside.restarts, beside.starter), (State::Running, 2, 77));
         assert_eq!(beside, read(&path));
-        // Without another file it is the one that counts; a place where nothing can be written does no harm.
-        let mut writer = StatusWriter::start(None, Some(&events), 0, 3).unwrap();
-        StatusWriter::start(None, Some(&events), 1, 3).unwrap().fail(&error(), false);
+        drop(writer);
+        // Without another file it is the one that counts.
+        let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
-        let beside = read(&events.join(BESIDE_EVENTS));
-        assert_eq!((beside.state, beside.restarts), (State::Failed, 0));
+        let beside = read(&events.join("attempts/2").join(BESIDE_EVENTS));
+        assert_eq!((beside.state, beside.restarts, beside.lost), (State::Starting, 0, vec![2]));
         writer.finish().unwrap();
-        StatusWriter::start(None, Some(Path::new("/proc/none")), 0, 1).unwrap().finish().unwrap();
-        // What has been planted there is not followed.
-        let (victim, link) = (dir.path().join("victim"), events.join(BESIDE_EVENTS));
-        std::fs::write(&victim, "precious").unwrap();
-        std::fs::remove_file(&link).unwrap();
-        std::os::unix::fs::symlink(&victim, &link).unwrap();
-        StatusWriter::start(None, Some(&events), 0, 1).unwrap().finish().unwrap();
-        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn the_job_status_of_another_job_is_neither_taken_nor_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v");
+        let lock = JobStatus::claim(&path).unwrap();
+        let of = |started_by: &str| JobStatus {
+            starter: 77,
+            started_by: started_by.into(),
+            ..JobStatus::default()
+        };
+        // The launcher that holds the lock has made the file for this process; after a restart an ended attempt may still be in it.
+        for before in [of("one"), JobStatus { state: State::Failed, process: 5, ..of("one") }] {
+            before.write(&path).unwrap();
+            StatusWriter::start(Some(&path), None, 0, 1).unwrap();
+        }
+        // A process that lives writes to the file.
+        let parent = std::os::unix::process::parent_id();
+        let running = JobStatus { state: State::Running, process: parent, place: place(), ..of("one") };
+        assert!(
+            !is_prepared(&running)
+                && !is_prepared(&JobStatus { started_by: String::new(), starter: 0, ..running })
+        );
+        // Another launcher has made the file for its job meanwhile.
+        of("one").write(&path).unwrap();
+        let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
+        let mut other = StatusWriter::start(Some(&path), None, 1, 3).unwrap();
+        of("two").write(&path).unwrap();
+        other.fail(&error(), true);
+        writer.started().unwrap();
+        writer.fail(&error(), true);
+        writer.finish().unwrap();
+        assert_eq!(read(&path), of("two"));
+        drop(lock);
+        // Without a launcher the process locks the file itself.
+        let writer = StatusWriter::start(Some(&dir.path().join("own")), None, 0, 1).unwrap();
+        assert!(writer._lock.is_some());
+    }
+
+    #[test]
+    fn a_program_may_say_that_it_has_failed_although_its_ranks_end_in_good_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v");
+        let mut writer = StatusWriter::start(Some(&path), None, 0, 1).unwrap();
+        writer.done(1, Duration::ZERO);
+        writer.conclude("1 of 2 tasks has failed".into());
+        writer.finish().unwrap();
+        let JobStatus { state, code, message, restart, done, .. } = read(&path);
+        assert_eq!((state, code, restart, done), (State::Failed, 1, false, 1));
+        assert_eq!(message, "1 of 2 tasks has failed");
     }
 }

@@ -102,7 +102,6 @@ impl LoopController {
             Some(dir) => {
                 let place = Place {
                     rank: 0,
-                    size: endpoint.size(),
                     run: endpoint.run().saturating_sub(1),
                     offset: -clock.now().as_secs_f64(),
                 };

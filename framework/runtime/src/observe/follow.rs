@@ -13,6 +13,7 @@ use super::event::Event;
 use super::log::Stem;
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::job_status::newest_attempt;
 
 /// No event is longer than this, in bytes: the longest name all ranks. A file that is damaged may have lines without end.
 const LONGEST: u64 = 16 << 20;
@@ -44,6 +45,8 @@ pub struct News {
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
+    /// Directory of the attempt that is being read.
+    attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
     /// What ranks have told of their time before rank 0 has said when it began.
@@ -65,9 +68,10 @@ struct Tail {
 type Starts = BTreeMap<(u32, usize), f64>;
 
 impl Follower {
-    /// Follows the log in `dir`, which need not be there yet.
+    /// Follows the [newest attempt](newest_attempt) in `dir`.
     pub fn new(dir: &Path) -> Self {
-        Follower { dir: dir.into(), tails: BTreeMap::new(), starts: Starts::new(), held: Vec::new() }
+        let (tails, starts, held) = (BTreeMap::new(), Starts::new(), Vec::new());
+        Follower { dir: dir.into(), attempt: newest_attempt(dir), tails, starts, held }
     }
 
     /// Reads what ranks have written since the last look. A line that is being written is left for the next one.
@@ -75,8 +79,13 @@ impl Follower {
     /// # Errors
     /// As [`read`](super::read()), but a directory without events has nothing new.
     pub fn look(&mut self) -> Result<News> {
+        let has_new_attempt = newest_attempt(&self.dir) != self.attempt;
+        let had_files = !self.tails.is_empty();
+        if has_new_attempt {
+            *self = Follower::new(&self.dir);
+        }
         let mut files = Vec::new();
-        for (stem, rank, path) in find(&self.dir)? {
+        for (stem, rank, path) in find(&self.attempt)? {
             let file = regular::open(&path).map_err(unreadable(&path))?;
             files.push(((stem, rank), path, BufReader::new(file)));
         }
@@ -109,7 +118,7 @@ impl Follower {
             })
             .collect();
         sort(&mut records);
-        Ok(News { anew, records })
+        Ok(News { anew: anew || (has_new_attempt && had_files), records })
     }
 
     /// Returns the names of files that a job of `ranks` ranks has and this log has not.

@@ -9,6 +9,7 @@ use armature_files::regular::{Links, open_with};
 
 use super::event::Event;
 use super::record::Record;
+use crate::job_status::file_of_rank;
 
 /// What is written stays in memory for so long at most, by the rank's clock.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
@@ -26,8 +27,6 @@ pub(crate) struct EventLog {
 pub(crate) struct Place {
     /// The rank that writes.
     pub(crate) rank: usize,
-    /// How many ranks there are.
-    pub(crate) size: usize,
     /// Which of the session's runs is beginning, from 0.
     pub(crate) run: u32,
     /// What to add to this rank's clock to have rank 0's, in seconds.
@@ -51,11 +50,10 @@ impl EventLog {
         EventLog { open: None }
     }
 
-    /// The log of one rank in `dir`, which is made if it is not there. The first run of a session replaces what the
-    /// rank's file held, and rank 0 removes the files of ranks that this job does not have; later runs append.
+    /// Opens the log of one rank in `dir`, which is made if it does not exist. All runs of a session append to the same file.
     ///
-    /// A log that cannot be written is told of once, as a warning, and is off: it is no reason to end a job. Nor is one written
-    /// where a symbolic link or a FIFO has the file's name.
+    /// If the log cannot be written, a warning says so once and the log is off; the job continues. A symbolic link or a FIFO in place
+    /// of the file is not written to.
     pub(crate) fn open(dir: &Path, place: Place) -> Self {
         EventLog::open_as(Stem::Decisions, dir, place)
     }
@@ -118,17 +116,10 @@ impl EventLog {
 impl Open {
     fn new(stem: Stem, dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
         fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
-        if place.rank == 0 && place.run == 0 {
-            remove_others(dir, place.size).map_err(|e| (dir.to_path_buf(), e))?;
-        }
         let path = dir.join(stem.file_name(place.rank));
-        let mut options = OpenOptions::new();
-        match place.run {
-            0 => options.write(true).create(true).truncate(true),
-            _ => options.append(true).create(true),
-        };
         // Anybody can guess the name.
-        let file = open_with(&path, &mut options, Links::Refused).map_err(|e| (path.clone(), e))?;
+        let opened = open_with(&path, OpenOptions::new().append(true).create(true), Links::Refused);
+        let file = opened.map_err(|e| (path.clone(), e))?;
         Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
     }
 
@@ -189,7 +180,7 @@ impl Stem {
 
     /// The name of a rank's file.
     pub(super) fn file_name(self, rank: usize) -> String {
-        format!("{}-{rank}.jsonl", self.text())
+        file_of_rank(self.text(), rank)
     }
 
     /// The file that has this name, and the rank whose it is.
@@ -199,17 +190,6 @@ impl Stem {
         let rank = rank.parse().ok()?;
         (stem.file_name(rank) == name).then_some((stem, rank))
     }
-}
-
-/// Removes what a job of more ranks has left.
-fn remove_others(dir: &Path, size: usize) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name().to_str().and_then(Stem::of).is_some_and(|(_, rank)| rank >= size) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -223,8 +203,8 @@ mod tests {
 
     const START: Duration = Duration::ZERO;
 
-    fn place(rank: usize, size: usize, run: u32) -> Place {
-        Place { rank, size, run, offset: 0.0 }
+    fn place(rank: usize, run: u32) -> Place {
+        Place { rank, run, offset: 0.0 }
     }
 
     fn ready(epoch: u32) -> Event {
@@ -249,7 +229,7 @@ mod tests {
     fn a_directory_is_made_and_times_are_rank_0s() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("deep/down");
-        let mut log = EventLog::open(&dir, Place { offset: -0.5, ..place(3, 4, 0) });
+        let mut log = EventLog::open(&dir, Place { offset: -0.5, ..place(3, 0) });
         log.record(Duration::from_millis(2250), || ready(7));
         drop(log);
         let text = fs::read_to_string(dir.join("rank-3.jsonl")).unwrap();
@@ -257,23 +237,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_run_replaces_what_was_there_and_the_next_appends() {
+    fn all_runs_of_a_session_append_to_one_file() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        for rank in 0..3 {
-            EventLog::open(dir, place(rank, 3, 0)).record(START, || ready(1));
-        }
-        fs::write(dir.join("notes.txt"), "mine").unwrap();
-        fs::write(dir.join("rank-02.jsonl"), "mine too").unwrap();
-        // A job of two ranks, which runs two pipelines.
         for run in 0..2 {
             for rank in 0..2 {
-                EventLog::open(dir, place(rank, 2, run)).record(START, || ready(2));
+                EventLog::open(dir, place(rank, run)).record(START, || ready(2));
             }
         }
         assert_eq!((lines(dir, 0), lines(dir, 1)), (2, 2));
-        assert!(!dir.join("rank-2.jsonl").exists());
-        assert!(dir.join("notes.txt").exists() && dir.join("rank-02.jsonl").exists());
         let runs: Vec<u32> = read(dir).unwrap().records.iter().map(|r| r.run).collect();
         assert_eq!(runs, [0, 0, 1, 1]);
     }
@@ -281,7 +253,7 @@ mod tests {
     #[test]
     fn a_line_waits_for_a_second_at_most_if_the_clock_ticks() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = EventLog::open(dir.path(), place(0, 1, 0));
+        let mut log = EventLog::open(dir.path(), place(0, 0));
         let at = Duration::from_millis;
         log.record(at(5000), || ready(1));
         log.tick(at(5999));
@@ -299,7 +271,7 @@ mod tests {
     #[test]
     fn much_is_written_before_the_second_is_over() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = EventLog::open(dir.path(), place(0, 1, 0));
+        let mut log = EventLog::open(dir.path(), place(0, 0));
         for _ in 0..3000 {
             log.record(START, || ready(1));
         }
@@ -311,7 +283,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let mut log = EventLog::open(&file, place(0, 1, 0));
+        let mut log = EventLog::open(&file, place(0, 0));
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
 
@@ -327,14 +299,14 @@ mod tests {
                 .success()
         );
         for (rank, run) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            assert!(!EventLog::open(dir.path(), place(rank, 2, run)).is_on(), "rank {rank}, run {run}");
+            assert!(!EventLog::open(dir.path(), place(rank, run)).is_on(), "rank {rank}, run {run}");
         }
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(dir.path().join(file_name(0))).unwrap();
 
         // A disk that is full.
         let full = Path::new("/dev/full");
-        let mut log = EventLog::open(dir.path(), place(0, 1, 0));
+        let mut log = EventLog::open(dir.path(), place(0, 0));
         if let Some(open) = &mut log.open {
             open.file = OpenOptions::new().write(true).open(full).unwrap();
         }

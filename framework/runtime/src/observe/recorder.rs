@@ -210,7 +210,7 @@ impl Open {
         let clock_s = if clock.is_simulated() { begin.as_secs_f64() } else { unix() };
         let run = endpoint.run().saturating_sub(1);
         let mut log =
-            EventLog::open_as(Stem::Activity, dir, Place { rank, size, run, offset: -begin.as_secs_f64() });
+            EventLog::open_as(Stem::Activity, dir, Place { rank, run, offset: -begin.as_secs_f64() });
         if !log.is_on() {
             return None;
         }

@@ -108,7 +108,7 @@ impl Participant {
     pub(crate) fn log_events(&mut self, dir: Option<&Path>, elapsed: Duration, at: &Moment) {
         let Some(dir) = dir.filter(|_| !self.events.is_on()) else { return };
         let offset = elapsed.as_secs_f64() - at.now().as_secs_f64();
-        let place = Place { rank: self.rank, size: self.size, run: self.run.saturating_sub(1), offset };
+        let place = Place { rank: self.rank, run: self.run.saturating_sub(1), offset };
         self.events = EventLog::open(dir, place);
     }
 

@@ -115,6 +115,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.begin(endpoint, protocol)
             .and_then(|()| self.go_on(endpoint, protocol))
             .map_err(|error| error.at_rank(rank))?;
+        if rank == 0 {
+            note_done(endpoint, protocol);
+        }
         let doing = self.doing();
         self.record(endpoint, protocol, doing);
         self.recorder.note_sent(endpoint);
@@ -339,6 +342,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(endpoint))?;
         if endpoint.rank() == 0 {
             self.recorder.note_progress(now, || protocol.progress());
+            if endpoint.is_done_due(now) {
+                note_done(endpoint, protocol);
+            }
         }
         // The simulator finds its own deadlocks.
         if !self.real_time {
@@ -390,6 +396,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let waited = if self.is_parked { Doing::Parked } else { Doing::Waiting };
         self.record(endpoint, protocol, if doing == Doing::Computing { doing } else { waited });
         Ok(())
+    }
+}
+
+/// Notes in the job status how much of the run is completed.
+fn note_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
+    if let Some(progress) = protocol.progress() {
+        endpoint.note_done(progress.done);
     }
 }
 

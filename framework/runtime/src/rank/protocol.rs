@@ -244,9 +244,4 @@ impl<'e> Outgoing<'e> {
     pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
         self.0
     }
-
-    /// On rank 0: `items` further tasks or items are done.
-    pub(crate) fn note_done(&mut self, items: u64) {
-        self.0.note_done(items);
-    }
 }

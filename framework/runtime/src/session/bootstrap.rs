@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use armature_planner::SharedCores;
@@ -17,6 +18,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
 use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
+use crate::job_status::{attempt_directory, join_attempt};
 use crate::session::topology::{self, Core, Topology};
 use crate::wire;
 
@@ -84,25 +86,47 @@ pub(super) struct Placement {
 /// Groups of ranks that have fewer cores together than they are.
 pub(crate) type Sharing = Vec<SharedCores>;
 
-/// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0.
+/// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0. `attempt` is the number of the
+/// [attempt](crate::observe::newest_attempt) that rank 0 has taken for the log of events, 0 if events are not logged.
 ///
-/// Returns, on rank 0, which ranks share cores.
-pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Sharing> {
+/// Returns, on rank 0, which ranks share cores; and the directory of the attempt.
+pub(super) fn exchange(
+    endpoint: &mut Endpoint,
+    config: &Config,
+    attempt: u32,
+) -> Result<(Sharing, Option<PathBuf>)> {
+    let rank = endpoint.rank();
     let mine =
         Register::own(endpoint.transport().describe(), endpoint.size(), endpoint.capabilities(), config);
-    let (placement, sharing) = match endpoint.rank() {
-        0 => place_ranks(endpoint, config, mine)?,
-        _ => (register_with_root(endpoint, config, &mine)?, Sharing::default()),
+    let (placement, sharing, attempt) = match rank {
+        0 => {
+            let (placement, sharing) = place_ranks(endpoint, config, mine, attempt)?;
+            (placement, sharing, attempt)
+        }
+        _ => {
+            let (placement, attempt) = register_with_root(endpoint, config, &mine)?;
+            (placement, Sharing::default(), attempt)
+        }
+    };
+    let events = match config.events.as_deref().filter(|_| attempt > 0) {
+        Some(directory) if rank == 0 => Some(attempt_directory(directory, attempt)),
+        Some(directory) => Some(join_attempt(directory, attempt, rank).map_err(|e| e.at_rank(rank))?),
+        None => None,
     };
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
     endpoint.set_spin(if placement.shared_cores { Duration::ZERO } else { SPIN });
-    Ok(sharing)
+    Ok((sharing, events))
 }
 
 /// The part of rank 0.
-fn place_ranks(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(Placement, Sharing)> {
+fn place_ranks(
+    endpoint: &mut Endpoint,
+    config: &Config,
+    mine: Register,
+    attempt: u32,
+) -> Result<(Placement, Sharing)> {
     let size = endpoint.size();
     let mut registered: Vec<Option<Register>> = vec![None; size];
     registered[0] = Some(mine.clone());
@@ -152,7 +176,8 @@ fn place_ranks(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Resu
     }
     let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
-        endpoint.send(to, Control::Placement, &(place, &root))?;
+        // Of the same length whatever the number is: simulated time depends on it.
+        endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes()))?;
     }
     let sharing = sharing(&nodes, &places);
     Ok((places[0].clone(), sharing))
@@ -191,10 +216,10 @@ fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
     groups.into_iter().map(group).collect()
 }
 
-/// The part of every other rank.
-fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<Placement> {
+/// The part of every other rank. Returns also the number of the attempt.
+fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<(Placement, u32)> {
     endpoint.send(0, Control::Register, mine)?;
-    let (placement, root) = endpoint.wait_until(
+    let (placement, root, attempt): (Placement, Process, [u8; 4]) = endpoint.wait_until(
         config.peer_limit,
         |_, message| match message.filter(|l| l.is(Control::Placement)) {
             Some(message) => wire::from_bytes(&message.body).map(Some),
@@ -203,7 +228,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
         || "for rank 0 to say that all ranks have started".to_string(),
     )?;
     endpoint.know(0, root);
-    Ok(placement)
+    Ok((placement, u32::from_le_bytes(attempt)))
 }
 
 /// Reads what a rank has registered. Another version of armature may write it in another form.

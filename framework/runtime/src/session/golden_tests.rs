@@ -41,8 +41,12 @@ fn messages_of_a_session_are_as_they_were() {
     );
     messages.value("a simulated rank starts", Control::Register, &register(None));
     let place = |units| Placement { shared_cores: true, units };
-    messages.value("a rank's place, bound", Control::Placement, &(place(Some(vec![2, 70_000])), process()));
-    messages.value("a rank's place", Control::Placement, &(place(None), Process::default()));
+    messages.value(
+        "a rank's place, bound",
+        Control::Placement,
+        &(place(Some(vec![2, 70_000])), process(), 3_u32.to_le_bytes()),
+    );
+    messages.value("a rank's place", Control::Placement, &(place(None), Process::default(), [0_u8; 4]));
     let run = Announcement::new("runs the farm \"a\"").with("policy", "factoring").without_the_dead();
     let run = run.with_checksum("plan", Some(&7));
     messages.value("what is run next", Control::Announce, &run);

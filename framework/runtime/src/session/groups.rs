@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use super::config::Config;
 use super::values::from_all;
-use super::{Announcement, Session, on_rank};
+use super::{Announcement, Prepared, Session, on_rank};
 use crate::comm::Group;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 
@@ -52,7 +52,8 @@ impl Session {
         })?;
         let (Some(transport), Some(color)) = (transport, color) else { return Ok(None) };
         let config = self.config().of_group(color);
-        let (value, lost) = on_rank(transport, &config, Ok(None), body).map_err(|(_, error)| error)?;
+        let (value, lost) =
+            on_rank(transport, &config, Ok(Prepared::default()), body).map_err(|(_, error)| error)?;
         if lost.is_empty() {
             return Ok(Some(value));
         }

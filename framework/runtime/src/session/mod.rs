@@ -29,6 +29,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::endpoint::GRACE;
 use crate::comm::local::{LocalTransport, World};
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::job_status::Attempt;
 use crate::job_status::writer::StatusWriter;
 use crate::user_code;
 pub(crate) use agreement::Announcement;
@@ -144,23 +145,36 @@ impl Session {
         self.endpoint.into_inner()
     }
 
+    /// States on rank 0 that the job has failed, although all ranks will end in good order: the job status then says that the job has failed,
+    /// with this message, and `armature run` exits with 1. To be called inside of [`run`](run()) by a program that will exit with an error
+    /// because of its results, such as tasks that have failed. Otherwise the job status would say that the job has finished. On other ranks the
+    /// call has no effect.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] inside of a skeleton.
+    pub fn conclude_failed(&self, message: impl std::fmt::Display) -> Result<()> {
+        self.endpoint()?.conclude(message.to_string());
+        Ok(())
+    }
+
     /// Brings a rank up: everybody registers with rank 0, which answers with who sits where.
     fn open(
         transport: Box<dyn Transport>,
         config: &Config,
-        commands: Option<RankCommands>,
+        prepared: Prepared,
     ) -> Result<Self, (Box<Endpoint>, Error)> {
         let mut endpoint = Endpoint::new(transport, config.idle_sleep);
-        let (file, events) = (config.job_status.as_deref(), config.events.as_deref());
-        match StatusWriter::start(file, events, endpoint.rank(), endpoint.size()) {
+        let Prepared { commands, attempt } = prepared;
+        let number = attempt.as_ref().map_or(0, Attempt::number);
+        match StatusWriter::start(config.job_status.as_deref(), attempt, endpoint.rank(), endpoint.size()) {
             Ok(writer) => endpoint.keep(writer),
             Err(error) => return Err((Box::new(endpoint), error)),
         }
-        match bootstrap::exchange(&mut endpoint, config) {
-            Ok(sharing) => Ok(Session {
+        match bootstrap::exchange(&mut endpoint, config, number) {
+            Ok((sharing, events)) => Ok(Session {
                 sharing,
                 probed: Probed::default(),
-                config: config.clone(),
+                config: config.clone().events(events),
                 rank: endpoint.rank(),
                 size: endpoint.size(),
                 transport: endpoint.transport().describe(),
@@ -239,7 +253,8 @@ fn run_local<R: Send>(
     let rank = |r: usize| {
         logging::name_rank(r);
         let transport = LocalTransport::open(world.clone(), r);
-        let result = on_rank(Box::new(transport), config, commands(config, r), body);
+        let prepared = commands(config, r).map(Prepared::with);
+        let result = on_rank(Box::new(transport), config, prepared, body);
         result.map(|(value, _)| value).map_err(|(_, error)| error)
     };
     let rank = &rank;
@@ -275,26 +290,29 @@ const STACK: usize = 8 << 20;
 #[cfg(feature = "mpi")]
 fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync)) -> Result<R> {
     use crate::comm::mpi::{MpiOptions, MpiTransport, launched};
-    if let Some(launcher) = launched()
+    let launcher = launched();
+    if let Some(launcher) = &launcher
         && launcher.rank == Some(0)
         && config.communicator.is_none()
     {
-        // Whoever started the job can tell one that dies while MPI starts from a program that never comes to that. A file
-        // that cannot be written is an error as soon as the others can be told.
-        let (file, events) = (config.job_status.as_deref(), config.events.as_deref());
-        let _ = StatusWriter::start(file, events, 0, launcher.size.unwrap_or(1));
+        // The launcher distinguishes a job that dies while MPI starts from a program that never calls MPI. A file that cannot be
+        // written is an error as soon as the other ranks can be told.
+        let _ = StatusWriter::start(config.job_status.as_deref(), None, 0, launcher.size.unwrap_or(1));
     }
     // A process that is part of an MPI job is not to start others.
-    let own = launched().and_then(|launcher| launcher.rank).unwrap_or(0);
-    let commands = commands(config, own);
+    let own = launcher.as_ref().and_then(|launcher| launcher.rank);
+    let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
     let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
+    let slow_start =
+        own.filter(|&rank| rank < 2).map(|rank| warn_if_slow(SLOW_START, move || say_slow_start(rank)));
     let transport = MpiTransport::open(options, config.communicator.as_ref())?;
+    drop(slow_start);
     let processes = transport.capabilities().processes;
     logging::start(Some(transport.rank()));
     if transport.rank() == 0 {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
-    let result = on_rank(Box::new(transport), config, commands, body);
+    let result = on_rank(Box::new(transport), config, prepared, body);
     result.map(|(value, _)| value).map_err(|(_, error)| {
         if processes {
             // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
@@ -319,22 +337,71 @@ fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
     commands.start(rank).map(Some)
 }
 
+/// Time after which rank 0 or 1 says that MPI has not started yet.
+#[cfg(feature = "mpi")]
+const SLOW_START: Duration = Duration::from_secs(10);
+
+/// Says that this rank waits in `MPI_Init`. A rank that died before waits there for ever, if the launcher lets the others live.
+#[cfg(feature = "mpi")]
+fn say_slow_start(rank: usize) {
+    use std::io::Write;
+    let text = format!(
+        "armature: rank {rank} has waited {} s for MPI to start: another rank may have died before all had started. `armature run --recover` \
+         detects that and ends the job\n",
+        SLOW_START.as_secs()
+    );
+    // Where nobody reads it, the job waits all the same.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Calls `warn` on another thread after `limit`, unless the returned value is dropped before.
+#[cfg(feature = "mpi")]
+fn warn_if_slow(limit: Duration, warn: impl FnOnce() + Send + 'static) -> std::sync::mpsc::Sender<()> {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    let (started, waiting) = channel::<()>();
+    std::thread::spawn(move || {
+        if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            warn();
+        }
+    });
+    started
+}
+
+/// What a rank has before its session is opened.
+#[derive(Default)]
+struct Prepared {
+    commands: Option<RankCommands>,
+    /// On rank 0, if events are logged.
+    attempt: Option<Attempt>,
+}
+
+impl Prepared {
+    fn with(commands: Option<RankCommands>) -> Self {
+        Prepared { commands, attempt: None }
+    }
+}
+
 /// One rank from its start to its end. Returns also which ranks have died.
 fn on_rank<R>(
     transport: Box<dyn Transport>,
     config: &Config,
-    commands: Result<Option<RankCommands>>,
+    prepared: Result<Prepared>,
     body: impl FnOnce(&Session) -> Result<R, BoxError>,
 ) -> Result<(R, Vec<usize>), (Box<Endpoint>, Error)> {
-    let commands = match commands {
-        Ok(commands) => commands,
+    let attempt = || match &config.events {
+        Some(directory) if transport.rank() == 0 => Attempt::take(directory).map(Some),
+        _ => Ok(None),
+    };
+    let prepared = prepared.and_then(|prepared| Ok(Prepared { attempt: attempt()?, ..prepared }));
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => {
             let mut endpoint = Endpoint::new(transport, config.idle_sleep);
             endpoint.report(&error);
             return Err((Box::new(endpoint), error));
         }
     };
-    let session = match Session::open(transport, config, commands) {
+    let session = match Session::open(transport, config, prepared) {
         Ok(session) => session,
         Err((mut endpoint, error)) => {
             endpoint.report(&error);

@@ -53,6 +53,93 @@ fn a_job_status_tells_what_came_of_the_job() {
 }
 
 #[test]
+fn the_job_status_counts_what_all_skeletons_have_done() {
+    use crate::farm::Farm;
+    use crate::job_status::JobStatus;
+    use crate::loops::map;
+    use crate::pipeline::Pipeline;
+    use crate::workflow::{Action, Description, Task, Workflow};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("job_status");
+    let mut tasks = Description::builder("three");
+    for name in ["a", "b", "c"] {
+        tasks.task(Task::new(name, Action::Closure("toil".into())));
+    }
+    let tasks = tasks.build().unwrap();
+    for ranks in [1, 3] {
+        let config = Config::new().ranks(ranks).job_status(Some(path.clone()));
+        run(&config, |session| {
+            let done = || JobStatus::read(&path).unwrap().unwrap().done;
+            session.barrier()?;
+            assert_eq!(done(), 0, "a job counts anew");
+            session.barrier()?;
+            Workflow::new(tasks.clone()).closure("toil", |_, _| Ok(())).run(session)?;
+            Pipeline::source("numbers", || 0..5_u8).for_each("end", |_| ()).run(session)?;
+            map(session, "squares", 0..7, |n| n * n)?;
+            Farm::new("halves", |n: u32| n / 2).collect(session, 0..11)?;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(JobStatus::read(&path).unwrap().unwrap().done, 3 + 5 + 7 + 11, "{ranks} ranks");
+    }
+}
+
+#[test]
+fn a_program_concludes_that_it_has_failed() {
+    use crate::job_status::{JobStatus, State};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("job_status");
+    let config = Config::new().ranks(2).job_status(Some(path.clone()));
+    run(&config, |session| {
+        Ok(session.conclude_failed(format_args!("rank {} has found nothing", session.rank()))?)
+    })
+    .unwrap();
+    let JobStatus { state, code, message, restart, .. } = JobStatus::read(&path).unwrap().unwrap();
+    assert_eq!((state, code, restart), (State::Failed, 1, false));
+    assert_eq!(message, "rank 0 has found nothing");
+}
+
+#[test]
+fn each_start_has_events_of_its_own_and_no_job_starts_where_there_can_be_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = dir.path().join("events");
+    let config = |directory: &std::path::Path| Config::new().ranks(3).events(Some(directory.into()));
+    for number in [1, 2] {
+        run(&config(&events), |session| {
+            let own = session.config().events.clone().expect("a directory");
+            assert_eq!(own, events.join(format!("attempts/{number}")));
+            // A group has a directory of its own in that of the job.
+            session.split(Some(session.rank() as u32 % 2), 0, |group| {
+                assert!(group.config().events.as_ref().expect("a directory").starts_with(&own));
+                Ok(())
+            })?;
+            Ok(())
+        })
+        .unwrap();
+    }
+    for directory in ["/proc/none", "/dev/null"] {
+        let error = run(&config(directory.as_ref()), |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(
+            error.message().starts_with(&format!("no events can be written to {directory}: ")),
+            "{error}"
+        );
+    }
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn a_slow_start_is_told_unless_it_is_over() {
+    let (say, said) = std::sync::mpsc::channel();
+    let says = say.clone();
+    drop(warn_if_slow(Duration::from_secs(3600), move || says.send("quick").unwrap()));
+    let slow = warn_if_slow(Duration::ZERO, move || say.send("slow").unwrap());
+    assert_eq!(said.recv(), Ok("slow"));
+    assert!(said.recv().is_err(), "nothing else is said");
+    drop(slow);
+}
+
+#[test]
 fn nobody_waits_for_a_rank_that_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");

@@ -9,7 +9,6 @@ use armature_text::shown;
 
 use super::graph::Graph;
 use super::master::{Cause, Change, Master};
-use super::messages::Report;
 use super::planning::{AskAnew, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
@@ -20,7 +19,6 @@ use crate::comm::Frame;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
-use crate::rank::protocol::Outgoing;
 
 /// See the module's page.
 pub(super) struct Root {
@@ -72,13 +70,6 @@ impl Root {
         if self.collects && self.graph.is_final(task) {
             self.results.insert(task, value);
         }
-        Ok(())
-    }
-
-    pub(super) fn on_report(&mut self, rank: usize, report: Report, out: &mut Outgoing<'_>) -> Result<()> {
-        let before = self.master.progress().0;
-        self.master.on_report(rank, report)?;
-        out.note_done((self.master.progress().0.saturating_sub(before)) as u64);
         Ok(())
     }
 

@@ -123,7 +123,7 @@ impl<'c, 'w> Running<'c, 'w> {
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
-                root.on_report(0, report, out)
+                root.master.on_report(0, report)
             }
             None => out.send(0, Content::Report(report).encode(out.run())?),
         }
@@ -180,7 +180,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
-                root.on_report(from, report, out)?;
+                root.master.on_report(from, report)?;
             }
             Content::Final(report) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;

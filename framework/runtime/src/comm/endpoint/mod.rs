@@ -109,11 +109,21 @@ impl Endpoint {
         self.job_status.finish()
     }
 
-    /// On rank 0: `tasks` tasks or items are done, those that an earlier run has left in a journal included.
+    /// Returns true on rank 0 if the job status is to say `now` how many tasks are completed.
     #[inline]
+    pub(crate) fn is_done_due(&self, now: Duration) -> bool {
+        self.job_status.is_due(now)
+    }
+
+    /// On rank 0: `tasks` tasks, items, units or sweeps of the present run are completed, those that an earlier run has left in a
+    /// journal or a checkpoint included.
     pub(crate) fn note_done(&mut self, tasks: u64) {
-        let clock = self.clock;
-        self.job_status.done(tasks, || clock.now());
+        self.job_status.done(tasks, self.clock.now());
+    }
+
+    /// On rank 0: the job counts as failed, for this reason, although all ranks end in good order.
+    pub(crate) fn conclude(&mut self, failure: String) {
+        self.job_status.conclude(failure);
     }
 
     /// The job goes on without `rank`, which has died; `why` says how that was noticed. Nobody waits for it at the end,
@@ -188,6 +198,7 @@ impl Endpoint {
 
     /// Takes the number of the next run. Skeletons call [`begin_run`](Endpoint::begin_run), which compares what ranks run.
     pub(crate) fn next_run(&mut self) -> u32 {
+        self.job_status.begin_run();
         self.run += 1;
         self.run
     }

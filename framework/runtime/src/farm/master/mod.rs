@@ -227,7 +227,6 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             return Ok(());
         }
         self.events.tick(now);
-        out.note_done(self.state.tasks.counts().ended);
         Ok(())
     }
 }

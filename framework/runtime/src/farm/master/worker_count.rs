@@ -26,7 +26,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
         let run = endpoint.run().saturating_sub(1);
-        self.events = EventLog::open(dir, Place { rank: 0, size: endpoint.size(), run, offset });
+        self.events = EventLog::open(dir, Place { rank: 0, run, offset });
         let (farm, ranks, workers) = (self.name.clone(), endpoint.size(), self.state.started_with);
         let (chunking, balance) = (self.options.chunking.to_string(), balance.to_string());
         self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });

@@ -38,7 +38,6 @@ impl Coordinator<'_, '_> {
     fn look(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(progress) = self.progress_at(at) else { return Ok(()) };
         let Progress { elapsed, items, .. } = progress;
-        out.note_done(items);
         if self.change.is_some() {
             return Ok(());
         }

@@ -44,7 +44,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_PROGRESS` | [`progress`](Config::progress) | `auto`, `on`, `off`: progress on stderr | `auto` |
 /// | `ARMATURE_MONITOR` | [`monitor`](crate::pipeline::Runnable::monitor) | `on`, `off`: per-stage service times | `on` |
 /// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping, or a farm's number of workers, changed while it runs | `live` for farms and for a mapping that was planned, `off` for one that was given |
-/// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for the log of events, one file a rank | no log |
+/// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for logs of events, one subdirectory for each start of a job | no log |
 /// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: is a job refused in which ranks run different builds | `on` |
 /// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: is a job refused in which ranks have different command lines | `on` |
 /// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file in which the job says [how it stands](crate::job_status) | none |
@@ -186,8 +186,9 @@ impl Config {
         self
     }
 
-    /// The directory to which each rank writes its [events](crate::observe), or `None` for no log. It is made
-    /// if it is not there; the files of an earlier run in it are replaced.
+    /// The directory for [events](crate::observe), or `None` for no log. Each session writes to a subdirectory of its own, `attempts/1`,
+    /// `attempts/2`, …, and locks the directory meanwhile. [`run`](crate::run()) returns an error if a rank cannot write there, or another
+    /// job has the lock for ten seconds.
     pub fn events(mut self, directory: Option<PathBuf>) -> Self {
         self.events = directory;
         self

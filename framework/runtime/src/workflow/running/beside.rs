@@ -19,7 +19,7 @@ impl Running<'_, '_> {
         let Some(directory) = directory else { return };
         let offset = -endpoint.clock().now().as_secs_f64();
         let run = endpoint.run().saturating_sub(1);
-        let place = Place { rank: endpoint.rank(), size: endpoint.size(), run, offset };
+        let place = Place { rank: endpoint.rank(), run, offset };
         self.events = EventLog::open(directory, place);
         if let Some(root) = &mut self.root {
             root.master.note_held();

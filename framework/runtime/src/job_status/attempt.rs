@@ -1,0 +1,190 @@
+//! One directory of events for each start of a job: `DIR/attempts/1`, `DIR/attempts/2`, …
+//!
+//! Rank 0 takes the number of an attempt by making its directory, so that a restart, a requeue and a second start by hand never
+//! write to the same files. Readers that are given `DIR` read the newest attempt.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Error as IoError, ErrorKind as IoKind};
+use std::path::{Path, PathBuf};
+
+use armature_files::lock::{LockFile, TRIES};
+use armature_files::regular::{Links, open_with};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Directory of the attempts within the directory of events.
+const ATTEMPTS: &str = "attempts";
+
+/// File whose lock the running job holds.
+const LOCK: &str = "lock";
+
+/// Returns the directory of the newest attempt in the directory of events `dir`, and `dir` itself if it contains no attempts, as
+/// the directory of one attempt does.
+///
+/// ```
+/// use armature::observe::newest_attempt;
+///
+/// let dir = tempfile::tempdir()?;
+/// assert_eq!(newest_attempt(dir.path()), dir.path());
+/// for number in [1, 2, 10] {
+///     std::fs::create_dir_all(dir.path().join(format!("attempts/{number}")))?;
+/// }
+/// let newest = newest_attempt(dir.path());
+/// assert_eq!(newest, dir.path().join("attempts/10"));
+/// assert_eq!(newest_attempt(&newest), newest);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn newest_attempt(dir: &Path) -> PathBuf {
+    match newest_number(dir) {
+        0 => dir.to_path_buf(),
+        number => attempt_directory(dir, number),
+    }
+}
+
+/// Returns the directory of attempt `number`.
+pub(crate) fn attempt_directory(dir: &Path, number: u32) -> PathBuf {
+    dir.join(ATTEMPTS).join(number.to_string())
+}
+
+/// Returns the name of a file of one rank: `rank-3.jsonl` for the stem `rank`.
+pub(crate) fn file_of_rank(stem: &str, rank: usize) -> String {
+    format!("{stem}-{rank}.jsonl")
+}
+
+/// Returns the greatest number of an attempt in `dir`, 0 if there is none.
+fn newest_number(dir: &Path) -> u32 {
+    let number = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        let number: u32 = name.to_str()?.parse().ok()?;
+        (number.to_string().as_str() == name && entry.path().is_dir()).then_some(number)
+    };
+    fs::read_dir(dir.join(ATTEMPTS)).into_iter().flatten().flatten().filter_map(number).max().unwrap_or(0)
+}
+
+/// Attempt that this job writes its events to. The directory of events is locked until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    number: u32,
+    directory: PathBuf,
+    _lock: LockFile,
+}
+
+impl Attempt {
+    /// Makes the directory of the next attempt in the directory of events `dir`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if another job holds the lock of `dir` for ten seconds; [`ErrorKind::Io`] if nothing can be written there.
+    pub(crate) fn take(dir: &Path) -> Result<Attempt> {
+        Attempt::take_within(dir, TRIES)
+    }
+
+    fn take_within(dir: &Path, tries: u32) -> Result<Attempt> {
+        let wrong = |error: IoError| match error.kind() {
+            IoKind::ResourceBusy => {
+                let dir = dir.display();
+                let text =
+                    format!("the directory of events {dir}: {error}. Each job needs a directory of its own");
+                Error::new(ErrorKind::Config, text)
+            }
+            _ => unwritable(dir, &error),
+        };
+        let attempts = dir.join(ATTEMPTS);
+        fs::create_dir_all(&attempts).map_err(wrong)?;
+        let waiting = |holder: &str| {
+            log::info!(
+                "the directory of events {} is in use by {holder}; waiting for its lock",
+                dir.display()
+            );
+        };
+        let lock = LockFile::acquire(&dir.join(LOCK), tries, waiting).map_err(wrong)?;
+        let mut number = newest_number(dir) + 1;
+        loop {
+            let directory = attempt_directory(dir, number);
+            match fs::create_dir(&directory) {
+                Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
+                // A file, or the directory of a job on a file system whose locks do not hold between hosts.
+                Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
+                Err(error) => return Err(wrong(error)),
+            }
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// Checks on a rank other than 0 that it can write its events to attempt `number` in `dir`. Where the hosts share no file system, the
+/// directory is made. Returns the directory.
+///
+/// # Errors
+/// [`ErrorKind::Io`] if the rank cannot make its file, or the file exists: it is of an earlier job.
+pub(crate) fn join_attempt(dir: &Path, number: u32, rank: usize) -> Result<PathBuf> {
+    let directory = attempt_directory(dir, number);
+    fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+    let path = directory.join(file_of_rank("rank", rank));
+    open_with(&path, OpenOptions::new().write(true).create_new(true), Links::Refused)
+        .and_then(|_| fs::remove_file(&path))
+        .map_err(|error| unwritable(&path, &error))?;
+    Ok(directory)
+}
+
+fn unwritable(path: &Path, error: &IoError) -> Error {
+    let text = format!(
+        "no events can be written to {}: {error}. Expected a directory for ARMATURE_EVENTS in which this rank can make files, \
+         without those of an earlier job",
+        path.display()
+    );
+    Error::new(ErrorKind::Io, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_attempt_has_a_directory_and_one_job_at_a_time_has_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = dir.path().join("deep/events");
+        let first = Attempt::take(&events).unwrap();
+        assert_eq!((first.number(), first.directory()), (1, events.join("attempts/1").as_path()));
+        let error = Attempt::take_within(&events, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let text = error.to_string();
+        assert!(
+            text.contains("deep/events: ") && text.contains("process uses it, and has not let go"),
+            "{text}"
+        );
+        assert!(text.ends_with("Each job needs a directory of its own"), "{text}");
+        assert!(!events.join("attempts/2").exists());
+        drop(first);
+        // What is not the directory of an attempt does not count, and is not written over.
+        fs::create_dir(events.join("attempts/007")).unwrap();
+        fs::write(events.join("attempts/2"), "mine").unwrap();
+        let third = Attempt::take(&events).unwrap();
+        assert_eq!((third.number(), newest_attempt(&events)), (3, events.join("attempts/3")));
+        assert_eq!(fs::read_to_string(events.join("attempts/2")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_place_where_no_events_can_be_written_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = Attempt::take(&file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().starts_with("no events can be written to "), "{error}");
+        assert!(join_attempt(&file, 1, 1).is_err());
+        // Files of an earlier job on a host that does not share the directory with rank 0's are kept.
+        let directory = join_attempt(dir.path(), 4, 1).unwrap();
+        assert!(fs::read_dir(&directory).unwrap().next().is_none());
+        fs::write(directory.join("rank-1.jsonl"), "earlier").unwrap();
+        let error = join_attempt(dir.path(), 4, 1).unwrap_err().to_string();
+        assert!(error.contains("attempts/4/rank-1.jsonl: ") && error.contains("earlier job"), "{error}");
+        assert_eq!(fs::read_to_string(directory.join("rank-1.jsonl")).unwrap(), "earlier");
+    }
+}

@@ -1,0 +1,203 @@
+//! Out-of-memory kills in the memory cgroup of the job on this host.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Depth of nested cgroups below a batch job: step, user, task, and one to spare.
+const DEPTH: usize = 4;
+
+/// Memory cgroup of this process and its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MemoryGroup {
+    directory: PathBuf,
+}
+
+/// Counters of a memory cgroup and the groups below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Number of processes that the kernel has killed.
+    pub(super) kills: u64,
+    /// Limit in bytes of the innermost group with a kill, if it has one.
+    pub(super) limit: Option<u64>,
+    /// Greatest use in bytes of that group.
+    pub(super) used: Option<u64>,
+}
+
+impl MemoryGroup {
+    /// Returns the group of this process; of a Slurm job the group of all its steps on this host.
+    pub(super) fn own() -> Option<Self> {
+        let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+        MemoryGroup::find(&text, Path::new("/sys/fs/cgroup"))
+    }
+
+    /// Finds the group in the text of `/proc/self/cgroup`, with the hierarchy mounted at `root`: version 2, or the controller
+    /// `memory` of version 1. In a container, the path that the kernel shows may not exist; then its root is meant.
+    fn find(text: &str, root: &Path) -> Option<Self> {
+        let line = |line: &str| {
+            let mut fields = line.splitn(3, ':');
+            let (controllers, path) = (fields.nth(1)?, fields.next()?);
+            let mount = match controllers {
+                "" => root.to_path_buf(),
+                _ if controllers.split(',').any(|name| name == "memory") => root.join("memory"),
+                _ => return None,
+            };
+            let own = mount.join(path.trim_start_matches('/'));
+            let directory = if own.is_dir() { own } else { mount };
+            let is_job = |group: &&Path| {
+                let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                name.strip_prefix("job_").is_some_and(|number| number.parse::<u64>().is_ok())
+            };
+            let directory = directory.ancestors().find(is_job).unwrap_or(&directory).to_path_buf();
+            kills_in(&directory).map(|_| MemoryGroup { directory })
+        };
+        text.lines().find_map(line)
+    }
+
+    /// Reads the counters.
+    pub(super) fn usage(&self) -> Usage {
+        let mut groups = Vec::new();
+        collect(&self.directory, DEPTH, &mut groups);
+        // Version 2 counts the kills of groups below, version 1 does not.
+        let is_hierarchical = self.directory.join("memory.events").exists();
+        let total = |kills: &[(usize, PathBuf, u64)]| match is_hierarchical {
+            true => kills.first().map_or(0, |(_, _, kills)| *kills),
+            false => kills.iter().map(|(_, _, kills)| kills).sum(),
+        };
+        let kills = total(&groups);
+        let innermost = groups.iter().filter(|(_, _, kills)| *kills > 0).max_by_key(|(depth, ..)| *depth);
+        let above = innermost.into_iter().flat_map(|(_, group, _)| group.ancestors());
+        let limited = above.take(2 * DEPTH).find_map(|group| limit_of(group).map(|limit| (group, limit)));
+        let used = limited.and_then(|(group, _)| {
+            let files = ["memory.peak", "memory.current", "memory.max_usage_in_bytes"];
+            files.iter().find_map(|file| number(&group.join(file)))
+        });
+        Usage { kills, limit: limited.map(|(_, limit)| limit), used }
+    }
+}
+
+/// Groups at and below `directory` with their depths and kills, outer ones first.
+fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64)>) {
+    let Some(kills) = kills_in(directory) else { return };
+    groups.push((DEPTH - depth, directory.to_path_buf(), kills));
+    if depth > 0 {
+        let below = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        below.filter(|path| path.is_dir()).for_each(|path| collect(&path, depth - 1, groups));
+    }
+}
+
+/// Returns the number of kills in a group; `None` if the directory is none of a memory cgroup.
+fn kills_in(group: &Path) -> Option<u64> {
+    let files = ["memory.events", "memory.oom_control"];
+    let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;
+    let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    Some(kills.and_then(|kills| kills.trim().parse().ok()).unwrap_or(0))
+}
+
+/// Returns the limit of a group. Version 1 has a number near 2^63 where there is no limit.
+fn limit_of(group: &Path) -> Option<u64> {
+    let limit = number(&group.join("memory.max")).or_else(|| number(&group.join("memory.limit_in_bytes")));
+    limit.filter(|&limit| limit < 1 << 60)
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+impl Usage {
+    /// Describes the kills since `before` on `host`, if there were any. `rank` is the rank that was killed, if that is known.
+    pub(super) fn since(&self, before: &Usage, rank: Option<usize>, host: &str) -> Option<String> {
+        let kills = self.kills.saturating_sub(before.kills);
+        if kills == 0 {
+            return None;
+        }
+        let who = match (rank, kills) {
+            (Some(rank), 1) => format!("rank {rank} was killed"),
+            (_, 1) => "a process of the job was killed".to_string(),
+            _ => format!("{kills} processes of the job were killed"),
+        };
+        let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+        let limit = self.limit.map_or_else(
+            || "the host had no memory left".to_string(),
+            |limit| format!("the memory cgroup is limited to {}", mebibytes(limit)),
+        );
+        let used = self.used.map(|used| format!(" and has used {}", mebibytes(used))).unwrap_or_default();
+        Some(format!("{who} on {host} because it was out of memory: {limit}{used} (oom_kill {})", self.kills))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn write(group: &Path, files: &[(&str, &str)]) {
+        fs::create_dir_all(group).unwrap();
+        files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
+    }
+
+    #[test]
+    fn version_2_counts_kills_of_all_steps_and_finds_the_limit() {
+        let root = tempfile::tempdir().unwrap();
+        let job = root.path().join("system.slice/slurmstepd.scope/job_7");
+        let (batch, task) = (job.join("step_batch/user/task_0"), job.join("step_0/user/task_1"));
+        let set = |kills: u64| {
+            let events = format!("low 0\nhigh 0\nmax 3\noom 1\noom_kill {kills}\n");
+            for group in [&job, &job.join("step_0"), &job.join("step_0/user"), &task] {
+                write(group, &[("memory.events", &events), ("memory.max", "max\n")]);
+            }
+            write(&job.join("step_0"), &[("memory.max", "125829120\n"), ("memory.peak", "124780544\n")]);
+        };
+        write(&batch, &[("memory.events", "oom_kill 0\n"), ("memory.max", "max\n")]);
+        set(0);
+        let text = "0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0\n";
+        let group = MemoryGroup::find(text, root.path()).unwrap();
+        assert_eq!(group.directory, job);
+        let before = group.usage();
+        assert_eq!(before, Usage::default());
+        set(1);
+        let after = group.usage();
+        assert_eq!(after, Usage { kills: 1, limit: Some(120 * MIB), used: Some(119 * MIB) });
+        let text = "rank 1 was killed on n4 because it was out of memory: the memory cgroup is limited to 120.0 MiB and has used \
+                    119.0 MiB (oom_kill 1)";
+        assert_eq!(after.since(&before, Some(1), "n4").as_deref(), Some(text));
+        assert_eq!(after.since(&after, None, "n4"), None);
+    }
+
+    #[test]
+    fn version_1_sums_up_kills_and_has_a_number_for_no_limit() {
+        let root = tempfile::tempdir().unwrap();
+        let job = root.path().join("memory/slurm/uid_0/job_7");
+        let none = [
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n"),
+            ("memory.limit_in_bytes", "9223372036854771712\n"),
+        ];
+        write(&job, &none);
+        write(&job.join("step_batch"), &none);
+        write(
+            &job.join("step_0"),
+            &[
+                ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+                ("memory.limit_in_bytes", "104857600\n"),
+                ("memory.max_usage_in_bytes", "104857600\n"),
+            ],
+        );
+        let text = "10:cpuset:/\n9:memory:/slurm/uid_0/job_7/step_batch\n";
+        let group = MemoryGroup::find(text, root.path()).unwrap();
+        let usage = group.usage();
+        assert_eq!(usage, Usage { kills: 2, limit: Some(100 * MIB), used: Some(100 * MIB) });
+        let said = usage.since(&Usage::default(), Some(1), "n4").unwrap();
+        assert!(said.starts_with("2 processes of the job were killed on n4"), "{said}");
+    }
+
+    #[test]
+    fn without_a_memory_cgroup_nothing_is_known() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(MemoryGroup::find("0::/init.scope\n1:cpu:/x\n", root.path()), None);
+        assert_eq!(MemoryGroup::find("", root.path()), None);
+        // In a container the path of the host does not exist.
+        write(root.path(), &[("memory.events", "oom_kill 0\n")]);
+        let group = MemoryGroup::find("0::/../../docker\n", root.path()).unwrap();
+        assert_eq!(group.usage(), Usage::default());
+    }
+}
