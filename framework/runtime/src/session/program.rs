@@ -265,7 +265,7 @@ mod elf {
                 let notes = [others.concat(), note(3, b"GNU\0", b"twenty bytes", alignment)].concat();
                 assert_eq!(build_id_of(&notes, alignment).as_deref(), Some(&b"twenty bytes"[..]));
                 assert_eq!(build_id_of(&others.concat(), alignment), None);
-                assert_eq!(build_id_of(&notes[..notes.len() - 4], alignment), None, "it is cut off");
+                assert_eq!(build_id_of(&notes[..notes.len() - 8], alignment), None, "it is cut off");
             }
         }
     }
