@@ -46,7 +46,10 @@ fn in_a_sink_of_a_pipeline(session: &Session, calls: &Calls) -> crate::Result<()
 
 fn in_a_sink_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
     let numbers = (0u64..).take_while(|_| !calls.are_over());
-    Farm::new("double", |n| 2 * n).dedicated_master().for_each(session, numbers, |_, _| calls.call()).map(drop)
+    Farm::new("double", |n| 2 * n)
+        .dedicated_master()
+        .for_each(session, numbers, |_, _| calls.call())
+        .map(drop)
 }
 
 fn in_a_loop(session: &Session, calls: &Calls) -> crate::Result<()> {

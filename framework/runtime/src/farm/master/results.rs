@@ -45,7 +45,9 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let (begin, by) = (self.clock.now(), entry.by);
         let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
         self.detector.active(worker);
-        let Some((chunk, is_last)) = self.state.take_result(worker, done.id, done.count) else { return Ok(()) };
+        let Some((chunk, is_last)) = self.state.take_result(worker, done.id, done.count) else {
+            return Ok(());
+        };
         if (done.first, done.count) != (chunk.first, chunk.count) {
             let text = format!("its result is of other tasks than chunk {}", done.id);
             return Err(Error::new(ErrorKind::Wire, text).at_rank(worker));

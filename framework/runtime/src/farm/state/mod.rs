@@ -268,7 +268,18 @@ impl<T, K> TaskTable<T, K> {
         let alone = self.workers.held(worker) == 0;
         self.given.insert(
             id,
-            OutstandingChunk { id, worker, first, count, skip: 0, attempt, suspicion, since: now, alone, kept },
+            OutstandingChunk {
+                id,
+                worker,
+                first,
+                count,
+                skip: 0,
+                attempt,
+                suspicion,
+                since: now,
+                alone,
+                kept,
+            },
         );
         self.out += u64::from(count);
         self.counts.chunks += 1;

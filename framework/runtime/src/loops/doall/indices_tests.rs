@@ -169,7 +169,9 @@ fn what_fails_in_one_index_names_it() {
             assert!(error.to_string().contains("loop bad: panicked: out of luck (in unit 137"), "{error}");
         }
         let error = run(&config(ranks), |session| {
-            parallel_for(session, "bad", 100..200, |range| Ok(range.for_each(|index| assert!(body(index) == index))))?;
+            parallel_for(session, "bad", 100..200, |range| {
+                Ok(range.for_each(|index| assert!(body(index) == index)))
+            })?;
             Ok(())
         });
         let error = error.unwrap_err();

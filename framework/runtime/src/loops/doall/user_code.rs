@@ -87,11 +87,10 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
                 let begun = self.timer.begin();
                 // What is in memory can be counted in a usize.
                 let slices = units.slices(at..at + block.len() as usize);
-                user_code::call(|| self.body.compute(block.range.clone(), slices))
-                    .map_err(|error| {
-                        let unit = self.body.failed_in().map(|unit| unit..unit + 1);
-                        blame(&error, unit.as_ref().unwrap_or(&block.range), self.base, pass)
-                    })?;
+                user_code::call(|| self.body.compute(block.range.clone(), slices)).map_err(|error| {
+                    let unit = self.body.failed_in().map(|unit| unit..unit + 1);
+                    blame(&error, unit.as_ref().unwrap_or(&block.range), self.base, pass)
+                })?;
                 Ok(Some(Done::Block(block.range, units, self.timer.end(&begun))))
             }
         }
