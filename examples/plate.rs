@@ -38,7 +38,8 @@ impl Stencil for Plate {
 
 /// Whether a value stays cold.
 fn is_cold(shape: Shape, row: u64, column: usize) -> bool {
-    (shape.rows / 4..shape.rows / 3).contains(&row) && (shape.columns / 4..shape.columns / 3).contains(&column)
+    (shape.rows / 4..shape.rows / 3).contains(&row)
+        && (shape.columns / 4..shape.columns / 3).contains(&column)
 }
 
 /// Makes `new` of the inner rows of `old`; returns the largest change. `row_of` says which row of the plate a row of `old` is.
@@ -112,7 +113,10 @@ mod tests {
         let (steps, plate) = serial(shape, limit);
         assert!(steps > STEPS);
         let at = |row: usize, column: usize| plate[row * shape.columns + column];
-        assert!(at(5, 3) == 0.0 && at(6, 4) == 0.0 && at(4, 3) > 0.0 && at(7, 3) > 0.0, "rows 5 and 6 are cold");
+        assert!(
+            at(5, 3) == 0.0 && at(6, 4) == 0.0 && at(4, 3) > 0.0 && at(7, 3) > 0.0,
+            "rows 5 and 6 are cold"
+        );
         for ranks in 1..=3 {
             // What the first rank returns.
             let settled = armature::run(&Config::new().ranks(ranks), |session| settle(session, shape, limit));
