@@ -2,7 +2,7 @@
 //!
 //! The first chunks are probes. As long as the time of a task is not known, a probe is a single task; from then on it takes some
 //! milliseconds, and has at most a quarter of its worker's even share, divided among the chunks that the worker may hold. Where
-//! messages are so expensive that a round of single tasks would delay the farm, a probe has all of that from the beginning.
+//! messages are so expensive that a round of single tasks would delay the farm, the first probes have all of that.
 //!
 //! When as many tasks as in the probes of a quarter of the workers have come back, the rest of the iteration is simulated with
 //! each of the published policies ([`trial`]), from the present state of the farm, on samples of task times like those measured:
@@ -55,12 +55,15 @@ const MOST_CHUNKS: f64 = 100_000.0;
 /// ones differ by; four times as many gain no more than half a per cent where times wander, and cost the same again three times.
 const SAMPLES: u64 = 16;
 
-/// Seconds that a probe takes at most once the time of a task is known: long beside a message, and short for a user who waits for
-/// the first result.
+/// Seconds that a probe takes at most once the time of a task is known, where messages are fast: short for a user who waits for the
+/// first result.
 const PROBE: f64 = 10e-3;
-/// Seconds of the master's messages for a round of probes up to which a probe may be a single task: few beside any run that is
-/// worth a farm.
-const CHEAP_ROUND: f64 = 1e-3;
+/// With slow messages a probe takes at most this many times what those of a round of probes take, which then cost a small part of
+/// it.
+const PROBE_ROUNDS: f64 = 10.0;
+/// Seconds of a round of messages up to which the first probes are single tasks. With ten times as much, simulated farms that last
+/// for some milliseconds lose two per cent in the mean.
+const CHEAP_ROUND: f64 = 1e-4;
 
 /// The policy behind [`Chunking::Auto`](super::Chunking::Auto).
 #[derive(Debug)]
@@ -117,13 +120,13 @@ fn probe(view: &View<'_>) -> u64 {
     let share = (AT_FIRST * view.total as f64 / chunks).ceil().max(1.0) as u64;
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
-    if round > CHEAP_ROUND {
-        share
-    } else if all.count() == 0 {
-        1
-    } else {
+    if all.count() > 0 {
         // Infinite, and as a number saturated, where tasks take no time.
-        share.min((PROBE / all.mean()) as u64).max(1)
+        share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
+    } else if round > CHEAP_ROUND {
+        share
+    } else {
+        1
     }
 }
 

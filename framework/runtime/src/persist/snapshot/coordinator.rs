@@ -10,7 +10,7 @@ use super::manifest::{Manifest, Saved};
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{Message, tags};
+use crate::comm::message::{Control, Message, tags};
 use crate::error::Result;
 use crate::wire;
 
@@ -68,7 +68,10 @@ pub(crate) fn starting_point(
         (Some(store), Resume { attempt, found })
     } else {
         let on_message = |_: &mut Endpoint, message: Option<Message>| {
-            let Some(message) = message else { return Ok(None) };
+            // Rank 0 may be ahead, and gives signs of life to all.
+            let Some(message) = message.filter(|message| !message.is(Control::Heartbeat)) else {
+                return Ok(None);
+            };
             match message.tag()? {
                 Tag::StartingPoint => wire::from_bytes::<Resume>(&message.body).map(Some),
             }

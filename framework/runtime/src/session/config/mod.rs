@@ -155,14 +155,16 @@ impl Config {
     }
 
     /// How long another rank may give no sign of life before the job is ended. Time in which this rank did not run either
-    /// does not count.
+    /// does not count. A rank whose user code has been short, and runs on the thread that communicates for that, has as long as
+    /// [`join_limit`](Config::join_limit) says.
     pub fn peer_limit(mut self, limit: Duration) -> Self {
         self.peer_limit = limit;
         self
     }
 
     /// How long ranks wait for one that is still busy with the program's own work and gives no sign of life because
-    /// of that: before it has come to the pipeline, and after the last one. That it has died is noticed earlier if it
+    /// of that: before it has come to the pipeline, and after the last one; also within one, while its user code runs on the thread
+    /// that communicates, unless that was asked for by [`Driver::Inline`](crate::Driver::Inline). That it has died is noticed earlier if it
     /// was a process of the same machine.
     pub fn join_limit(mut self, limit: Duration) -> Self {
         self.join_limit = limit;
