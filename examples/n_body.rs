@@ -9,7 +9,7 @@ use armature::loops::map;
 use armature::{BoxError, Config, Session};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Body {
+pub(crate) struct Body {
     mass: f64,
     place: [f64; 3],
     speed: [f64; 3],

@@ -6,8 +6,11 @@ use armature::observe::{Event, Record, read};
 
 /// The two accounts agree to this part.
 const PART: f64 = 0.02;
-/// Times are written to a tenth of a microsecond, part by part, and the last part of a run may be too short for what is measured in it.
+/// Times are written to a tenth of a microsecond, part by part.
 const SLACK: f64 = 200e-6;
+/// A part of at least 10 ms is written while a job runs, and not taken back when the job took less: it may have waited for a core. Nor is
+/// there always room for a job that took more.
+const PARTS: f64 = 0.03;
 
 /// What one rank tells in one run.
 #[derive(Debug, Default)]
@@ -50,10 +53,13 @@ fn check_run(records: &[Record], what: &str) -> bool {
             continue;
         }
         let (busy, slack) = (busy[rank], PART * busy[rank] + SLACK);
-        assert!(told.work <= busy + slack, "busy for {busy} s by the summary; {place}");
+        assert!(told.work <= busy + slack + PARTS, "busy for {busy} s by the summary; {place}");
         // A mean of few samples may exceed what there was.
-        let is_full = told.seconds - told.known <= PART * told.seconds + SLACK;
-        assert!(told.work >= busy - slack || is_full, "busy for {busy} s by the summary; {place}");
+        let is_too_much = busy + told.known - told.work >= (1.0 - PART) * told.seconds - SLACK;
+        assert!(
+            told.work >= busy - slack - PARTS || is_too_much,
+            "busy for {busy} s by the summary; {place}"
+        );
         // What was written is not taken back when the mean falls.
         assert!(told.calls >= busy - slack, "busy for {busy} s by the summary; {place}");
         assert!((told.done as f64 - done[rank]).abs() < 1.0, "{} done by the summary; {place}", done[rank]);

@@ -90,9 +90,9 @@ struct Part {
 }
 
 impl Part {
-    /// Time up to `now` that is neither work nor waiting nor set-up: work that becomes known late was done in it.
+    /// Time up to `now` that is neither work nor set-up, and not parked: work that becomes known late was done in it.
     fn room(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.since + self.work + self.idle + self.parked + self.set_up)
+        now.saturating_sub(self.since + self.work + self.parked + self.set_up)
     }
 }
 
@@ -280,8 +280,10 @@ impl Open {
         let late = (more - new).min(room);
         self.part.work += new + late;
         self.attributed += new + late;
-        // Some of it was taken for messages.
-        self.part.messages = self.part.messages.min(room - late);
+        // Some of it was taken for waiting, as the start of a command is seen late, or for messages.
+        let rest = room - late;
+        self.part.idle = self.part.idle.min(rest);
+        self.part.messages = self.part.messages.min(rest - self.part.idle);
         new
     }
 
