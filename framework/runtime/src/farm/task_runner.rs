@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::chunk_result::{Activity, ChunkResult, ErasedWorker, TaskTimer};
 use super::messages::{self, ChunkHeader, Payload, Times};
-use super::trail::{NOTED, Trail, TrailLocation};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::observe::Tally;
+use crate::rank::trail::{NOTED, Trail, TrailLocation};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::{Codec, Item};
@@ -166,10 +166,12 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
             return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
         };
         let mut result = ChunkResult::with_room(count);
-        (self.cx.number, self.cx.attempt) = (header.first, header.attempt);
+        (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
-        let each = self.every || self.task_time.is_none_or(|t| t >= TIME_EACH);
-        let trail = self.trail.as_mut().filter(|_| noted(self.task_time)).map(|trail| (trail, header.id));
+        // Of tasks in which ranks may have died each is noted, so that the next death tells which one it was.
+        let each = self.every || header.alone || self.task_time.is_none_or(|t| t >= TIME_EACH);
+        let is_noted = header.alone || noted(self.task_time);
+        let trail = self.trail.as_mut().filter(|_| is_noted).map(|trail| (trail, header.id));
         let mut timer = TaskTimer { clock: self.clock, activity: self.activity.clone(), trail, last: start };
         worker.run(tasks, &mut self.cx, each.then_some(&mut timer), &mut result);
         let took = self.clock.now().saturating_sub(start);

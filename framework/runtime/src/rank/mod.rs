@@ -6,4 +6,6 @@ pub(crate) mod heartbeat;
 pub(crate) mod hold_up;
 pub(crate) mod protocol;
 mod sign;
+pub(crate) mod suspicion;
+pub(crate) mod trail;
 pub(crate) mod user_code;

@@ -17,7 +17,7 @@ impl Master {
         }
         self.withdraw(task, rank);
         if failure.reason == Reason::Memory
-            && let Some(larger) = self.larger_than(rank)
+            && let Some(larger) = self.larger_than(rank, task)
         {
             // It was not begun. Others may wait for what it gives.
             self.tasks[task].is_urgent = true;
@@ -35,6 +35,12 @@ impl Master {
             self.order_again(task);
             return Ok(());
         }
+        let kind = match failure.reason {
+            Reason::Error | Reason::MemoryLimit => ErrorKind::User,
+            Reason::Panic => ErrorKind::Panic,
+            Reason::Memory => ErrorKind::Config,
+            Reason::TimeLimit => ErrorKind::Timeout,
+        };
         let failed = FailedTask {
             task,
             name: self.graph.dag.name(task).to_string(),
@@ -43,22 +49,24 @@ impl Master {
             panicked: failure.reason == Reason::Panic,
             message: failure.message,
         };
+        self.fail(failed, kind)
+    }
+
+    /// A task has failed for good.
+    ///
+    /// # Errors
+    /// More tasks have failed for good than may: an error of this kind.
+    pub(super) fn fail(&mut self, failed: FailedTask, kind: ErrorKind) -> Result<()> {
+        let FailedTask { task, rank, .. } = failed;
         self.give_up(task);
-        let kind = match failure.reason {
-            Reason::Error | Reason::MemoryLimit => ErrorKind::User,
-            Reason::Panic => ErrorKind::Panic,
-            Reason::Memory => ErrorKind::Config,
-            Reason::Death | Reason::TimeLimit => ErrorKind::Timeout,
-        };
         let error = Error::new(kind, failed.told()).at_rank(rank).on_item(task as u64);
         self.failed.push(failed);
         if self.failed.len() > self.max_failures { Err(error.in_workflow(&self.graph.name)) } else { Ok(()) }
     }
 
-    /// The rank that may hold most, if this one may hold less.
-    fn larger_than(&self, rank: usize) -> Option<usize> {
-        let alive = (0..self.ranks.len()).filter(|&other| !self.ranks[other].is_lost);
-        let largest = alive.max_by_key(|&other| self.ranks[other].memory)?;
+    /// The rank that may hold most of those that may try a task, if this one may hold less.
+    fn larger_than(&self, rank: usize, task: usize) -> Option<usize> {
+        let largest = self.ranks_for(task).max_by_key(|&other| self.ranks[other].memory)?;
         (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
@@ -67,6 +75,7 @@ impl Master {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
         self.tasks[task].state = State::Waiting;
+        self.count(task, rank, 0);
         let graph = self.graph.clone();
         for child in graph.children(task) {
             self.tasks[child].unplaced += 1;
