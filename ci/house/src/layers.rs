@@ -76,12 +76,8 @@ mod tests {
             layer("ground", &["wire", "farm/ground.rs"], false),
             layer("top", &["farm", "pipeline"], true),
         ];
-        let source = |path: &str| Source {
-            path: path.into(),
-            module: Vec::new(),
-            krate: "k".into(),
-            code: code(""),
-        };
+        let source =
+            |path: &str| Source { path: path.into(), module: Vec::new(), krate: "k".into(), code: code("") };
         let paths = [
             "k/wire/a.rs",
             "k/wire/b.rs",
