@@ -43,6 +43,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "farm" => Some(farm::subject::main(arguments)),
         "empty-workflow" => Some(workflows::empty::main(arguments)),
         "heavy-workflow" => Some(workflows::heavy::main(arguments)),
+        "valued-workflow" => Some(workflows::values::main(arguments)),
         "mortal-workflow" => Some(workflows::mortal::main(arguments)),
         "empty-loops" => Some(moving_loops::empty::main(arguments)),
         "loop" => Some(moving_loops::subject::main(arguments)),

@@ -14,11 +14,11 @@ const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 /// Kills one rank in each moment of a job's life; `ARMATURE_TEST_DEATHS` times.
 #[test]
-fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_goes_on_without_it() {
+fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_or_a_workflow_goes_on_without_it() {
     let mpi = linked(PROGRAM.as_ref());
     let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
-    // With this seed the first nine have every skeleton, a worker in a farm, and jobs with and without recovery.
-    let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::drawn(83, number, mpi)).collect();
+    // With this seed the first nine have every skeleton, a worker in a workflow, and jobs with and without recovery.
+    let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::drawn(233, number, mpi)).collect();
     let subject = Subject { armature: ARMATURE.into(), program: PROGRAM.into(), words: Vec::new() };
     // Such jobs wait most of the time: several at once.
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -58,10 +58,13 @@ fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
     for (skeleton, deed, said) in [
         ("pipeline", "launched:1:fail", "rank 1"),
         ("farm", "started:1:exit", "the process of rank 1 has ended before it came to the farm"),
-        ("pipeline", "started:2:abort", "the process of rank 2 has ended"),
+        ("explore", "started:1:exit", "the process of rank 1 has ended before it came to the farm"),
+        ("workflow", "started:1:exit", "the process of rank 1 has ended before it came to the workflow"),
+        ("pipeline", "started:2:abort", "the process of rank 2 has ended before it came to the pipeline"),
         ("farm", "between:1:quit", "the process of rank 1 has ended before it came to the farm"),
+        ("workflow", "between:2:quit", "the process of rank 2 has ended before it came to the workflow"),
         ("units", "between:2:fail", "rank 2 fails: between"),
-        ("sweep", "between:1:exit", "the process of rank 1 has ended"),
+        ("sweep", "between:1:exit", "the process of rank 1 has ended before it came to the loop"),
         ("farm", "ended:2:exit", "for all ranks to leave, but the process of rank 2 has ended"),
         ("pipeline", "ended:1:panic", "rank 1 panics: ended"),
     ] {
@@ -74,15 +77,34 @@ fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
     }
 }
 
-/// In a farm somebody takes its place, as often as it takes.
+/// In a farm or a workflow somebody takes its place, and nobody waits for the large messages that are under way to it or from it.
 #[test]
 fn a_worker_that_ends_in_a_task_is_done_without() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }
-    let outcome = run(&["--recover"], "farm", "working:2:exit");
-    assert!(outcome.status.success() && outcome.stdout.contains("all is right"), "{outcome}");
-    assert!(outcome.stderr.contains("rank 2 is lost, the job goes on without it"), "{outcome}");
+    for skeleton in ["farm", "explore", "workflow"] {
+        let outcome = run(&["--recover"], skeleton, "working:2:exit");
+        assert!(outcome.status.success() && outcome.stdout.contains("all is right"), "{outcome}");
+        assert!(outcome.stderr.contains("rank 2 is lost, the job goes on without it"), "{outcome}");
+    }
+}
+
+/// A task that ends the process of each rank that tries it fails after its tries: as many ranks are lost, rank 0 never tries it, and
+/// the job is not started again for it.
+#[test]
+fn a_deadly_task_ends_a_job_that_needs_it() {
+    if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    for skeleton in ["deadly-farm", "deadly-explore", "deadly-workflow"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let line = [ARMATURE, "run", "--recover", "--restarts", "1"];
+        let job = Job::new(PROGRAM, 4).through(line).limit(Duration::from_secs(60));
+        let outcome = job.arg(dir.path()).arg(skeleton).run();
+        assert!(!outcome.hung && outcome.left_behind.is_empty(), "{skeleton}: {outcome}");
+        assert!(outcome.status.success(), "{skeleton}: {outcome}");
+    }
 }
 
 /// Ranks of which one does not come are waited for no longer than the limit.

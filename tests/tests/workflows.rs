@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use armature_launch::Mpi;
-use armature_tests::check::noise;
+use armature_tests::check::{noise, setting};
 use armature_tests::mpirun::{Job, linked};
 use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
+const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 #[test]
 fn commands_read_each_others_files_and_keep_their_limits() {
@@ -47,6 +48,46 @@ fn the_others_finish_when_a_rank_dies() {
         assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
         let line = format!("workflow complete, lost [{victim}], known 0");
         assert!(outcome.stdout.contains(&line), "`{line}` was not printed\n{outcome}");
+    }
+}
+
+/// Bytes of a value, and how many tasks make a run of a second or more.
+const VALUES: [(usize, usize); 4] = [(100_000, 400), (10_000_000, 40), (1_000, 1_500), (8, 1_500)];
+
+/// What is under way to a dead rank never leaves. `ARMATURE_TEST_DEATHS` is the number of runs, in each of which one to three of five
+/// ranks are killed.
+#[test]
+fn survivors_wait_for_no_message_to_or_from_the_dead() {
+    if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    let runs = setting("ARMATURE_TEST_DEATHS", 2).unwrap_or_else(|e| panic!("{e}")) as u64;
+    for run in 0..runs {
+        let (bytes, tasks) = VALUES[run as usize % VALUES.len()];
+        let directory = tempfile::tempdir().unwrap();
+        let mut job = Job::new(PROGRAM, 5).arg("workflow-deaths").through([ARMATURE, "run", "--recover"]);
+        job = job.limit(Duration::from_secs(120)).env("ARMATURE_TEST_TASKS", &tasks.to_string());
+        job = job.env("ARMATURE_TEST_VALUE_BYTES", &bytes.to_string());
+        let with_journal = noise(13, run).is_multiple_of(2);
+        if with_journal {
+            job = job.env("ARMATURE_TEST_JOURNAL", directory.path().join("journal").to_str().unwrap());
+        }
+        let running = job.start();
+        running.wait_for("workflow under way");
+        let (first, victims) = (noise(14, run) as usize, 1 + noise(15, run) as usize % 3);
+        let processes: Vec<_> = (0..victims).map(|n| running.process(1 + (first + n) % 4)).collect();
+        for (n, process) in (0..).zip(processes) {
+            std::thread::sleep(Duration::from_millis(noise(16 + n, run) % 200));
+            // The run may be over by now.
+            let _ = kill_process(process, Signal::KILL);
+        }
+        let outcome = running.wait();
+        println!(
+            "{victims} of 5 ranks, {bytes} bytes, journal {with_journal}: {} after {:.1?}",
+            outcome.status, outcome.took
+        );
+        assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+        assert!(outcome.stdout.contains("workflow complete, lost ["), "{outcome}");
     }
 }
 

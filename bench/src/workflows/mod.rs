@@ -5,3 +5,4 @@ pub mod heavy;
 pub mod mortal;
 pub mod simulated;
 pub mod steps;
+pub mod values;

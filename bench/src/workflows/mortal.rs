@@ -55,7 +55,7 @@ impl Mortal {
     }
 
     /// Whom each task depends on.
-    fn parents(self) -> Vec<Vec<usize>> {
+    pub(super) fn parents(self) -> Vec<Vec<usize>> {
         let mut random = Random::new(self.seed);
         let parents = |task: usize| {
             let count = random.below(3).min(task);

@@ -37,13 +37,23 @@ pub struct Context {
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
     pub(crate) attempt: u32,
+    /// Ranks may have died in it.
+    pub(crate) is_suspect: bool,
     /// That of the rank, where it runs by another than wall time.
     pub(crate) clock: Clock,
 }
 
 impl Context {
     pub(crate) fn new((rank, ranks): (usize, usize), name: &str) -> Self {
-        Context { rank, ranks, name: name.into(), number: 0, attempt: 0, clock: Clock::wall() }
+        Context {
+            rank,
+            ranks,
+            name: name.into(),
+            number: 0,
+            attempt: 0,
+            is_suspect: false,
+            clock: Clock::wall(),
+        }
     }
 
     /// A context for calling user code by hand: the first attempt at number 0 of `test`, on the only rank.

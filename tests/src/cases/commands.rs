@@ -79,8 +79,8 @@ fn commands(session: &Session) -> Result<(), BoxError> {
     })
 }
 
-/// A graph of short tasks, of which rank 0 says when it is under way. Whoever dies meanwhile, what final tasks give is right, and with
-/// `ARMATURE_TEST_JOURNAL` nothing that is in the journal is run again: each task says so in a file when it has been done.
+/// A graph of `ARMATURE_TEST_TASKS` short tasks with values of `ARMATURE_TEST_VALUE_BYTES` bytes. Rank 0 says when it is under way.
+/// Whoever dies meanwhile, what final tasks give is right. `ARMATURE_TEST_JOURNAL` is a file in which values are kept.
 fn deaths(session: &Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 2_000)?;
     let mut builder = Description::builder("mortal");
@@ -96,16 +96,18 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
             builder.edge(parent.to_string(), number.to_string(), 0);
         }
     }
+    let words = (setting("ARMATURE_TEST_VALUE_BYTES", 8)? / 8).max(1);
     let mix = |number: usize, inputs: Vec<u64>| {
         inputs.into_iter().fold(noise(1, number as u64), |a, b| a.rotate_left(3) ^ b)
     };
     let mut workflow = Workflow::new(builder.build()?).retries(3).closure("mix", |inputs, cx| {
-        if cx.rank() == 0 && cx.number() >= 20 {
+        if cx.rank() == 0 && cx.number() >= tasks as u64 / 100 {
             static SAID: std::sync::Once = std::sync::Once::new();
             SAID.call_once(|| crate::say("workflow under way"));
         }
         std::thread::sleep(Duration::from_micros(200 + noise(7, cx.number()) % 1_000));
-        Ok(mix(cx.number() as usize, inputs.take_all()?))
+        let inputs: Vec<Vec<u64>> = inputs.take_all()?;
+        Ok(vec![mix(cx.number() as usize, inputs.iter().map(|input| input[words - 1]).collect()); words])
     });
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         workflow = workflow.journal(path, tasks.to_string());
@@ -122,11 +124,12 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
         given.push(mix(number, parents.into_iter().map(|parent| given[parent]).collect()));
     }
     for number in (0..tasks).filter(|&number| !is_read[number]) {
-        let got: u64 = results.take(&number.to_string())?;
-        that(got == given[number], || {
-            format!("task {number} gave {got}, expected {}\n{summary}", given[number])
+        let got: Vec<u64> = results.take(&number.to_string())?;
+        that(got == vec![given[number]; words], || {
+            format!("task {number} gave {}, expected {}\n{summary}", got[0], given[number])
         })?;
     }
+    that(results.names().count() == 0, || "more than the final tasks gave something".into())?;
     that(summary.tasks == tasks as u64, || format!("not every task is done\n{summary}"))?;
     crate::say(&format!("workflow complete, lost {:?}, known {}", summary.lost, summary.known));
     Ok(())

@@ -133,9 +133,9 @@ impl Kill {
         }
     }
 
-    /// Whether the others go on: a running farm does without a worker, and who has left has done its part.
+    /// Whether the others go on: a running farm or workflow does without a worker, and who has left has done its part.
     fn is_forgiven(&self) -> bool {
-        let is_worker = self.skeleton == Skeleton::Farm && self.rank > 0;
+        let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
         self.recover && (self.moment == Moment::Left || is_replaced)
     }

@@ -8,13 +8,14 @@
 //! A rank that comes to a phase writes its process number to `DIR/PHASE.RANK`. The job runs its skeleton twice, and rank 0
 //! prints `run 1 is right`, `run 2 is right`, `all is right`.
 
+mod dependent;
 pub mod kills;
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use armature::farm::Farm;
@@ -32,7 +33,10 @@ const HOLD: Duration = Duration::from_secs(60);
 const NUMBERS: u64 = 120;
 const EACH: Duration = Duration::from_millis(1);
 
-/// The task of a deadly farm that ends a process.
+/// Words of a large message: MPI sends it only when its receiver is there.
+const WORDS: usize = 12_500;
+
+/// The task of a deadly skeleton that ends a process.
 const DEADLY: u64 = 60;
 
 /// Where a rank is.
@@ -42,7 +46,7 @@ pub enum Phase {
     Launched,
     /// In the session, before the first skeleton.
     Started,
-    /// In its first piece of user code of the first skeleton.
+    /// In its second piece of user code of the first skeleton: the result of the first one is under way.
     Working,
     /// Between the two skeletons.
     Between,
@@ -70,6 +74,14 @@ pub enum Skeleton {
     Farm,
     /// A farm one of whose tasks ends the process of whoever does it, in the first run.
     DeadlyFarm,
+    /// A farm whose tasks make tasks.
+    Explore,
+    /// A search one of whose tasks ends the process of each rank that tries it, in the first run.
+    DeadlyExplore,
+    /// A workflow of closures.
+    Workflow,
+    /// A workflow one of whose tasks ends the process of each rank that tries it, in the first run.
+    DeadlyWorkflow,
     /// One stage on all ranks.
     Pipeline,
     /// A loop over units.
@@ -79,15 +91,41 @@ pub enum Skeleton {
 }
 
 impl Skeleton {
-    const NAMED: [(Skeleton, &str); 5] = [
+    const NAMED: [(Skeleton, &str); 9] = [
         (Skeleton::Farm, "farm"),
         (Skeleton::DeadlyFarm, "deadly-farm"),
+        (Skeleton::Explore, "explore"),
+        (Skeleton::DeadlyExplore, "deadly-explore"),
+        (Skeleton::Workflow, "workflow"),
+        (Skeleton::DeadlyWorkflow, "deadly-workflow"),
         (Skeleton::Pipeline, "pipeline"),
         (Skeleton::Units, "units"),
         (Skeleton::Sweep, "sweep"),
     ];
     /// Those that kill nobody.
-    pub const ALL: [Skeleton; 4] = [Skeleton::Farm, Skeleton::Pipeline, Skeleton::Units, Skeleton::Sweep];
+    pub const ALL: [Skeleton; 6] = [
+        Skeleton::Farm,
+        Skeleton::Explore,
+        Skeleton::Workflow,
+        Skeleton::Pipeline,
+        Skeleton::Units,
+        Skeleton::Sweep,
+    ];
+
+    /// Returns true if other ranks take the place of one that dies in a task.
+    pub fn survives_deaths(self) -> bool {
+        !matches!(self, Skeleton::Pipeline | Skeleton::Units | Skeleton::Sweep)
+    }
+
+    /// The skeleton of the second run, in which no task ends a process.
+    fn harmless(self) -> Self {
+        match self {
+            Skeleton::DeadlyFarm => Skeleton::Farm,
+            Skeleton::DeadlyExplore => Skeleton::Explore,
+            Skeleton::DeadlyWorkflow => Skeleton::Workflow,
+            harmless => harmless,
+        }
+    }
 }
 
 /// What a rank does where it is.
@@ -179,7 +217,7 @@ pub fn main(words: &[String]) -> Result<(), BoxError> {
     };
     let deeds = deeds.iter().map(|deed| deed.parse()).collect::<Result<_, _>>()?;
     let rank = launched_as().ok_or("no launcher says which rank this is")?;
-    let me = Rank { dir: dir.into(), rank, deeds, has_worked: AtomicBool::new(false) };
+    let me = Rank { dir: dir.into(), rank, deeds, pieces: AtomicUsize::new(0) };
     let skeleton = skeleton.parse()?;
     me.at(Phase::Launched)?;
     armature::run(&Config::from_env()?, |session| me.run(session, skeleton))?;
@@ -207,7 +245,8 @@ struct Rank {
     dir: PathBuf,
     rank: usize,
     deeds: Vec<Deed>,
-    has_worked: AtomicBool,
+    /// Pieces of user code that this rank has begun.
+    pieces: AtomicUsize,
 }
 
 impl Rank {
@@ -241,7 +280,7 @@ impl Rank {
     /// To be called in user code of a skeleton.
     fn work(&self) -> Result<(), BoxError> {
         std::thread::sleep(EACH);
-        if self.has_worked.swap(true, Ordering::Relaxed) { Ok(()) } else { self.at(Phase::Working) }
+        if self.pieces.fetch_add(1, Ordering::Relaxed) == 1 { self.at(Phase::Working) } else { Ok(()) }
     }
 
     fn run(&self, session: &Session, skeleton: Skeleton) -> Result<(), BoxError> {
@@ -254,7 +293,7 @@ impl Rank {
         self.once(session, skeleton)?;
         say("run 1 is right");
         self.at(Phase::Between)?;
-        self.once(session, if skeleton == Skeleton::DeadlyFarm { Skeleton::Farm } else { skeleton })?;
+        self.once(session, skeleton.harmless())?;
         say("run 2 is right");
         self.at(Phase::Ended)?;
         say("all is right");
@@ -266,11 +305,17 @@ impl Rank {
         let expected = || (0..NUMBERS).map(|n| noise(3, n)).collect::<Vec<u64>>();
         match skeleton {
             Skeleton::Farm => {
-                let Some((out, _)) = Farm::try_new("numbers", work).collect(session, 0..NUMBERS)? else {
+                let mut farm = Farm::try_new("numbers", |n: Vec<u64>| Ok(vec![work(n[0])?; WORDS]));
+                let Some((out, _)) = farm.collect(session, (0..NUMBERS).map(|n| vec![n; WORDS]))? else {
                     return Ok(());
                 };
-                same(session, "results", &out, &expected())
+                let large: Vec<_> = expected().into_iter().map(|x| vec![x; WORDS]).collect();
+                same(session, "results", &out, &large)
             }
+            Skeleton::Explore => self.explore(session, false),
+            Skeleton::DeadlyExplore => self.explore(session, true),
+            Skeleton::Workflow => self.workflow(session, false),
+            Skeleton::DeadlyWorkflow => self.workflow(session, true),
             Skeleton::DeadlyFarm => {
                 let (mut out, mut failed) = (Vec::new(), Vec::new());
                 let deadly = |n: u64| if n == DEADLY { std::process::abort() } else { work(n) };

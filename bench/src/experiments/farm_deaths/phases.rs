@@ -1,8 +1,8 @@
 //! One rank is killed in each phase of a job under `armature run`, with recovery and without: does the job end, with the
 //! right exit code, and are the results right where it has finished?
 //!
-//! 50 jobs of three ranks that run a farm, a pipeline or a loop twice; the moments of [`Moment`] take turns, from before
-//! MPI is started to behind the session. What is right is told in `docs/deaths.md`: only a worker of a running farm is done
+//! 50 jobs of three ranks that run a farm, a search, a workflow, a pipeline or a loop twice; the moments of [`Moment`] take turns, from before
+//! MPI is started to behind the session. What is right is told in `docs/deaths.md`: only a worker of a running farm or workflow is done
 //! without, and only with recovery.
 
 use armature_tests::mpirun::linked;

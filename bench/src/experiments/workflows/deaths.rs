@@ -8,6 +8,9 @@
 //! *Whole*: 20 runs whose ranks are all killed at such a moment, and which are started again on three ranks with the journal that
 //! the first one left. No task whose record is whole in the journal may be begun again, every other one must be, once.
 //!
+//! *Values*: 60 runs of closures on five ranks, with values of 8 B, 1 kB, 100 kB and 10 MB, with and without a journal, in each of which
+//! one to three ranks are killed. Every result must be there, once, and the survivors must leave within seconds.
+//!
 //! A task that died between its effect and its record is begun twice, and finds what it has left: effects are linked into place, not
 //! replaced (`mortal.rs`).
 
@@ -23,6 +26,7 @@ use crate::{
     table::digits,
     verdict::Interval,
     workflows::mortal::{Mortal, Traces},
+    workflows::values::{Valued, come},
 };
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
@@ -63,7 +67,70 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if workers {
         tried.workers(report, if smoke { 2 } else { 50 })?;
     }
-    if whole { tried.whole(report, if smoke { 2 } else { 20 }) } else { Ok(()) }
+    if whole {
+        tried.whole(report, if smoke { 2 } else { 20 })?;
+    }
+    if report.wants("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
+}
+
+/// Ranks of a run with values of which up to three are killed: one is left beside rank 0, which tries no task that ranks may have died of.
+const VALUED_RANKS: usize = 5;
+/// Bytes of a value, and how many tasks make a run of a second or so.
+const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (10_000_000, 60)];
+
+/// Runs of closures with values, of which some ranks are killed.
+fn values(report: &mut Report, runs: usize) -> Outcome {
+    let scene = Scene::create(Path::new("target/bench/workflow-values"))?;
+    let scene = Scene::at(std::path::absolute(scene.folder())?);
+    let mut random = StdRng::seed_from_u64(SEED);
+    let once = |valued: Valued, victims: &[Victim]| -> Outcome<(Outcome<String>, usize)> {
+        scene.clear()?;
+        let launch = Launch { limit: LIMIT, ..Launch::ranks(VALUED_RANKS) };
+        let has_come = |rank| scene.path(&come(rank)).is_file();
+        deaths::run(
+            &launch,
+            ("valued-workflow", &valued.words(&scene)),
+            &scene,
+            victims,
+            has_come,
+            &mut || (),
+        )
+    };
+    let mut table =
+        Table::new(&["bytes of a value", "runs", "killed", "begun again", "seconds undisturbed", "seconds"]);
+    let mut wrong = 0;
+    for (bytes, tasks) in VALUES {
+        let valued = |journal| Valued { tasks, bytes, journal, seed: SEED };
+        let undisturbed = one(&once(valued(false), &[])?.0?)?["seconds"];
+        let (mut killed, mut again, mut seconds) = (0, Vec::new(), Vec::new());
+        for run in 0..runs.div_ceil(VALUES.len()) {
+            let victims = deaths::draw(&mut random, VALUED_RANKS, 1 + run % 3, KILL_UNTIL * undisturbed);
+            let (output, dead) = once(valued(run % 2 == 1), &victims)?;
+            killed += dead;
+            match output.and_then(|output| one(&output)) {
+                Ok(result) => {
+                    again.push(result["again"]);
+                    seconds.push(result["seconds"]);
+                }
+                Err(error) => {
+                    report.note(format!("{bytes} bytes, with {victims:?}: {error}"));
+                    wrong += 1;
+                }
+            }
+        }
+        table.row([
+            bytes.to_string().into(),
+            seconds.len().to_string().into(),
+            killed.to_string().into(),
+            digits(median(&again), 1),
+            digits(undisturbed, 2),
+            digits(median(&seconds), 2),
+        ]);
+    }
+    report.table("values", &table)?;
+    let wrong = Interval::exact(f64::from(wrong));
+    report.mark(Mark::new("values, hung, failed or wrong", wrong, "runs", Target::AtMost(0.0)));
+    Ok(())
 }
 
 /// What is run again and again.

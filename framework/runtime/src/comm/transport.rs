@@ -12,6 +12,7 @@
 //!   is aligned as it was on the sender's side ([`Part`]).
 //! - Only the thread that opened the transport uses it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -95,6 +96,12 @@ pub(crate) trait Transport {
 
     /// True when every queued send has left: its buffer is free and nothing more needs to be done for it.
     fn sends_done(&mut self) -> Result<bool>;
+
+    /// Ranks that have not received everything that was sent to them, as far as the last [look](Transport::sends_done) has
+    /// shown. None where buffers are handed over as they are.
+    fn receivers(&self) -> BTreeSet<usize> {
+        BTreeSet::new()
+    }
 
     /// Frames that were [sent](Transport::send) so far, which is the number of the last one.
     fn sends(&self) -> u64 {

@@ -7,11 +7,11 @@ use std::vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::trail::Trail;
 use super::worker::Worker;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::Error;
+use crate::rank::trail::Trail;
 use crate::user_code;
 
 /// A task of a chunk that failed.

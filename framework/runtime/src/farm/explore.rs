@@ -53,7 +53,7 @@ pub struct Part<I> {
     pub(super) task: I,
     /// Its number in the worklist.
     number: u64,
-    /// Tasks above it were tried again: each task is done by itself, so that the one which ends processes is found.
+    /// A rank has died in the subtree of a task above it: each task is done by itself, so that the one which ends processes is found.
     alone: bool,
     budget: Duration,
 }
@@ -69,14 +69,15 @@ impl<I> Part<I> {
         self.number
     }
 
-    /// It is handed out under this number, while there are few tasks if they are `scarce`.
-    pub(super) fn take(&mut self, number: u64, scarce: bool) {
+    /// It is handed out under this number, while there are few tasks if they are `scarce`. Returns true if ranks may have died of it.
+    pub(super) fn take(&mut self, number: u64, scarce: bool) -> bool {
         self.number = number;
         self.budget = match (self.alone, scarce) {
             (true, _) => Duration::ZERO,
             (false, true) => SHORT,
             (false, false) => LONG,
         };
+        self.alone
     }
 }
 
@@ -195,7 +196,7 @@ where
     fn work(&mut self, part: Part<I>, cx: &mut Context) -> Result<Explored<I, O>, BoxError> {
         let Part { task, number, alone, budget } = part;
         // A rank may have died somewhere below this task.
-        let alone = alone || cx.attempt() > 0;
+        let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
         // The tasks that are open, the next one last.
         let mut open = More::new();
@@ -233,7 +234,11 @@ mod tests {
     use super::*;
 
     /// Paths of a binary tree of this depth; the node `torn` fails.
-    fn explore(part: Part<String>, attempt: u32, torn: &str) -> Result<Explored<String, String>, BoxError> {
+    fn explore(
+        part: Part<String>,
+        is_suspect: bool,
+        torn: &str,
+    ) -> Result<Explored<String, String>, BoxError> {
         let call = |path: &String, more: &mut More<String>| {
             if path.len() < 3 {
                 more.extend(["a", "b"].map(|step| format!("{path}{step}")));
@@ -241,7 +246,7 @@ mod tests {
             if path == torn { Err("torn".into()) } else { Ok(path.clone()) }
         };
         let mut explorer = Explorer { call, types: std::marker::PhantomData };
-        explorer.work(part, &mut Context { attempt, ..Context::for_test() })
+        explorer.work(part, &mut Context { is_suspect, ..Context::for_test() })
     }
 
     fn part(task: &str, budget: Duration) -> Part<String> {
@@ -250,7 +255,7 @@ mod tests {
 
     #[test]
     fn tasks_are_done_in_the_order_of_the_serial_program() {
-        let all = explore(part("", Duration::MAX), 0, "none").unwrap();
+        let all = explore(part("", Duration::MAX), false, "none").unwrap();
         let serial =
             ["", "a", "aa", "aaa", "aab", "ab", "aba", "abb", "b", "ba", "baa", "bab", "bb", "bba", "bbb"];
         assert_eq!((all.results, all.rest), (serial.map(String::from).to_vec(), vec![]));
@@ -258,12 +263,12 @@ mod tests {
 
     #[test]
     fn what_there_is_no_time_for_comes_back() {
-        let some = explore(part("", Duration::ZERO), 0, "none").unwrap();
+        let some = explore(part("", Duration::ZERO), false, "none").unwrap();
         assert_eq!(
             (some.results, some.rest, some.alone),
             (vec![String::new()], vec!["a".into(), "b".into()], false)
         );
-        let again = explore(part("", Duration::MAX), 1, "none").unwrap();
+        let again = explore(part("", Duration::MAX), true, "none").unwrap();
         assert_eq!(
             (again.results.len(), again.rest.len(), again.alone),
             (1, 2, true),
@@ -273,9 +278,9 @@ mod tests {
 
     #[test]
     fn a_failing_task_is_handed_back_without_what_it_made() {
-        let some = explore(part("", Duration::MAX), 0, "ab").unwrap();
+        let some = explore(part("", Duration::MAX), false, "ab").unwrap();
         assert_eq!(some.results, ["", "a", "aa", "aaa", "aab"]);
         assert_eq!(some.rest, ["ab", "b"]);
-        assert_eq!(explore(part("ab", Duration::MAX), 0, "ab").unwrap_err().to_string(), "torn");
+        assert_eq!(explore(part("ab", Duration::MAX), false, "ab").unwrap_err().to_string(), "torn");
     }
 }

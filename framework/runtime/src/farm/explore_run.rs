@@ -11,7 +11,7 @@ use super::outcome::{Answer, FailedTask, Flow, answer};
 use super::result_journal::Kind;
 use super::run::Script;
 use super::summary::Summary;
-use super::worklist::{Order, Worklist, WorklistSource};
+use super::worklist::{OnTake, Order, Worklist, WorklistSource};
 use crate::error::Result;
 use crate::session::Session;
 use crate::wire::{Codec, Item, Movable};
@@ -62,7 +62,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             }
         };
         let kind = Kind::Stream;
-        let script = Work { first, list, sink, kind, order: Order::OldestFirst, on_take: |_, _, _| () };
+        let script = Work { first, list, sink, kind, order: Order::OldestFirst, on_take: |_, _, _| false };
         self.run(session, self.options.clone(), "worklist", script)
     }
 }
@@ -183,7 +183,7 @@ struct Work<I, T, S> {
     sink: S,
     kind: Kind,
     order: Order,
-    on_take: fn(&mut I, u64, bool),
+    on_take: OnTake<I>,
 }
 
 impl<I, O, T, S> Script<I, O> for Work<I, T, S>

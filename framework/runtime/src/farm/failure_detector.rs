@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::messages::{ExecutionMode, Status};
 use super::state::{LastActivity, WorkerState};
-use super::trail::TrailReader;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::trail::TrailReader;
 use crate::session::Config;
 use crate::wire;
 
@@ -116,28 +116,16 @@ impl FailureDetector {
         }
     }
 
-    /// A worker that is in this `state` is silent, or its process has ended: what is lost by it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Timeout`] if it has not come to the farm: it was no worker yet that others could stand in for, but in the
-    /// caller's own code.
-    pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Result<Loss> {
+    /// Returns the loss of a worker that has come to the farm, is in this `state`, and is silent or has ended.
+    pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Loss {
         let Silence { rank, has_ended, silent, .. } = *silence;
-        if !self.present[rank] {
-            let seconds = silent.as_secs_f64();
-            let text = match has_ended {
-                true => format!("the process of rank {rank} has ended before it came to the farm"),
-                false => format!("has waited {seconds:.0} s for rank {rank} to come to the farm"),
-            };
-            return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
-        }
         let why = match has_ended {
             true => "its process has ended".to_string(),
             false => format!("no sign of life for {:.1} s", silent.as_secs_f64()),
         };
         let certain = has_ended || self.limit(rank, state).1;
         let died = has_ended || (endpoint.is_process() && !endpoint.is_seen(rank));
-        Ok(Loss { rank, certain, died, why })
+        Loss { rank, certain, died, why }
     }
 
     /// What a rank that is lost was doing, by the trail that it has left or by its last word; `died` says whether it may
@@ -228,7 +216,7 @@ mod tests {
             assert_eq!(detector.on_sign(rank, &sign(Some(1), mode), 1, S).unwrap(), None);
         }
         let at = |rank, state| {
-            let loss = detector.lose(&silence(rank, 12 * S), state, &endpoint).unwrap();
+            let loss = detector.lose(&silence(rank, 12 * S), state, &endpoint);
             (limit(detector.watch_worker(rank, state)), loss.certain)
         };
         assert_eq!(at(1, WorkerState::Active), (Some(10 * S), true));
@@ -248,15 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_never_comes_was_no_worker_whose_place_could_be_taken() {
-        let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(4), 0)), S / 1000);
+    fn a_rank_that_has_not_come_is_waited_for_longer() {
         let watch = detector().watch_worker(1, WorkerState::Expected);
         assert_eq!(watch, Watch::Within { limit: 90 * S, has_come: false });
-        let error = detector().lose(&silence(1, 91 * S), WorkerState::Expected, &endpoint).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.message()),
-            (ErrorKind::Timeout, "has waited 91 s for rank 1 to come to the farm")
-        );
     }
 
     #[test]

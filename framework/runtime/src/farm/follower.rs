@@ -10,7 +10,6 @@ use super::messages::{Received, ToMaster, ToWorker};
 use super::options::Options;
 use super::submaster::Submaster;
 use super::task_runner::{Command, Outcome, TaskRunner};
-use super::trail::TrailLocation;
 use super::worker_role::WorkerRole;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
@@ -18,6 +17,7 @@ use crate::error::Result;
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
+use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 use crate::wire::{self, Item};
 
@@ -219,7 +219,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         match &mut self.role {
             Role::Submaster(submaster) if silence.rank != 0 => {
                 let state = submaster.workers().state_of(silence.rank);
-                let loss = self.link.detector.lose(&silence, state, out.endpoint())?;
+                let loss = self.link.detector.lose(&silence, state, out.endpoint());
                 submaster.lose(&self.link, loss, out)
             }
             _ => self.link.detector.lose_master(&silence),

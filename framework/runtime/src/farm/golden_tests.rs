@@ -13,11 +13,11 @@ use super::outcome::FailedTask;
 use super::result_journal::{Kind as JournalKind, ResultJournal};
 use super::state::{LastActivity, Suspicion};
 use super::summary::RankReport;
-use super::trail::TrailLocation;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::comm::process::Process;
 use crate::golden::{Messages, RUN, check_file, place};
+use crate::rank::trail::TrailLocation;
 use crate::wire::{self, Codec};
 
 const SOME: ChunkHeader = ChunkHeader {

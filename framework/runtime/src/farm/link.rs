@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::failure_detector::FailureDetector;
 use super::messages::{Attach, ExecutionMode, Join, ToMaster};
 use super::options::Options;
-use super::trail::TrailLocation;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rank::protocol::Outgoing;
+use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 
 /// See the module's page.
@@ -83,10 +83,9 @@ impl Link {
         }
         self.attach_number = number;
         if let Some(dead) = instead_of {
-            out.endpoint().learn_of(dead);
+            out.endpoint().learn_of(&[dead]);
         }
         self.superior = to;
-        out.endpoint().sends_aside();
         self.forget_announced();
         // Whoever takes charge of others is there.
         self.detector.expect(out.endpoint(), to, true);

@@ -66,7 +66,6 @@ mod task_source;
 #[cfg(test)]
 mod tests;
 mod traffic;
-mod trail;
 mod user_job;
 mod window;
 mod worker;

@@ -8,9 +8,9 @@ use super::failure_detector::Loss;
 use super::link::Link;
 use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, ToMaster, ToWorker};
 use super::state::{SubmasterState, WorkerTable};
-use super::trail::TrailReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
+use crate::rank::trail::TrailReader;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -33,7 +33,6 @@ impl Submaster {
             link.detector.expect(out.endpoint(), member, has_come);
             ToWorker::Attach(order).send(out.endpoint(), member)?;
         }
-        out.endpoint().sends_aside();
         let members = members.into_iter().map(|(member, _)| member).collect();
         Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
     }

@@ -6,12 +6,12 @@ use std::vec;
 
 use super::chunk_result::{Activity, ChunkResult, ErasedWorker, PART, TaskTimer};
 use super::messages::{self, ChunkHeader, Payload, Times};
-use super::trail::{NOTED, Trail, TrailLocation};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::observe::Tally;
+use crate::rank::trail::{NOTED, Trail, TrailLocation};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::{Codec, Item};
@@ -201,12 +201,14 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
             return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
         };
         let mut result = ChunkResult::with_room(tasks.len());
-        (self.cx.number, self.cx.attempt) = (header.first, header.attempt);
+        (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
         // As a number of tasks it saturates where they take no time.
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
-        let stride = self.task_time.filter(|&time| time < TIME_EACH && !self.every).map(untimed);
-        let trail = self.trail.as_mut().filter(|_| is_noted(self.task_time)).map(|trail| (trail, header.id));
+        let stride = self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
+        // Each task in which ranks may have died is noted, so that the next death shows which one it was.
+        let notes_each = header.alone || is_noted(self.task_time);
+        let trail = self.trail.as_mut().filter(|_| notes_each).map(|trail| (trail, header.id));
         let (activity, end) = (self.activity.clone(), start + PART);
         let mut timer = TaskTimer { clock: self.clock, activity, trail, stride, last: start, end };
         worker.run(&mut tasks, &mut self.cx, &mut timer, &mut result);

@@ -70,6 +70,11 @@ pub(super) trait Source<I> {
     /// Gives nothing out as long as `held`: what is known of the tasks is not through yet.
     fn hold(&mut self, _held: bool) {}
 
+    /// Returns true if ranks may have died of the tasks that were drawn last, which come apart from all others.
+    fn drew_suspects(&self) -> bool {
+        false
+    }
+
     /// Whether rank 0's thread may wait busily.
     fn leaves_the_core(&self) -> bool;
 

@@ -20,8 +20,9 @@ pub(super) enum Order {
     NewestFirst,
 }
 
-/// Told of a task that is handed out: its number, and whether fewer tasks wait than would keep all ranks busy.
-type OnTake<I> = fn(&mut I, u64, bool);
+/// Gets a task that is handed out, its number, and whether fewer tasks wait than would keep all ranks busy. Returns true if ranks may
+/// have died of the task.
+pub(super) type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
     waiting: BTreeMap<u64, I>,
@@ -73,6 +74,8 @@ pub(super) struct WorklistSource<I> {
     on_take: OnTake<I>,
     ranks: u64,
     taken: u64,
+    /// Ranks may have died of the tasks that were drawn last.
+    drew_suspects: bool,
     held: bool,
     stopped: bool,
 }
@@ -81,7 +84,16 @@ impl<I> WorklistSource<I> {
     /// What `list` has, for the `ranks` of a job.
     pub(super) fn new(list: Worklist<I>, order: Order, on_take: OnTake<I>, ranks: usize) -> Self {
         let ranks = ranks.max(1) as u64;
-        WorklistSource { list, order, on_take, ranks, taken: 0, held: false, stopped: false }
+        WorklistSource {
+            list,
+            order,
+            on_take,
+            ranks,
+            taken: 0,
+            drew_suspects: false,
+            held: false,
+            stopped: false,
+        }
     }
 
     fn waiting(&self) -> u64 {
@@ -124,6 +136,10 @@ impl<I: Item> Source<I> for WorklistSource<I> {
         true
     }
 
+    fn drew_suspects(&self) -> bool {
+        self.drew_suspects
+    }
+
     fn advance(&mut self) -> Result<bool> {
         Ok(false)
     }
@@ -143,7 +159,12 @@ impl<I: Item> Source<I> for WorklistSource<I> {
                 Order::NewestFirst => waiting.pop_last(),
             };
             let Some((number, mut task)) = next else { break };
-            (self.on_take)(&mut task, number, scarce);
+            let is_suspect = (self.on_take)(&mut task, number, scarce);
+            if !drawn.is_empty() && is_suspect != self.drew_suspects {
+                waiting.insert(number, task);
+                break;
+            }
+            self.drew_suspects = is_suspect;
             if drawn.len().is_multiple_of(wanted.step) {
                 weight += (weigh(std::slice::from_ref(&task)) * wanted.step) as u64;
             }
@@ -165,7 +186,10 @@ mod tests {
         let source = WorklistSource::new(
             list.clone(),
             order,
-            |task, _, scarce| *task = *task * 2 + u64::from(scarce),
+            |task, _, scarce| {
+                *task = *task * 2 + u64::from(scarce);
+                false
+            },
             2,
         );
         (list, source)
@@ -196,10 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn suspects_come_apart_from_other_tasks() {
+        let list = Worklist::new();
+        list.add([1, 1, 0, 0, 1]);
+        let mut source = WorklistSource::new(list, Order::OldestFirst, |task, _, _| *task == 1, 2);
+        let drawn = [0; 4].map(|_| (draw(&mut source, 9), source.drew_suspects()));
+        assert_eq!(drawn, [(vec![1, 1], true), (vec![0, 0], false), (vec![1], true), (vec![], true)]);
+    }
+
+    #[test]
     fn wide_tasks_come_one_by_one() {
         let list = Worklist::new();
         list.add([vec![0u8; 500], vec![0; 500]]);
-        let mut source = WorklistSource::new(list, Order::OldestFirst, |_, _, _| (), 2);
+        let mut source = WorklistSource::new(list, Order::OldestFirst, |_, _, _| false, 2);
         let wanted = Wanted { most: 9, bytes: 100, step: 1 };
         assert_eq!([1, 1, 0].map(|_| source.draw(wanted).unwrap().len()), [1, 1, 0]);
     }

@@ -61,6 +61,8 @@ pub(crate) struct Heartbeat {
     is_interleaved: Option<bool>,
     /// By rank: its last sign of life in this run.
     signs: Vec<Option<Sign>>,
+    /// Ranks from which anything has come in this run.
+    has_come: Vec<bool>,
     /// Rank 0: since when no rank has computed anything although it waits for them, as the endpoint counts silence.
     standstill: Option<Duration>,
     /// Says which ranks have not come.
@@ -85,6 +87,7 @@ impl Heartbeat {
             join_limit: config.join_limit,
             is_interleaved: None,
             signs: vec![None; size],
+            has_come: vec![false; size],
             standstill: None,
             reminder: Reminder::new(),
             hold_ups: HoldUps::new(),
@@ -109,8 +112,9 @@ impl Heartbeat {
         self.signs.len() > 1 && now >= self.next
     }
 
-    /// Takes a message in if it is a sign of life, and returns what it says.
+    /// Takes a message in if it is a sign of life, and returns what it says. Any message shows that its sender has come.
     pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&Sign>> {
+        self.has_come[message.from] = true;
         if !message.is(Control::Heartbeat) {
             return Ok(None);
         }
@@ -159,7 +163,8 @@ impl Heartbeat {
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] when a rank without which the job does not go on has died or has been silent for too long, and
-    /// when nothing has moved for too long.
+    /// when nothing has moved for too long. The job never goes on without a rank that has not come to the skeleton: that rank
+    /// was in the program's own code, where no other rank can take its place.
     pub(crate) fn beat(
         &mut self,
         endpoint: &mut Endpoint,
@@ -176,13 +181,21 @@ impl Heartbeat {
         self.tell_hold_ups(endpoint, &mine, &others);
         let mut pause = self.every;
         for (other, watch) in others {
-            let limit = match watch {
-                Watch::Within { limit, .. } => limit,
-                Watch::Process => Duration::MAX,
+            let (limit, has_come) = match watch {
+                Watch::Within { limit, has_come } => (limit, has_come || self.has_come[other]),
+                Watch::Process => (Duration::MAX, true),
                 Watch::Usual | Watch::No => continue,
             };
             let silent = endpoint.silence(other);
             let has_ended = endpoint.has_ended(other);
+            if !has_come && (has_ended || silent >= limit) {
+                let (seconds, name) = (silent.as_secs_f64(), self.name);
+                let text = match has_ended {
+                    true => format!("the process of rank {other} has ended before it came to {name}"),
+                    false => format!("has waited {seconds:.0} s for rank {other} to come to {name}"),
+                };
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(me));
+            }
             if has_ended || silent >= limit {
                 let mut why = self.lost(other, has_ended, silent);
                 if me == 0 {

@@ -79,6 +79,25 @@ fn a_rank_that_can_be_done_without_is_lost_once() {
     assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
 }
 
+/// Whatever `on_lost` says: nobody stands in for a rank that was in the program's own code.
+#[test]
+fn a_rank_that_has_not_come_ends_the_job() {
+    let (mut heartbeat, mut endpoint) = heartbeat();
+    let now = endpoint.clock().now();
+    let watch = |_| Watch::Within { limit: Duration::from_secs(5), has_come: false };
+    let now = endpoint.look_on(now, (0, 6));
+    let beat = |heartbeat: &mut Heartbeat, endpoint: &mut Endpoint| {
+        heartbeat.beat(endpoint, (idle(), false), watch, now, |_, _| Ok(()))
+    };
+    let error = beat(&mut heartbeat, &mut endpoint).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        (ErrorKind::Timeout, "has waited 6 s for rank 1 to come to the pipeline")
+    );
+    heartbeat.has_come[1] = true;
+    beat(&mut heartbeat, &mut endpoint).expect("a rank that has come can be done without");
+}
+
 #[test]
 fn silence_is_noticed_when_it_reaches_the_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();

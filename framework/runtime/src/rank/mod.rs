@@ -8,4 +8,6 @@ pub(crate) mod hold_up;
 mod interleaved_tests;
 pub(crate) mod protocol;
 mod sign;
+pub(crate) mod suspicion;
+pub(crate) mod trail;
 pub(crate) mod user_code;

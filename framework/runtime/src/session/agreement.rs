@@ -111,11 +111,12 @@ impl Announcement {
     }
 }
 
-/// What the first piece of that begins with which goes from rank to rank.
+/// The begin of the first message of a run: of an announcement, and of the first piece of a value that goes from rank to rank.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) what: Announcement,
-    /// Ranks that have died, ascending: all must leave out the same ones.
+    /// Ranks that are lost, ascending. Only rank 0 detects deaths; from here on no rank waits for one of these, and all leave
+    /// out the same ones.
     pub(super) lost: Vec<usize>,
 }
 
@@ -152,14 +153,14 @@ impl Endpoint {
     /// Takes the number of the next run.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if ranks have died that it needs.
+    /// On rank 0, [`ErrorKind::Timeout`] if ranks have died that it needs. The other ranks learn it from rank 0.
     pub(super) fn next_run_of(&mut self, mine: &Announcement) -> Result<u32> {
         let run = self.next_run();
-        if self.lost().is_empty() || mine.survives {
+        if self.rank() != 0 || self.lost().is_empty() || mine.survives {
             return Ok(run);
         }
         let text = format!(
-            "{}, which needs all ranks, and rank(s) {:?} have died; only farms go on without",
+            "{}, which needs all ranks, and rank(s) {:?} have died; only farms and workflows go on without",
             mine.what,
             self.lost()
         );
@@ -169,26 +170,29 @@ impl Endpoint {
 
     /// Rank 0's part. Ranks that are taken for dead are told as well: one that was only slow would wait for it.
     fn announce(&mut self, mine: &Announcement) -> Result<()> {
-        (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, mine))
+        let opening = Opening { what: mine.clone(), lost: self.lost().to_vec() };
+        (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, &opening))
     }
 
-    /// Waits for the message that says what is run, and compares. Returns it.
+    /// Waits for the message that says what is run, and compares. Returns it, and the lost ranks that it names.
     ///
     /// # Errors
     /// As [`begin_run`](Endpoint::begin_run); nothing is reported.
-    pub(super) fn await_opening(&mut self, mine: &Announcement, waits: &Waits<'_>) -> Result<Message> {
+    pub(super) fn await_opening(
+        &mut self,
+        mine: &Announcement,
+        waits: &Waits<'_>,
+    ) -> Result<(Message, Vec<usize>)> {
         let is_piece = |tag| tag == Control::Piece.byte() || tag == Control::LastPiece.byte();
         let message = self.await_from(
             waits,
             |from, tag| from == 0 && tag == Control::Announce.byte() || is_piece(tag),
             || format!("for rank {}, before it {}", waits.whom, mine.what),
         )?;
-        let root: Announcement = match message.tag()? {
-            Control::Announce => wire::from_bytes(&message.body)?,
-            _ => wire::from_bytes::<Opening>(&message.body)?.what,
-        };
-        match mine.differs_from(&root) {
-            None => Ok(message),
+        let root: Opening = wire::from_bytes(&message.body)?;
+        self.learn_of(&root.lost);
+        match mine.differs_from(&root.what) {
+            None => Ok((message, root.lost)),
             Some(difference) => {
                 self.let_others_tell()?;
                 let text = format!("{difference}: {REMEDY}");
@@ -302,9 +306,20 @@ mod tests {
             other.begin_run(&farm("a", "u8").without_the_dead(), Duration::ZERO).is_ok(),
             "it was only slow"
         );
+        assert!(other.lost().is_empty(), "a rank that was only slow is not lost to itself");
         let error = root.begin_run(&farm("a", "u8"), Duration::ZERO).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
         assert!(error.message().contains("rank(s) [1] have died"), "{error}");
+    }
+
+    #[test]
+    fn all_ranks_learn_which_are_lost_when_the_next_run_begins() {
+        let [mut root, mut other, _dead] = <[Endpoint; 3]>::try_from(endpoints(3)).unwrap();
+        root.lose(2, "it never was");
+        let what = farm("a", "u8").without_the_dead();
+        root.begin_run(&what, Duration::ZERO).unwrap();
+        other.begin_run(&what, Duration::from_secs(10)).unwrap();
+        assert_eq!(other.lost(), [2]);
     }
 
     #[test]

@@ -29,9 +29,7 @@ pub(super) fn end() -> Announcement {
 /// 0 is dead; whatever the transport reports.
 pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.begin_run(&end(), config.join_limit)?;
-    if endpoint.must_drain() {
-        endpoint.deliver(config.join_limit)?;
-    }
+    endpoint.deliver(config.join_limit, config.peer_limit)?;
     if endpoint.rank() == 0 {
         wait_for_all(endpoint, config)?;
         // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.

@@ -49,7 +49,7 @@ fn messages_of_a_session_are_as_they_were() {
     messages.value("a rank's place", Control::Placement, &(place(None), Process::default(), [0_u8; 4]));
     let run = Announcement::new("runs the farm \"a\"").with("policy", "factoring").without_the_dead();
     let run = run.with_checksum("plan", Some(&7));
-    messages.value("what is run next", Control::Announce, &run);
+    messages.value("what is run next", Control::Announce, &Opening { what: run, lost: vec![3, 300] });
     messages.value("a rank has done its part", Control::Leave, &());
     messages.value("the job is over, ranks 3 and 300 are lost", Control::Dismiss, &vec![3_usize, 300]);
     messages.value("a rank is alive", Control::Heartbeat, &());

@@ -229,7 +229,8 @@ impl<'w> Workflow<'w> {
     }
 
     /// What is asked of the planner. Without it, a plan is made as by default if the description knows run times, memory or
-    /// sizes of anything, and none if it does not.
+    /// sizes of anything, and none if it does not. That takes a few seconds at most: the more tasks there are, the fewer plans are tried. With
+    /// this, planners do all that is asked, however long the run waits for its plan.
     pub fn plan(mut self, options: PlanOptions) -> Self {
         (self.options.plan, self.options.is_planned) = (Some(options), true);
         self

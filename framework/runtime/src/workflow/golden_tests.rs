@@ -6,7 +6,9 @@ use super::messages::{Content, Done, Failure, Order, Orders, Reason, Report};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
+use crate::comm::process::Process;
 use crate::golden::{Messages, RUN};
+use crate::rank::trail::TrailLocation;
 use crate::wire::Codec;
 
 #[test]
@@ -20,6 +22,7 @@ fn messages_of_a_workflow_are_as_they_were() {
         exceeded: 1,
         place: (task > 1).then_some(7),
         is_announced: task > 1,
+        is_suspect: task == 1,
         sources,
     };
     let orders = Orders {
@@ -39,8 +42,7 @@ fn messages_of_a_workflow_are_as_they_were() {
     keep("a large value", Content::Value(4, large));
     let failure = |reason| Failure { task: 5, attempt: 1, reason, message: "torn".into() };
     let memory = [Reason::MemoryLimit, Reason::Memory];
-    let reasons =
-        [&[Reason::Error, Reason::Panic], &memory[..], &[Reason::Death, Reason::TimeLimit]].concat();
+    let reasons = [&[Reason::Error, Reason::Panic], &memory[..], &[Reason::TimeLimit]].concat();
     let report = Report {
         done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500, peak_memory: Some(300) }],
         failed: reasons.into_iter().map(failure).collect(),
@@ -58,6 +60,9 @@ fn messages_of_a_workflow_are_as_they_were() {
     keep("a rank is to say how fast it is", Content::MeasureSpeed);
     let speed = Speed { alone: 2e9, took: 0.01, lost: 0.001 };
     keep("it is so fast", Content::Speed(speed));
+    let process = Process { place: "host/4026531836".into(), number: 4711, started: 987_654 };
+    keep("a rank has come", Content::Join(Some(TrailLocation { process, file: 9 })));
+    keep("a task begins of which ranks may have died", Content::Begun(300));
     keep("a rank has died", Content::Lost(3));
     keep("a value is gone", Content::Gone(300));
     messages.check("workflow");

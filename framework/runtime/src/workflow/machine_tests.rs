@@ -9,12 +9,12 @@ use armature_planner::workflow::{Cluster, Processor, Situation, TaskMemory, plan
 use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
-use super::master::{Change, Master};
+use super::master::{Change, LastTask, Master};
 use super::messages::{Content, Done, Orders, Reason, Report};
 use super::planning::{AskAnew, Clusters};
 use super::value::Value;
 use super::worker::{Settings, Step, Worker};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::wire::Codec;
 
 /// What is the same in all that a test does.
@@ -31,6 +31,10 @@ pub(super) struct Setting {
     pub(super) max_failures: usize,
     /// Ranks that die.
     pub(super) deaths: usize,
+    /// A closure in which each rank but rank 0 dies.
+    pub(super) deadly: Option<usize>,
+    /// Whether it is known of a dead rank in which closure it was.
+    pub(super) trails: bool,
     pub(super) is_planned: bool,
     /// Whether the plan is the planner's, and made anew.
     pub(super) is_replanned: bool,
@@ -48,6 +52,8 @@ pub(super) const SETTING: Setting = Setting {
     failing: None,
     max_failures: 0,
     deaths: 0,
+    deadly: None,
+    trails: false,
     is_planned: false,
     is_replanned: false,
     limit: false,
@@ -148,11 +154,16 @@ impl World {
     fn new(setting: Setting) -> Self {
         let mut random = Random::new(setting.seed);
         let graph = graph(&setting, &mut random);
-        let ranks = setting.ranks;
         let needs = (0..setting.tasks).map(|task| graph.dag.requirement(task, TaskMemory::Additive));
         let budget = if setting.is_tight { needs.max().unwrap() } else { u64::MAX };
+        World::of(setting, graph, budget, random)
+    }
+
+    fn of(setting: Setting, graph: Arc<Graph>, budget: u64, mut random: Random) -> Self {
+        let ranks = setting.ranks;
         let settings = Settings { budget, collects: true, journals: setting.journals };
         let mut master = Master::new(graph.clone(), ranks, &[], setting.max_failures);
+        master.has_memory(&vec![budget; ranks]);
         if setting.is_planned {
             let places: Vec<usize> = (0..setting.tasks).map(|_| below(&mut random, ranks)).collect();
             master.plan(&places, graph.dag.topological_order());
@@ -289,6 +300,22 @@ impl World {
     }
 
     fn finish_job(&mut self, rank: usize) -> Result<()> {
+        if let Some(Step::Run { task, .. }) = &self.jobs[rank]
+            && self.setting.deadly == Some(*task)
+        {
+            assert!(
+                rank > 0 || self.alive().len() == self.setting.ranks,
+                "rank 0 runs what has killed a rank"
+            );
+            if rank > 0 {
+                let last = if self.setting.trails { LastTask::Closure(*task) } else { LastTask::Unknown };
+                // What it sent before it began has come.
+                while !self.wires[rank][0].is_empty() {
+                    self.deliver(rank, 0)?;
+                }
+                return self.kill_rank(rank, last);
+            }
+        }
         match self.jobs[rank].take().expect("it has one") {
             Step::Run { task, inputs, .. } => {
                 self.limit_used.retain(|(other, _)| *other != task);
@@ -326,6 +353,7 @@ impl World {
             Content::Offer(values) => self.workers[to].on_offer(from, values),
             Content::Value(..) if to == 0 && self.master.is_lost(from) => {}
             Content::Value(task, value) => self.workers[to].on_value(from, task, value),
+            Content::Begun(task) => self.master.on_begun(from, task),
             Content::Lost(rank) => self.workers[to].on_lost(rank),
             Content::Gone(task) => self.workers[to].on_gone(from, task),
             Content::Report(report) => {
@@ -344,6 +372,10 @@ impl World {
             return Ok(());
         }
         let dead = alive[1 + below(&mut self.random, alive.len() - 1)];
+        self.kill_rank(dead, LastTask::Innocent)
+    }
+
+    fn kill_rank(&mut self, dead: usize, last: LastTask) -> Result<()> {
         if let Some(Step::Run { task, .. }) = self.jobs[dead].take() {
             self.limit_used.retain(|(other, _)| *other != task);
         }
@@ -356,7 +388,7 @@ impl World {
             self.wires[rank][dead].clear();
         }
         self.keep();
-        self.master.on_lost(dead)?;
+        self.master.on_lost(dead, last)?;
         self.workers[0].on_lost(dead);
         for rank in self.alive().into_iter().skip(1) {
             self.wires[0][rank].push_back(Content::Lost(dead));
@@ -551,6 +583,89 @@ fn what_dead_ranks_had_is_run_again() {
 }
 
 #[test]
+fn a_task_that_kills_ranks_fails_after_its_tries_and_is_never_run_on_rank_0() {
+    let mut runs = [0, 0];
+    for seed in 0..80 {
+        let (deadly, trails) = (seed as usize % SETTING.tasks, seed % 2 == 0);
+        let setting =
+            Setting { seed, ranks: 4, deadly: Some(deadly), trails, max_failures: usize::MAX, ..SETTING };
+        let mut world = World::new(Setting { is_planned: seed % 3 == 0, ..setting });
+        world.play().unwrap();
+        let dead = setting.ranks - world.alive().len();
+        if dead == 0 {
+            // Rank 0 was the first to get it, before anybody knew.
+            continue;
+        }
+        runs[usize::from(trails)] += 1;
+        let failed = world.master.failed();
+        assert_eq!(failed.iter().map(super::FailedTask::task).collect::<Vec<_>>(), [deadly]);
+        assert_eq!((failed[0].attempts(), dead), (2, 2), "a death is a try");
+        let mut is_lost = vec![false; setting.tasks];
+        for &task in world.graph.dag.topological_order() {
+            is_lost[task] = task == deadly || world.graph.parents(task).any(|parent| is_lost[parent]);
+            assert_eq!(world.runs[task] == 0, is_lost[task], "task {task}");
+        }
+    }
+    assert!(runs.iter().all(|&runs| runs > 15), "{runs:?}");
+}
+
+/// The job that is started again would come to the same end, unless it was for want of ranks.
+#[test]
+fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
+    let of_ranks = |ranks| {
+        let mut builder = Description::builder("deadly");
+        builder.task(Task::new("deadly", Action::Closure("c".into())));
+        let graph = Arc::new(Graph::new(&builder.build().unwrap(), 2, TaskMemory::Additive).unwrap());
+        let mut master = Master::new(graph, ranks, &[], 0);
+        master.plan(&[1], &[0]);
+        master.begin();
+        let mut lose = || {
+            let (rank, _) = master.take_orders().next().expect("somebody has the task");
+            assert_ne!(rank, 0);
+            master.on_lost(rank, LastTask::Closure(0))
+        };
+        loop {
+            if let Err(error) = lose() {
+                return (error.kind(), error.message().to_string());
+            }
+        }
+    };
+    let (kind, message) = of_ranks(2);
+    assert_eq!(kind, ErrorKind::Timeout);
+    assert!(message.contains("rank 1 has died in it, and no rank is left to risk with it"), "{message}");
+    let (kind, message) = of_ranks(4);
+    assert_eq!(kind, ErrorKind::User);
+    assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
+}
+
+/// Pairs of values that one task each reads: all of them together are ten times as much as a rank may hold.
+#[test]
+fn values_are_read_before_memory_is_full_where_there_is_no_plan() {
+    const PAIRS: usize = 40;
+    let mut builder = Description::builder("pairs");
+    (0..=3 * PAIRS).for_each(|number| {
+        let mut task = Task::new(number.to_string(), Action::Closure("c".into()));
+        task.memory = Some(size(number) as u64);
+        builder.task(task);
+    });
+    for sum in (0..PAIRS).map(|pair| 3 * pair) {
+        for value in [sum + 1, sum + 2] {
+            builder.edge(value.to_string(), sum.to_string(), size(value) as u64 + 100);
+        }
+        builder.edge(sum.to_string(), (3 * PAIRS).to_string(), size(sum) as u64 + 100);
+    }
+    let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
+    for (seed, ranks) in (0..20).flat_map(|seed| [(seed, 1), (seed, 2), (seed, 3)]) {
+        let setting = Setting { seed, ranks, tasks: graph.len(), ..SETTING };
+        let mut world = World::of(setting, graph.clone(), 900_000, Random::new(seed));
+        world.play().unwrap();
+        world.check();
+        let spilled: Vec<u64> = world.workers.iter().map(|worker| worker.totals.spilled).collect();
+        assert_eq!(spilled, vec![0; ranks], "seed {seed}");
+    }
+}
+
+#[test]
 fn what_is_in_the_journal_is_not_run_again() {
     for seed in 0..100 {
         let is_tight = seed % 2 == 1;
@@ -576,7 +691,7 @@ fn commands_that_are_done_are_not_run_again() {
     assert_eq!(master.take_orders().map(|(rank, _)| rank).collect::<Vec<_>>(), [1]);
     let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
     master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
-    assert_eq!(master.on_lost(1).unwrap(), 2, "\"reads\" and \"last\"");
+    assert_eq!(master.on_lost(1, LastTask::Innocent).unwrap(), 2, "\"reads\" and \"last\"");
     assert_eq!(master.take_to_restore(), [0]);
     for task in [1, 2] {
         master.on_report(0, Report { done: vec![done(task)], ..Report::default() }).unwrap();
@@ -603,7 +718,7 @@ fn limits_are_held_until_a_rank_has_given_its_order_back() {
         master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
         let is_ordered = |(rank, orders): &(usize, Orders)| *rank == 2 && !orders.orders.is_empty();
         assert_eq!(master.take_orders().filter(is_ordered).count(), 1);
-        assert_eq!(master.on_lost(1).unwrap(), 1, "what was made is made again");
+        assert_eq!(master.on_lost(1, LastTask::Innocent).unwrap(), 1, "what was made is made again");
         let orders: BTreeMap<usize, _> = master.take_orders().collect();
         assert_eq!(orders[&2].recalled, [1]);
         let makes = *orders.iter().find(|(_, orders)| !orders.orders.is_empty()).unwrap().0;
@@ -671,6 +786,7 @@ fn inputs_come_while_another_task_runs_where_there_is_room() {
             exceeded: 0,
             place: None,
             is_announced: false,
+            is_suspect: false,
             sources,
         };
         let orders = vec![order(1, vec![]), order(2, vec![0])];

@@ -9,6 +9,7 @@ use crate::balance::probe::Speed;
 use crate::comm::Frame;
 use crate::comm::message::{Message, frame_header, tags};
 use crate::error::Result;
+use crate::rank::trail::TrailLocation;
 use crate::wire;
 
 tags! {
@@ -29,6 +30,8 @@ tags! {
         Piece = 44,
         Ended = 45,
         Kept = 46,
+        Join = 47,
+        Begun = 48,
     }
 }
 
@@ -48,6 +51,8 @@ pub(super) struct Order {
     pub(super) place: Option<usize>,
     /// It is not to be begun before it is ordered once more: until then its inputs may come.
     pub(super) is_announced: bool,
+    /// Ranks may have died in it: the rank says so when it begins the task.
+    pub(super) is_suspect: bool,
     /// For each of its inputs, in the order of its parents, the rank that has it or will have it.
     pub(super) sources: Vec<usize>,
 }
@@ -106,8 +111,6 @@ pub(super) enum Reason {
     MemoryLimit,
     /// It needs more memory than a rank may have, and was not begun.
     Memory,
-    /// Its rank has died.
-    Death,
     /// It has taken longer than it may.
     TimeLimit,
 }
@@ -162,6 +165,10 @@ pub(super) enum Content {
     MeasureSpeed,
     /// To the master: the answer.
     Speed(Speed),
+    /// To the master, before anything else: the rank has come, and leaves a trail there, if it can leave one.
+    Join(Option<TrailLocation>),
+    /// To the master: a task of which ranks may have died begins.
+    Begun(usize),
     /// From the master: this rank has died.
     Lost(usize),
     /// The answer to [`Want`](Content::Want) where nobody needed the value any more.
@@ -189,6 +196,8 @@ impl Content {
             Content::Final(report) => encode(run, Tag::Final, &report),
             Content::MeasureSpeed => encode(run, Tag::MeasureSpeed, &()),
             Content::Speed(speed) => encode(run, Tag::Speed, &speed),
+            Content::Join(trail) => encode(run, Tag::Join, &trail),
+            Content::Begun(task) => encode(run, Tag::Begun, &task),
             Content::Lost(rank) => encode(run, Tag::Lost, &rank),
             Content::Gone(task) => encode(run, Tag::Gone, &task),
             Content::Ask(ask) => encode(run, Tag::Ask, &ask),
@@ -218,6 +227,8 @@ impl Content {
             Tag::Final => Content::Final(wire::from_bytes(&body)?),
             Tag::MeasureSpeed => Content::MeasureSpeed,
             Tag::Speed => Content::Speed(wire::from_bytes(&body)?),
+            Tag::Join => Content::Join(wire::from_bytes(&body)?),
+            Tag::Begun => Content::Begun(wire::from_bytes(&body)?),
             Tag::Lost => Content::Lost(wire::from_bytes(&body)?),
             Tag::Gone => Content::Gone(wire::from_bytes(&body)?),
             Tag::Ask => Content::Ask(wire::from_bytes(&body)?),

@@ -42,7 +42,8 @@
 //! - A command is ended at its time limit. A closure cannot be: one that returns later has failed, and one that goes on for twice as long
 //!   ends the job.
 //! - A rank holds no more than [`Workflow::memory`], as far as tasks need what their description says.
-//! - A rank that dies is done without, where the launcher lets the others go on: what it had is run again.
+//! - A rank that dies is done without, where the launcher lets the others go on: what it had is run again. Its death counts as a try of the
+//!   closure that it was in, which rank 0 never tries again.
 //! - The death of rank 0 ends the job. With a [journal](Workflow::journal) the job that is started again runs only what is missing.
 //!
 //! The protocol is described in `README.md` beside this module's source.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use armature_planner::Result;
 use armature_planner::workflow::{
-    BestPlan, Cluster, FilePlace, Plan, PlanOptions, Replanned, Situation, Workflow as Dag, plan, replan,
+    Cluster, FilePlace, Plan, PlanOptions, Replanned, Situation, Workflow as Dag, plan, plan_rest, replan,
     retrace,
 };
 
@@ -73,24 +73,54 @@ fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
 /// Plans that are compared when one is made anew: that in force, and three lists.
 pub(super) const PLANS: u32 = 4;
 
+/// Placements of a task that planners may try before a run, unless the caller sets the planners' options. No task runs meanwhile,
+/// and a placement takes some microseconds, so that a run waits for its plan for a few seconds at most. A list schedule places
+/// each task once.
+pub(super) const PLACEMENTS: usize = 300_000;
+
+/// List schedules that take as long as all that planners do before local search.
+const LISTS: usize = 20;
+
+/// Planner of quick plans, in words.
+pub(super) const QUICK: &str = "relaxed HEFTM";
+
+/// A plan, and its planner in words.
+pub(super) type Found = (Plan, String);
+
 /// The question before a run.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) clusters: Clusters,
     pub(super) options: PlanOptions,
+    /// Placements of a task that may be tried.
+    pub(super) placements: usize,
 }
 
 impl Question {
-    /// The best plan that is found.
-    pub(super) fn answer(&self, dag: &Dag) -> Result<BestPlan> {
-        self.clusters.first(|cluster| plan(dag, cluster, &self.options))
+    /// Returns the best plan that is found: by all planners, with as much local search as the number of placements allows; for
+    /// very many tasks by the planner of plans made anew.
+    ///
+    /// # Errors
+    /// There is no plan.
+    pub(super) fn answer(&self, dag: &Dag) -> Result<Found> {
+        let lists = self.placements / dag.len().max(1);
+        let Some(evaluations) = lists.checked_sub(LISTS) else {
+            let quick = |cluster: &Cluster| {
+                plan_rest(dag, cluster, &Situation::new(dag, cluster), self.options.memory.task_memory)
+            };
+            return self.clusters.first(quick).map(|plan| (plan, QUICK.to_string()));
+        };
+        let evaluations = self.options.evaluations.min(evaluations);
+        let options = PlanOptions { evaluations, ..self.options.clone() };
+        let best = self.clusters.first(|cluster| plan(dag, cluster, &options))?;
+        Ok((best.plan, best.planner.to_string()))
     }
 
     /// Does what a plan made anew does once for the one in force and for each of the others, for the sake of the time that it takes.
-    pub(super) fn rehearse(&self, dag: &Dag, found: &Result<BestPlan>) {
+    pub(super) fn rehearse(&self, dag: &Dag, found: &Result<Found>) {
         let cluster = &self.clusters.with_disk;
-        if let Ok(best) = found {
-            let _ = retrace(dag, cluster, &best.plan, &Situation::new(dag, cluster));
+        if let Ok((plan, _)) = found {
+            let _ = retrace(dag, cluster, plan, &Situation::new(dag, cluster));
         }
     }
 }
@@ -199,6 +229,25 @@ mod tests {
     use armature_planner::{Link, Platform};
 
     use super::*;
+
+    #[test]
+    fn planning_very_many_tasks_takes_no_longer_than_planning_some() {
+        let cluster =
+            |disk| Cluster::new(vec![Processor::new("rank", 1.0, 100).with_buffer(disk); 3], 1.0).unwrap();
+        let mut dag = Dag::builder();
+        let tasks: Vec<usize> = (0..50).map(|_| dag.task("t", 1.0, 1)).collect();
+        tasks.windows(9).for_each(|some| dag.edge(some[0], some[8], 1));
+        let dag = dag.build().unwrap();
+        let planned = |placements| {
+            let clusters = Clusters { in_memory: cluster(0), with_disk: cluster(7) };
+            Question { clusters, options: PlanOptions::default(), placements }.answer(&dag).unwrap()
+        };
+        let (quick, planner) = planned(50 * LISTS - 1);
+        assert_eq!(planner, QUICK);
+        let (best, planner) = planned(usize::MAX);
+        assert_ne!(planner, QUICK);
+        assert!(best.makespan <= quick.makespan);
+    }
 
     #[test]
     fn ranks_are_as_fast_and_as_far_apart_as_they_were_probed() {

@@ -4,21 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{BestPlan, Replanned, memory_over_time};
+use armature_planner::workflow::{Replanned, memory_over_time};
 use armature_text::shown;
 
 use super::graph::Graph;
-use super::master::{Cause, Change, Master};
-use super::planning::{AskAnew, Question};
+use super::master::{Cause, Change, LastTask, Master};
+use super::messages::Report;
+use super::planning::{AskAnew, Found, QUICK, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
+use super::user_code::ClosureTrail;
 use super::value::Value;
 use super::worker::Worker;
 use crate::balance::probe::{self, Probe, Speed};
 use crate::comm::Frame;
+use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
+use crate::rank::heartbeat::Silence;
+use crate::rank::protocol::Outgoing;
+use crate::rank::trail::TrailReader;
 
 /// See the module's page.
 pub(super) struct Root {
@@ -48,6 +54,8 @@ pub(super) struct Root {
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
+    /// Trails of the ranks on this machine.
+    pub(super) trails: BTreeMap<usize, TrailReader>,
 }
 
 /// How a probe goes on.
@@ -133,14 +141,14 @@ impl Root {
     /// There is a plan, or none is possible: plans count a value once for each of its readers, ranks hold it once for all.
     pub(super) fn planned(
         &mut self,
-        (found, question): (armature_planner::Result<BestPlan>, Question),
+        (found, question): (armature_planner::Result<Found>, Question),
         (took, takes): (Duration, Duration),
         now: Duration,
     ) -> Event {
         match found {
-            Ok(best) => {
-                self.planned = Some((best.planner.to_string(), best.plan.makespan));
-                self.master.has_planned(best.plan, question.clusters, takes, now);
+            Ok((plan, planner)) => {
+                self.planned = Some((planner, plan.makespan));
+                self.master.has_planned(plan, question.clusters, takes, now);
             }
             Err(error) => log::warn!("workflow {}: it runs without a plan: {error}", shown(&self.graph.name)),
         }
@@ -174,7 +182,7 @@ impl Root {
             }
         };
         Event::Planned(Planned {
-            by: ends_s.map(|_| "relaxed HEFTM".to_string()),
+            by: ends_s.map(|_| QUICK.to_string()),
             ends_s,
             seconds: took.as_secs_f64(),
             reason,
@@ -212,8 +220,19 @@ impl Root {
     }
 
     /// A rank is lost. Returns how many tasks are run again for it.
-    pub(super) fn on_lost(&mut self, rank: usize, error: &Error) -> Result<u64> {
-        let again = self.master.on_lost(rank)?;
+    ///
+    /// # Errors
+    /// Tasks have failed because ranks have died in them, more than may.
+    pub(super) fn on_lost(&mut self, silence: &Silence, endpoint: &Endpoint) -> Result<u64> {
+        let Silence { rank, has_ended, error, .. } = silence;
+        let last = match self.trails.get(rank).map(TrailReader::read) {
+            // Its process is seen to live, though it says nothing.
+            _ if !has_ended && (!endpoint.is_process() || endpoint.is_seen(*rank)) => LastTask::Innocent,
+            Some(Some((ClosureTrail::SHORT, _))) | None => LastTask::Unknown,
+            Some(Some((task, _))) => LastTask::Closure(task as usize),
+            Some(None) => LastTask::NoClosure,
+        };
+        let again = self.master.on_lost(*rank, last)?;
         self.probe = None;
         log::warn!("{error}; {again} tasks are run again");
         Ok(again)

@@ -1,5 +1,6 @@
 //! A run of a workflow on this rank, from its begin to its end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use super::builder::Workflow;
 use super::commands::Commands;
 use super::graph::Graph;
 use super::master::Master;
-use super::planning::{Clusters, Question};
+use super::planning::{Clusters, PLACEMENTS, Question};
 use super::results::Results;
 use super::root::Root;
 use super::running::Running;
 use super::spill::SpillFolder;
 use super::summary::Summary;
 use super::task_journal::{Known, TaskJournal};
-use super::user_code::TaskCode;
+use super::user_code::{ClosureTrail, TaskCode};
 use super::value::Value;
 use super::worker::{Settings, Worker};
 use crate::balance::is_affordable;
@@ -116,7 +117,11 @@ impl Workflow<'_> {
             ended: None,
             wall_time: self.options.wall_time,
             graph: graph.clone(),
+            trails: BTreeMap::new(),
         });
+        // Rank 0's death is the job's: nobody would read its trail.
+        let trail = (rank > 0 && endpoint.is_process()).then(ClosureTrail::new).flatten();
+        let place_of_trail = trail.as_ref().map(ClosureTrail::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
         let is_heard_of = self.after_command.is_some();
         let code = TaskCode {
@@ -127,6 +132,7 @@ impl Workflow<'_> {
             context: Context::new((rank, ranks), &graph.name),
             names,
             spill,
+            trail,
             clock,
         };
         let waker = endpoint.transport().waker();
@@ -145,6 +151,7 @@ impl Workflow<'_> {
                 (commands, files.take()),
                 (self.options.enforces_memory, is_heard_of),
             );
+            running.trail = place_of_trail;
             running.log_events(config.events.as_deref(), endpoint);
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.
@@ -191,7 +198,7 @@ impl Workflow<'_> {
         is_affordable(PROBING + PROBING_A_LINK.saturating_mul(ranks as u32), time)
     }
 
-    /// What the planner is to be asked, if anything.
+    /// The question for the planner, if there is one.
     fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
@@ -213,7 +220,8 @@ impl Workflow<'_> {
             }
         };
         let clusters = Clusters { in_memory: cluster(0)?, with_disk: cluster(ENOUGH)? };
-        Some(Box::new(Question { clusters, options }))
+        let placements = if self.options.plan.is_some() { usize::MAX } else { PLACEMENTS };
+        Some(Box::new(Question { clusters, options, placements }))
     }
 
     /// By rank: the bytes that it may hold.

@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Progress, Tally};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
+use crate::rank::trail::{TrailLocation, TrailReader};
 
 /// Work that a rank has done before it says so, unless it has nothing else to do: as much shorter than what ranks are given ahead
 /// as that the master can always send more in time.
@@ -44,6 +45,8 @@ pub(super) struct Running<'c, 'w> {
     /// Closures that user code has in hand and that may not take as long as they like, and since when.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
+    /// The place of this rank's trail, until rank 0 has been told.
+    pub(super) trail: Option<TrailLocation>,
     /// Work that the next report is about.
     unreported: Duration,
     /// Shares of the rank's time that commands took which have ended and are not in the tally.
@@ -73,6 +76,7 @@ impl<'c, 'w> Running<'c, 'w> {
             is_to_measure: false,
             limited: VecDeque::new(),
             events: EventLog::off(),
+            trail: None,
             unreported: Duration::ZERO,
             untallied: Vec::new(),
             in_hand: None,
@@ -87,7 +91,7 @@ impl<'c, 'w> Running<'c, 'w> {
         self.log(at);
         loop {
             for (to, content) in self.worker.take_messages() {
-                if self.root.as_ref().is_none_or(|root| !root.master.is_lost(to)) {
+                if !out.endpoint().is_lost(to) {
                     self.send(to, content, out)?;
                 }
             }
@@ -138,6 +142,10 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.note_time(at);
+        if self.root.is_none() && out.endpoint().is_process() {
+            // Before any task, which may end the process: from now on other ranks can take its place.
+            out.send(0, Content::Join(self.trail.take()).encode(out.run())?)?;
+        }
         if let Some(root) = &self.root {
             self.events.record(at.now(), || root.start_event(out.ranks()));
         }
@@ -169,7 +177,17 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             // What a rank sent before it was lost may come afterwards: the task is run again by then, and its value comes from there.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => self.worker.on_value(from, task, value),
+            Content::Join(trail) => {
+                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
+                let trail = trail.as_ref().and_then(TrailReader::open);
+                root.trails.extend(trail.map(|reader| (from, reader)));
+            }
+            Content::Begun(task) => {
+                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
+                root.master.on_begun(from, task);
+            }
             Content::Lost(rank) => {
+                out.endpoint().learn_of(&[rank]);
                 self.worker.on_lost(rank);
                 self.lose_files(rank, out)?;
             }
@@ -273,7 +291,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
         // The orders that follow from it leave with the next turn.
-        let again = root.on_lost(silence.rank, &silence.error)?;
+        let again = root.on_lost(&silence, out.endpoint())?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
         self.events.record(out.endpoint().clock().now(), || Event::Lost { rank, tasks: again, why });
         out.endpoint().lose(silence.rank, silence.error.message());

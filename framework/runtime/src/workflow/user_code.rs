@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{BestPlan, Replanned};
+use armature_planner::workflow::Replanned;
 
 use super::closure::{AfterCommand, Erased, Inputs};
 use super::commands::Try;
 use super::graph::Graph;
 use super::messages::Reason;
-use super::planning::{AskAnew, PLANS, Question};
+use super::planning::{AskAnew, Found, PLANS, Question};
 use super::spill::SpillFolder;
 use super::task_journal::JournalPlace;
 use super::value::Value;
@@ -19,6 +19,7 @@ use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
+use crate::rank::trail::{NOTED, Trail, TrailLocation};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
@@ -49,7 +50,7 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// What the planner has found, of what it was asked, how long that took, and how long it takes to make another plan while tasks run.
-    Planned(Box<(armature_planner::Result<BestPlan>, Question)>, [Duration; 2]),
+    Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
     PlannedAnew(Box<armature_planner::Result<Replanned>>, Duration),
     Measured(Speed),
     Ran {
@@ -65,6 +66,50 @@ pub(super) enum Outcome {
     Loaded(usize, Value),
 }
 
+/// The trail of a rank in a workflow.
+#[derive(Debug)]
+pub(super) struct ClosureTrail {
+    trail: Trail,
+    /// Time that the last closure took, if there was one.
+    took: Option<Duration>,
+    /// The trail says that closures are short, until a longer one begins.
+    says_short: bool,
+}
+
+impl ClosureTrail {
+    /// What a trail says where closures are so short that a note of each would be felt.
+    pub(super) const SHORT: u64 = u64::MAX - 1;
+
+    /// An empty trail, if the system can make one.
+    pub(super) fn new() -> Option<Self> {
+        Some(ClosureTrail { trail: Trail::new()?, took: None, says_short: false })
+    }
+
+    pub(super) fn place(&self) -> TrailLocation {
+        self.trail.place()
+    }
+
+    fn begin(&mut self, task: usize) {
+        let is_short = self.took.is_some_and(|took| took < NOTED);
+        if !is_short {
+            self.trail.begin(task as u64, None);
+        } else if !self.says_short {
+            self.trail.begin(ClosureTrail::SHORT, None);
+        }
+        self.says_short = is_short;
+    }
+
+    fn end(&mut self) {
+        if !self.says_short {
+            self.trail.end();
+        }
+    }
+
+    fn took(&mut self, took: Duration) {
+        self.took = Some(took);
+    }
+}
+
 /// The closures and the disk of a rank.
 pub(super) struct TaskCode<'c, 'w> {
     pub(super) graph: Arc<Graph>,
@@ -76,6 +121,8 @@ pub(super) struct TaskCode<'c, 'w> {
     /// By task.
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
+    /// Where the closure that runs is noted, so that rank 0 knows it if the rank dies in it.
+    pub(super) trail: Option<ClosureTrail>,
     pub(super) clock: Clock,
 }
 
@@ -90,7 +137,14 @@ impl TaskCode<'_, '_> {
         self.begin(task, attempt);
         let mut inputs = Inputs::new(&self.graph, task, inputs);
         let closure = &mut self.closures[self.closure_of[task]];
-        user_code::call(|| closure.call(&mut inputs, &self.context))
+        if let Some(trail) = &mut self.trail {
+            trail.begin(task);
+        }
+        let given = user_code::call(|| closure.call(&mut inputs, &self.context));
+        if let Some(trail) = &mut self.trail {
+            trail.end();
+        }
+        given
     }
 
     /// What comes of something, and how long it takes.
@@ -148,6 +202,9 @@ impl UserCode for TaskCode<'_, '_> {
             Job::Measure => Outcome::Measured(probe::speed(self.clock)),
             Job::Run { task, attempt, inputs } => {
                 let (given, took) = self.timed(|code| code.call(task, attempt, inputs));
+                if let Some(trail) = &mut self.trail {
+                    trail.took(took);
+                }
                 let given =
                     given.map_err(|error| told(&error)).and_then(|value| self.in_time(task, value, took));
                 Outcome::Ran { task, given, took }

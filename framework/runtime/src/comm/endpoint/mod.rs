@@ -53,8 +53,6 @@ pub(crate) struct Endpoint {
     lost: Vec<usize>,
     /// Those of them that are there all the same, and leave with the others.
     staying: BTreeSet<usize>,
-    /// Whether messages may be on their way to ranks of which only rank 0 knows whether they live.
-    sent_aside: bool,
     /// The process that this rank is.
     own: Process,
     /// Ranks that can be seen to end from here.
@@ -79,7 +77,6 @@ impl Endpoint {
             job_status: StatusWriter::default(),
             lost: Vec::new(),
             staying: BTreeSet::new(),
-            sent_aside: false,
             own: Process::own(),
             seen: BTreeMap::new(),
             exchanged: Exchanged::new(transport.size()),
@@ -137,21 +134,13 @@ impl Endpoint {
         }
     }
 
-    /// From now on this rank sends to others than rank 0, and does not wait for these to receive it before it says that it
-    /// leaves: they may die, and rank 0 notices.
-    pub(crate) fn sends_aside(&mut self) {
-        self.sent_aside = true;
-    }
-
-    /// Whether everything that this rank has sent must have been received before it says that it leaves.
-    pub(crate) fn must_drain(&self) -> bool {
-        self.lost.is_empty() && !self.sent_aside
-    }
-
-    /// Another rank has found that `rank` is dead.
-    pub(crate) fn learn_of(&mut self, rank: usize) {
-        if let Err(at) = self.lost.binary_search(&rank) {
-            self.lost.insert(at, rank);
+    /// Notes ranks that another rank has found dead. This rank waits for none of them any more. A rank that was only silent
+    /// and finds itself among them leaves itself out.
+    pub(crate) fn learn_of(&mut self, dead: &[usize]) {
+        for &rank in dead.iter().filter(|&&rank| rank != self.transport.rank()) {
+            if let Err(at) = self.lost.binary_search(&rank) {
+                self.lost.insert(at, rank);
+            }
         }
     }
 
@@ -165,7 +154,7 @@ impl Endpoint {
         self.lost.binary_search(&rank).is_ok()
     }
 
-    /// Another rank says that ranks have died: this one does not finalise MPI either.
+    /// Notes the ranks that have not come back by the end of the job. MPI is finalised only if there are none.
     pub(crate) fn learn_lost(&mut self, lost: Vec<usize>) {
         self.lost = lost;
     }
@@ -383,7 +372,7 @@ impl Endpoint {
         if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
     }
 
-    /// Sends what is left for those who still receive, and does not insist: what was sent to the dead never leaves.
+    /// Sends what is left for those who still receive, and does not insist.
     pub(crate) fn flush(&mut self) {
         let _ = self.drain(FLUSH);
     }

@@ -3,6 +3,7 @@
 //! `README.md` beside this file has the protocol and its invariants.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::io::Write;
 use std::marker::PhantomData;
@@ -256,6 +257,10 @@ impl Transport for MpiTransport {
     fn sends_done(&mut self) -> Result<bool> {
         self.outbox.look()?;
         Ok(self.outbox.is_empty())
+    }
+
+    fn receivers(&self) -> BTreeSet<usize> {
+        self.outbox.receivers()
     }
 
     fn sends(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Sends in flight: their buffers, and finding out which have left.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 
 use ::mpi::ffi;
@@ -142,6 +143,11 @@ impl Outbox {
     /// Whether a piece of this message has not left.
     pub(super) fn holds(&self, message: u64) -> bool {
         self.sends.iter().any(|send| send.message == message)
+    }
+
+    /// Receivers of what has not left.
+    pub(super) fn receivers(&self) -> BTreeSet<usize> {
+        self.sends.iter().map(|send| send.to).collect()
     }
 
     /// What has not left, by receiver, for an error message.

@@ -154,7 +154,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             return Ok(Some((pending, sized_for)));
         }
         let first = source.taken();
-        let (end, (attempt, suspicion)) = self.next_stretch(first);
+        let (end, (attempt, mut suspicion)) = self.next_stretch(first);
         if source.has_ended() || end == first {
             return Ok(None);
         }
@@ -170,9 +170,13 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if drawn < size {
             self.state.sizes.give_back(size - drawn);
         }
+        if source.drew_suspects() {
+            suspicion = Suspicion::BELOW;
+            self.state.tasks.count_deaths_from(1);
+        }
         let mut pending = Some(PendingTasks { first, tasks, attempt, avoid: None, suspicion });
         if suspicion.is_there() {
-            // An earlier run of the job has seen ranks die over them.
+            // Ranks have died over them in an earlier run of the job, or over what they are a part of.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
         if source.has_ended() {

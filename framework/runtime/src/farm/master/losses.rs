@@ -91,7 +91,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// A rank is silent, or its process has ended.
     pub(super) fn on_silence(&mut self, silence: &Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let state = self.state.workers().state_of(silence.rank);
-        let loss = self.detector.lose(silence, state, out.endpoint())?;
+        let loss = self.detector.lose(silence, state, out.endpoint());
         self.lose(&loss, out)
     }
 

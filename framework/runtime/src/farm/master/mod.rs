@@ -26,7 +26,6 @@ use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
 use super::task_runner::{Codecs, Outcome, Output, Rest};
-use super::trail::TrailReader;
 use super::user_job;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -36,6 +35,7 @@ use crate::observe::words::count;
 use crate::observe::{EventLog, Progress};
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::Outgoing;
+use crate::rank::trail::TrailReader;
 use crate::session::{Balance, Config, Driver as Choice};
 use crate::wire::Item;
 

@@ -19,11 +19,11 @@ pub(super) use tag::Tag;
 
 use super::state::LastActivity;
 use super::summary::RankReport;
-use super::trail::TrailLocation;
 use crate::comm::Frame;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{FRAME_HEADER, Message, frame_header};
 use crate::error::{Error, ErrorKind, Result};
+use crate::rank::trail::TrailLocation;
 use crate::wire;
 
 /// A message to the master, or from a member to its sub-master.

@@ -18,13 +18,13 @@ mod worker_table;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub(crate) use crate::rank::suspicion::Suspicion;
 pub(crate) use chunk_sizes::{ChunkSizes, Reserved};
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent, SentChunk};
 pub(crate) use submaster::SubmasterState;
 pub(crate) use suspects::{LastActivity, Reassigned};
-pub(crate) use suspicion::Suspicion;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
 /// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.

@@ -9,6 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::{OutstandingChunk, Suspicion, TaskTable};
+use crate::rank::suspicion::Verdict;
 
 /// Suspects of one death that are handed out one by one; more of them go in this number of chunks, at the price of another
 /// death. A chunk of one costs a round trip, some 100 µs, so this is about half a second.
@@ -23,17 +24,6 @@ pub(crate) enum LastActivity {
     Behind(Option<u64>),
     /// It was in this chunk, and in this task of it where that is known.
     Chunk { id: u64, task: Option<u64> },
-}
-
-/// What a death says about a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Nothing.
-    Innocent,
-    /// The rank was in it or in another one. It is tried again in a chunk of at most this number of tasks.
-    Suspect(u32),
-    /// The rank was in it.
-    Guilty,
 }
 
 /// Tasks of one chunk of a dead rank about which its death says the same.
@@ -121,24 +111,6 @@ fn exactly<K>(chunks: &[OutstandingChunk<K>], at: usize, place: u32) -> Vec<Shar
     }
     shares.retain(|share| !share.places.is_empty());
     shares
-}
-
-impl Verdict {
-    /// Attempts and suspicion of a task after the death with this number.
-    fn after(self, attempt: u32, was: Suspicion, death: u32) -> (u32, Suspicion) {
-        match self {
-            Verdict::Innocent => (attempt, was),
-            Verdict::Suspect(most) => {
-                let most = if was.is_there() { most.min(was.most) } else { most };
-                (attempt, Suspicion { shared: was.shared + 1, death, most, ..was })
-            }
-            // The deaths that it was suspected of were its doing, too.
-            Verdict::Guilty => {
-                let deaths = was.shared + 1;
-                (attempt + deaths, Suspicion { certain: was.certain + deaths, shared: 0, death: 0, most: 1 })
-            }
-        }
-    }
 }
 
 impl<T, K> TaskTable<T, K> {

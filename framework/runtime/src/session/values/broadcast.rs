@@ -60,10 +60,8 @@ impl Course {
             // Most likely, as only rank 0 knows who has died: it says so in its first piece.
             let tree = Tree::new(size, &lost);
             let (whom, signs) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
-            let message = endpoint.await_opening(&what, &Waits { whom, limits, signs })?;
-            parent = message.from;
-            lost = wire::from_bytes::<Opening>(&message.body)?.lost;
-            come = Some(message);
+            let (message, dead) = endpoint.await_opening(&what, &Waits { whom, limits, signs })?;
+            (parent, lost, come) = (message.from, dead, Some(message));
         }
         let tree = Tree::new(size, &lost);
         let is_aside = tree.parent(rank).is_none() && rank > 0;

@@ -40,7 +40,8 @@ impl Master {
             return;
         }
         let place = self.pools.place(task);
-        let order = Order { task, attempt: 0, exceeded: 0, place, is_announced: true, sources };
+        let order =
+            Order { task, attempt: 0, exceeded: 0, place, is_announced: true, is_suspect: false, sources };
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].announced += 1;
         self.tasks[task].announced_to = Some(rank);

@@ -18,7 +18,7 @@ impl Master {
         }
         self.withdraw(task, rank);
         if failure.reason == Reason::Memory
-            && let Some(larger) = self.larger_than(rank)
+            && let Some(larger) = self.larger_than(rank, task)
         {
             // It was not begun. Others may wait for what it gives.
             self.tasks[task].is_urgent = true;
@@ -36,6 +36,12 @@ impl Master {
             self.order_again(task);
             return Ok(());
         }
+        let kind = match failure.reason {
+            Reason::Error | Reason::MemoryLimit => ErrorKind::User,
+            Reason::Panic => ErrorKind::Panic,
+            Reason::Memory => ErrorKind::Config,
+            Reason::TimeLimit => ErrorKind::Timeout,
+        };
         let failed = FailedTask {
             task,
             name: self.graph.dag.name(task).to_string(),
@@ -44,13 +50,16 @@ impl Master {
             panicked: failure.reason == Reason::Panic,
             message: failure.message,
         };
+        self.fail(failed, kind)
+    }
+
+    /// A task has failed for good.
+    ///
+    /// # Errors
+    /// More tasks have failed for good than may: an error of this kind.
+    pub(super) fn fail(&mut self, failed: FailedTask, kind: ErrorKind) -> Result<()> {
+        let FailedTask { task, rank, .. } = failed;
         self.give_up(task);
-        let kind = match failure.reason {
-            Reason::Error | Reason::MemoryLimit => ErrorKind::User,
-            Reason::Panic => ErrorKind::Panic,
-            Reason::Memory => ErrorKind::Config,
-            Reason::Death | Reason::TimeLimit => ErrorKind::Timeout,
-        };
         let mut told = failed.told();
         self.failed.push(failed);
         if self.failed.len() <= self.max_failures {
@@ -62,10 +71,9 @@ impl Master {
         Err(Error::new(kind, told).at_rank(rank).on_item(task as u64).in_workflow(&self.graph.name))
     }
 
-    /// The rank that may hold most, if this one may hold less.
-    fn larger_than(&self, rank: usize) -> Option<usize> {
-        let alive = (0..self.ranks.len()).filter(|&other| !self.ranks[other].is_lost);
-        let largest = alive.max_by_key(|&other| self.ranks[other].memory)?;
+    /// The rank that may hold most of those that may try a task, if this one may hold less.
+    fn larger_than(&self, rank: usize, task: usize) -> Option<usize> {
+        let largest = self.ranks_for(task).max_by_key(|&other| self.ranks[other].memory)?;
         (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
@@ -74,6 +82,7 @@ impl Master {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
         self.tasks[task].state = State::Waiting;
+        self.count(task, rank, 0);
         let graph = self.graph.clone();
         for child in graph.children(task) {
             self.tasks[child].unplaced += 1;

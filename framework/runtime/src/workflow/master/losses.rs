@@ -1,16 +1,30 @@
 //! Ranks that die: what they had is run again, and so are the tasks whose values were only there. The files of commands that are done are
 //! not.
 
-use super::{Master, State};
-use crate::error::Result;
-use crate::workflow::messages::{Failure, Reason};
+use super::{Master, State, Task};
+use crate::error::{ErrorKind, Result};
+use crate::rank::suspicion::Verdict;
+use crate::workflow::failed_task::FailedTask;
+
+/// What is known of the task that a dead rank was in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::workflow) enum LastTask {
+    /// The rank was silent and may live: its loss has nothing to do with its tasks.
+    Innocent,
+    /// It was in this closure.
+    Closure(usize),
+    /// It was in no closure; commands may have run.
+    NoClosure,
+    /// Nothing.
+    Unknown,
+}
 
 impl Master {
-    /// A rank has died. Returns how many tasks are run again for it.
+    /// A rank has died; `last` is the task in which it died, as far as that is known. Returns how many tasks are run again for it.
     ///
     /// # Errors
     /// A task has failed for good, and no more may.
-    pub(in crate::workflow) fn on_lost(&mut self, lost: usize) -> Result<u64> {
+    pub(in crate::workflow) fn on_lost(&mut self, lost: usize, last: LastTask) -> Result<u64> {
         if std::mem::replace(&mut self.ranks[lost].is_lost, true) {
             return Ok(0);
         }
@@ -19,14 +33,14 @@ impl Master {
         if let Some(replanning) = &mut self.replanning {
             replanning.on_lost(lost);
         }
+        let suspects = self.suspects(lost, last);
         let outstanding: Vec<usize> = self.ranks[lost].outstanding.iter().copied().collect();
-        // The first that could run is the one in which it died, as far as can be told from here.
-        let suspect = outstanding.iter().copied().find(|&task| self.tasks[task].undone == 0);
         let graph = self.graph.clone();
         let mut again = Vec::new();
         for task in outstanding {
             self.ranks[lost].outstanding.remove(&task);
             self.release(task);
+            self.count(task, lost, 0);
             if self.journalled[task] {
                 // Its report has not come through, what it gives has.
                 self.tasks[task].state = State::Done(lost);
@@ -46,6 +60,7 @@ impl Master {
                 State::Gone => {}
                 _ => continue,
             }
+            self.count(task, lost, 0);
             // What a command gives says that its files are there: in a directory that all share, or on rank 0, which has what is done.
             if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
@@ -83,10 +98,9 @@ impl Master {
         for task in again {
             self.tasks[task].is_urgent = true;
         }
+        self.blame(&suspects, lost);
         self.recount();
-        if let Some(task) = suspect {
-            self.blame(task, lost)?;
-        }
+        self.give_up_hopeless(lost)?;
         self.fill();
         Ok(count)
     }
@@ -115,23 +129,105 @@ impl Master {
         taken
     }
 
-    /// A process has died in a task.
-    fn blame(&mut self, task: usize, lost: usize) -> Result<()> {
-        if self.tasks[task].attempt + 1 < self.graph.needs(task).tries {
-            self.tasks[task].attempt += 1;
-            self.tasks[task].failed_on = Some(lost);
-            self.retried += 1;
-            return Ok(());
+    /// Closures in one of which a dead rank may have died; if there is none, the first command that may have run there.
+    fn suspects(&self, lost: usize, last: LastTask) -> Vec<usize> {
+        let may_have_run = |&task: &usize| self.tasks[task].undone == 0 && !self.journalled[task];
+        let able = self.ranks[lost].outstanding.iter().copied().filter(may_have_run);
+        let (commands, closures): (Vec<usize>, Vec<usize>) =
+            able.partition(|&task| self.graph.needs(task).is_command);
+        let of = |is_one: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            closures.iter().copied().filter(|&task| is_one(task)).collect()
+        };
+        let began = of(&|task| self.tasks[task].has_begun);
+        let suspects = match last {
+            LastTask::Innocent => return Vec::new(),
+            LastTask::Closure(closure) => return of(&|task| task == closure),
+            LastTask::NoClosure => Vec::new(),
+            LastTask::Unknown if !began.is_empty() => began,
+            // Of a suspect it would have said that it begins.
+            LastTask::Unknown => of(&|task| !self.tasks[task].suspicion.is_there()),
+        };
+        if suspects.is_empty() { commands.into_iter().take(1).collect() } else { suspects }
+    }
+
+    /// Counts a death as a try of the task in which the rank died, or as a suspicion of all closures that it may have been. A command
+    /// runs in processes of its own, so that it is no danger to the rank that tries it next.
+    fn blame(&mut self, suspects: &[usize], lost: usize) {
+        self.deaths += 1;
+        let verdict = if suspects.len() == 1 { Verdict::Guilty } else { Verdict::Suspect(1) };
+        for &task in suspects {
+            let Task { attempt, suspicion: was, .. } = self.tasks[task];
+            let (attempt, suspicion) = verdict.after(attempt, was, self.deaths);
+            let needs = self.graph.needs(task);
+            let blamed = &mut self.tasks[task];
+            (blamed.attempt, blamed.failed_on) = (attempt, Some(lost));
+            if !needs.is_command {
+                blamed.suspicion = suspicion;
+            }
+            if verdict == Verdict::Guilty {
+                self.retried += u64::from(attempt < needs.tries);
+                if was.shared > 0 {
+                    self.clear_suspects(was.death);
+                }
+            }
         }
-        // As if it had been reported.
-        let graph = self.graph.clone();
-        self.tasks[task].state = State::Ordered(lost);
-        graph.children(task).for_each(|child| self.tasks[child].unplaced -= 1);
-        let held = self.limits.take(&graph.needs(task).limits);
-        debug_assert!(held, "it was given back just now");
-        let message = format!("rank {lost} has died, presumably in it");
-        let attempt = self.tasks[task].attempt;
-        self.on_failed(lost, Failure { task, attempt, reason: Reason::Death, message })
+    }
+
+    /// A rank has begun a task of which ranks may have died. A closure ends before the next one of its rank begins.
+    pub(in crate::workflow) fn on_begun(&mut self, rank: usize, task: usize) {
+        if self.tasks[task].state != State::Ordered(rank) {
+            return;
+        }
+        if !self.graph.needs(task).is_command {
+            let closures =
+                self.ranks[rank].outstanding.iter().filter(|&&other| !self.graph.needs(other).is_command);
+            closures.for_each(|&closure| self.tasks[closure].has_begun = false);
+        }
+        self.tasks[task].has_begun = true;
+    }
+
+    /// Another task has turned out to be the cause of a death. Rank 0 leaves the cleared tasks to others all the same, as long as
+    /// there are some.
+    fn clear_suspects(&mut self, death: u32) {
+        for task in &mut self.tasks {
+            if task.suspicion.shared > 0 && task.suspicion.death == death {
+                task.suspicion = task.suspicion.without_shared();
+                task.failed_on = Some(0);
+            }
+        }
+    }
+
+    /// Gives up tasks of which ranks have died as often as they may, or that no rank is left to try.
+    ///
+    /// # Errors
+    /// More tasks have failed for good than may.
+    fn give_up_hopeless(&mut self, lost: usize) -> Result<()> {
+        let others = (1..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost).count();
+        for task in 0..self.tasks.len() {
+            let Task { state, attempt, suspicion, .. } = self.tasks[task];
+            let is_exhausted = attempt >= self.graph.needs(task).tries;
+            let is_hopeless = suspicion.is_there() && !suspicion.is_worth_a_rank(others);
+            if state != State::Waiting || !(is_exhausted || is_hopeless) {
+                continue;
+            }
+            let place = if suspicion.certain > 0 { "it" } else { "it or in another task" };
+            let mut message = format!("the process of rank {lost} has died in {place}");
+            if !is_exhausted {
+                message += ", and no rank is left to risk with it";
+            }
+            let failed = FailedTask {
+                task,
+                name: self.graph.dag.name(task).to_string(),
+                rank: lost,
+                attempts: attempt + suspicion.shared.min(1),
+                panicked: false,
+                message,
+            };
+            // In another run it may succeed, unless its own code has ended ranks at every try.
+            let is_its_own = is_exhausted && suspicion.certain > 0;
+            self.fail(failed, if is_its_own { ErrorKind::User } else { ErrorKind::Timeout })?;
+        }
+        Ok(())
     }
 
     /// Values that are to be on rank 0 again: from the journal, or those of commands, which are nothing.

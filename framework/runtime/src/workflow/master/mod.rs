@@ -5,6 +5,7 @@ mod announcements;
 mod failures;
 mod limits;
 mod losses;
+mod memory;
 mod orders;
 mod plans;
 mod pools;
@@ -21,7 +22,9 @@ use super::graph::Graph;
 use super::messages::{Done, Orders, Report};
 use super::summary::Measured;
 use crate::error::Result;
+use crate::rank::suspicion::Suspicion;
 use limits::Limits;
+pub(super) use losses::LastTask;
 use pools::Pools;
 use replanning::Replanning;
 pub(super) use replanning::{Cause, Change};
@@ -67,6 +70,12 @@ struct Task {
     is_urgent: bool,
     /// The rank on which it failed last.
     failed_on: Option<usize>,
+    /// Deaths of ranks that are put down to it.
+    suspicion: Suspicion,
+    /// Whether its rank has said that it has begun it, which is said of suspects.
+    has_begun: bool,
+    /// Bytes that it gives or will give, as they are counted at the rank that has them.
+    counted: u64,
     /// The rank to which it is announced, until it is ordered.
     announced_to: Option<usize>,
     /// Whether it has been asked back for a rank that had too little to do. Once is enough: where it does not fit, it comes back.
@@ -79,6 +88,8 @@ struct Rank {
     is_lost: bool,
     /// Bytes that it may hold.
     memory: u64,
+    /// Bytes of the values that were made there and are needed, and of those that its orders will give.
+    values: u64,
     /// What it has and has not reported done.
     outstanding: BTreeSet<usize>,
     /// Tasks that are announced to it.
@@ -116,6 +127,8 @@ pub(super) struct Master {
     pub(super) retried: u64,
     pub(super) again: u64,
     pub(super) skipped: u64,
+    /// Ranks that have died so far.
+    deaths: u32,
     /// Tasks whose values were lost and are in the journal.
     to_restore: Vec<usize>,
     /// By task, where there is a journal: whether it is in it.
@@ -140,10 +153,13 @@ impl Master {
             readers: graph.children(task).len() as u32,
             is_urgent: false,
             failed_on: None,
+            suspicion: Suspicion::default(),
+            has_begun: false,
+            counted: 0,
             announced_to: None,
             was_recalled: false,
         };
-        let rank = |rank| Rank { is_lost: lost.contains(&rank), ..Rank::default() };
+        let rank = |rank| Rank { is_lost: lost.contains(&rank), memory: u64::MAX, ..Rank::default() };
         Master {
             tasks: (0..graph.len()).map(task).collect(),
             ranks: (0..ranks).map(rank).collect(),
@@ -158,6 +174,7 @@ impl Master {
             retried: 0,
             again: 0,
             skipped: 0,
+            deaths: 0,
             to_restore: Vec::new(),
             journalled: vec![false; graph.len()],
             measured: vec![None; graph.len()],
@@ -273,6 +290,8 @@ impl Master {
         }
         self.left -= 1;
         self.tasks[task].state = State::Done(rank);
+        self.tasks[task].suspicion = self.tasks[task].suspicion.without_shared();
+        self.count(task, rank, done.bytes);
         let graph = self.graph.clone();
         for child in graph.children(task) {
             self.tasks[child].undone -= 1;
@@ -304,6 +323,7 @@ impl Master {
     fn drop_value(&mut self, task: usize) {
         if let State::Done(rank) = self.tasks[task].state {
             self.tasks[task].state = State::Gone;
+            self.count(task, rank, 0);
             if !self.graph.is_final(task) {
                 self.ranks[rank].orders.dropped.push(task);
             }

@@ -18,8 +18,8 @@ impl Master {
         if is_urgent {
             self.urgent.push(task);
         } else {
-            let home = self.home(task);
-            self.pools.add(task, is_ready, home);
+            let (home, is_freeing) = (self.home(task), is_ready && self.frees_memory(task));
+            self.pools.add(task, is_ready, is_freeing, home);
         }
     }
 
@@ -67,7 +67,7 @@ impl Master {
     pub(super) fn fill(&mut self) {
         for task in std::mem::take(&mut self.urgent) {
             if self.tasks[task].state == State::Waiting
-                && let Some(rank) = self.least_busy(self.tasks[task].failed_on)
+                && let Some(rank) = self.least_busy(task)
                 && !self.order(task, rank)
             {
                 self.urgent.push(task);
@@ -103,8 +103,14 @@ impl Master {
         }
         let mut has_ordered = false;
         while has(self) < ahead {
-            let is_waiting = |task: usize| self.tasks[task].state == State::Waiting;
-            let Some(task) = self.pools.take(rank, has(self) < self.at_once, is_waiting) else { break };
+            let is_idle = has(self) < self.at_once;
+            let next = if !self.pools.is_planned() && self.is_short_of_memory(rank) {
+                self.pools.take_when_short(rank, is_idle)
+            } else {
+                let is_waiting = |task: usize| self.tasks[task].state == State::Waiting;
+                self.pools.take(rank, is_idle, is_waiting)
+            };
+            let Some(task) = next else { break };
             // A parent that is to be run again has to be ordered first; then this one is considered again.
             let Task { state, unplaced, .. } = self.tasks[task];
             if state != State::Waiting || unplaced > 0 {
@@ -130,10 +136,16 @@ impl Master {
         }
     }
 
-    /// The rank with the fewest orders, other than this one if there is another.
-    fn least_busy(&self, but: Option<usize>) -> Option<usize> {
-        let alive = (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost);
-        alive.min_by_key(|&rank| (Some(rank) == but, self.ranks[rank].outstanding.len()))
+    /// Living ranks that may try a task: all but rank 0 if ranks may have died in it.
+    pub(super) fn ranks_for(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
+        let first = usize::from(self.tasks[task].suspicion.is_there());
+        (first..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost)
+    }
+
+    /// The rank with the fewest orders that may try a task, preferably not the one on which it has failed.
+    fn least_busy(&self, task: usize) -> Option<usize> {
+        let failed_on = self.tasks[task].failed_on;
+        self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
     }
 
     /// Orders a task, unless it has to wait for a limit. Returns whether it has.
@@ -146,17 +158,20 @@ impl Master {
             State::Ordered(source) | State::Done(source) => source,
             _ => rank,
         });
-        let Task { attempt, exceeded, .. } = self.tasks[task];
+        let Task { attempt, exceeded, suspicion, .. } = self.tasks[task];
         let place =
             self.pools.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
         let sources = sources.collect();
-        let order = Order { task, attempt, exceeded, place, is_announced: false, sources };
+        let is_suspect = suspicion.is_there();
+        let order = Order { task, attempt, exceeded, place, is_announced: false, is_suspect, sources };
         // The rank that has its announcement learns by the order, another one that it is not to come.
         self.is_announced_no_more(task, rank);
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);
         self.tasks[task].state = State::Ordered(rank);
+        self.tasks[task].has_begun = false;
+        self.count(task, rank, graph.output(task));
         for child in graph.children(task) {
             self.tasks[child].unplaced -= 1;
             match self.tasks[child].state {

@@ -13,6 +13,8 @@ pub(super) type Key = (Reverse<i64>, usize, usize);
 struct Pool {
     /// All of whose inputs are there.
     ready: BTreeSet<Key>,
+    /// Those of them after which less memory is in use.
+    freeing: BTreeSet<Key>,
     /// Some of whose inputs are still to be made, by tasks that are ordered.
     ahead: BTreeSet<Key>,
 }
@@ -114,8 +116,9 @@ impl Pools {
         self.anywhere.clear();
     }
 
-    /// Adds a task, or moves it where it belongs now. `home` is the rank that has most of its inputs.
-    pub(super) fn add(&mut self, task: usize, is_ready: bool, home: Option<usize>) {
+    /// Adds a task, or moves it where it belongs now. `home` is the rank that has most of its inputs; `is_freeing` says that less
+    /// memory is in use after it.
+    pub(super) fn add(&mut self, task: usize, is_ready: bool, is_freeing: bool, home: Option<usize>) {
         let key = self.keys[task];
         let home = self.planned.as_ref().map(|planned| planned.rank_of[task]).or(home);
         let Some(home) = home else {
@@ -126,6 +129,9 @@ impl Pools {
         if is_ready {
             pool.ahead.remove(&key);
             pool.ready.insert(key);
+            if is_freeing {
+                pool.freeing.insert(key);
+            }
         } else {
             pool.ahead.insert(key);
         }
@@ -139,9 +145,7 @@ impl Pools {
         is_idle: bool,
         is_waiting: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let Pool { ready, ahead } = &self.pools[rank];
-        let firsts = [ready.first(), ahead.first(), self.anywhere.first()];
-        if let Some(&key) = firsts.into_iter().flatten().min() {
+        if let Some(key) = self.first(rank) {
             if let Some(Planned { rest, .. }) = &mut self.planned {
                 // What has been given, has failed or was known.
                 while let Some(&next) = rest[rank].first()
@@ -153,15 +157,42 @@ impl Pools {
                     rest[rank].pop_first();
                 }
             }
-            let pool = &mut self.pools[rank];
-            let _ = pool.ready.remove(&key) || pool.ahead.remove(&key) || self.anywhere.remove(&key);
-            return Some(key.2);
+            return Some(self.remove(rank, key));
         }
         if !is_idle || self.planned.is_some() {
             return None;
         }
-        let longest = self.pools.iter_mut().max_by_key(|pool| pool.ready.len())?;
-        longest.ready.pop_first().map(|key| key.2)
+        let longest = (0..self.pools.len()).max_by_key(|&other| self.pools[other].ready.len())?;
+        let key = self.pools[longest].ready.first().copied()?;
+        Some(self.remove(longest, key))
+    }
+
+    /// The next task for a rank that is short of memory, where there is no plan: one that frees memory, the rank's own or
+    /// another's, unless a task of higher priority waits. Only a rank that `is_idle` takes any other.
+    pub(super) fn take_when_short(&mut self, rank: usize, is_idle: bool) -> Option<usize> {
+        let first_of = |other: usize| Some((*self.pools[other].freeing.first()?, other));
+        let others =
+            (0..self.pools.len()).filter(|_| is_idle).max_by_key(|&other| self.pools[other].freeing.len());
+        let freeing = first_of(rank).or_else(|| others.and_then(first_of));
+        match freeing.filter(|(key, _)| self.first(rank).is_none_or(|first| key.0 <= first.0)) {
+            Some((key, home)) => Some(self.remove(home, key)),
+            None if is_idle => self.take(rank, is_idle, |_| true),
+            None => None,
+        }
+    }
+
+    /// What comes next of all that a rank may take.
+    fn first(&self, rank: usize) -> Option<Key> {
+        let Pool { ready, ahead, .. } = &self.pools[rank];
+        [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
+    }
+
+    /// Removes a task from the pools, where it is in that of `rank` or good anywhere. Returns it.
+    fn remove(&mut self, rank: usize, key: Key) -> usize {
+        let pool = &mut self.pools[rank];
+        pool.freeing.remove(&key);
+        let _ = pool.ready.remove(&key) || pool.ahead.remove(&key) || self.anywhere.remove(&key);
+        key.2
     }
 }
 

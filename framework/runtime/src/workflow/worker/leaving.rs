@@ -110,7 +110,15 @@ mod tests {
         };
         assert_eq!(held(&mut worker), Some(0));
         let (place, sources) = (None, Vec::new());
-        let order = Order { task: 0, attempt: 0, exceeded: 0, place, is_announced: false, sources };
+        let order = Order {
+            task: 0,
+            attempt: 0,
+            exceeded: 0,
+            place,
+            is_announced: false,
+            is_suspect: false,
+            sources,
+        };
         worker.on_orders(Orders { orders: vec![order], ..Orders::default() });
         worker.on_want(1, vec![(0, u64::MAX)]);
         assert!(matches!(worker.next(), Step::Run { task: 0, .. }));

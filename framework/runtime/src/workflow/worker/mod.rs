@@ -54,6 +54,7 @@ struct Queued {
     task: usize,
     /// It is not to be begun yet.
     is_announced: bool,
+    is_suspect: bool,
     attempt: u32,
     exceeded: u32,
     /// Inputs of which nobody has said that they are there, anywhere.

@@ -65,14 +65,14 @@ impl Worker {
         let key = (order.place, Reverse(graph.needs(task).priority), self.next_number);
         self.next_number += 1;
         self.keys[task] = Some(key);
-        let &Order { attempt, exceeded, is_announced, .. } = order;
+        let &Order { attempt, exceeded, is_announced, is_suspect, .. } = order;
         if absent == 0 && !is_announced {
             self.ready.insert(key);
         }
         if missing == 0 && !is_announced {
             self.available.insert(key);
         }
-        self.queue.insert(key, Queued { task, is_announced, attempt, exceeded, missing, absent });
+        self.queue.insert(key, Queued { task, is_announced, is_suspect, attempt, exceeded, missing, absent });
     }
 
     /// Takes an order out of the queue again.

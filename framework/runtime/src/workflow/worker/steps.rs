@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{Key, Place, Queued, Reason, Running, Worker};
 use crate::observe::{Event, ValueOnDisk};
-use crate::workflow::messages::ANNOUNCED;
+use crate::workflow::messages::{ANNOUNCED, Content};
 use crate::workflow::value::Value;
 
 /// What user code or the disk is to do.
@@ -67,8 +67,13 @@ impl Worker {
         self.ready.remove(&key);
         self.available.remove(&key);
         self.keys[task] = None;
-        let (attempt, exceeded) =
-            self.queue.remove(&key).map_or((0, 0), |order| (order.attempt, order.exceeded));
+        let Some(Queued { attempt, exceeded, is_suspect, .. }) = self.queue.remove(&key) else {
+            return Step::Nothing;
+        };
+        if is_suspect {
+            // It leaves before the task begins, which may end the process.
+            self.out.push((0, Content::Begun(task)));
+        }
         let memory = if bounded { memory } else { 0 };
         self.working += memory;
         self.note_taken();

@@ -1,8 +1,8 @@
-//! The trail of a worker: which task it is in, where its death does not wipe it out.
+//! The trail of a rank: the task that it is in, written where the death of the rank does not wipe it out.
 //!
-//! A task that kills its process leaves no time for a message. So a worker that is a process writes before each chunk, and
-//! before each task that is not short, what it begins, into a file without a name in memory. Rank 0, or a sub-master, on
-//! the same machine keeps the file open and reads it when the process has ended. On other machines nothing is known.
+//! A task that kills its process leaves no time for a message. So a rank that is a process writes what it begins into a file
+//! without a name in memory: each chunk, task or closure that is not short. Rank 0, or a sub-master, on the same machine keeps
+//! the file open and reads it when the process has ended. On other machines nothing is known.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,7 +22,7 @@ pub(crate) const NOTED: Duration = Duration::from_micros(200);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrailLocation {
     pub(crate) process: Process,
-    pub(super) file: i32,
+    pub(crate) file: i32,
 }
 
 /// What is noted: the number of a chunk and one, or 0 for none that is known; the same of a task.

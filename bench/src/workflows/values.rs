@@ -1,0 +1,113 @@
+//! A workflow of closures with values of a given size, whose ranks are killed.
+
+use std::fs;
+use std::sync::Once;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use armature::workflow::{Action, Description, Inputs, Task, Workflow};
+use armature::{BoxError, Config, Context, Progress, Session};
+
+use super::mortal::Mortal;
+use crate::{Outcome, deaths::Scene};
+
+/// Time that a task takes beside its values.
+const EACH: Duration = Duration::from_millis(1);
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Valued {
+    /// Number of tasks.
+    pub tasks: usize,
+    /// Bytes of a value.
+    pub bytes: usize,
+    /// Whether values are kept in a journal.
+    pub journal: bool,
+    /// Of who depends on whom.
+    pub seed: u64,
+}
+
+impl Valued {
+    /// Words of the rank program.
+    pub fn words(self, scene: &Scene) -> Vec<String> {
+        let Valued { tasks, bytes, journal, seed } = self;
+        let words = [tasks.to_string(), bytes.to_string(), journal.to_string(), seed.to_string()];
+        std::iter::once(scene.folder().display().to_string()).chain(words).collect()
+    }
+
+    fn parents(self) -> Vec<Vec<usize>> {
+        Mortal { tasks: self.tasks, seed: self.seed }.parents()
+    }
+}
+
+/// The name of the file by which a rank says that it has begun a task.
+pub fn come(rank: usize) -> String {
+    format!("come-{rank}")
+}
+
+fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
+    parents.fold(task as u64, |sum, parent| sum.rotate_left(7).wrapping_mul(31).wrapping_add(parent))
+}
+
+/// The rank program: prints `result seconds S again N lost N` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or a task gave something else than it should.
+pub fn main(words: &[String]) -> Outcome {
+    let [folder, tasks, bytes, journal, seed] = words else {
+        return Err(format!("expected FOLDER TASKS BYTES JOURNAL SEED, got {words:?}").into());
+    };
+    let (scene, tasks, bytes) = (Scene::at(folder), tasks.parse()?, bytes.parse()?);
+    let valued = Valued { tasks, bytes, journal: journal.parse()?, seed: seed.parse()? };
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| rank(session, &scene, valued))?)
+}
+
+fn rank(session: &Session, scene: &Scene, valued: Valued) -> Result<(), BoxError> {
+    scene.enter(session.rank())?;
+    let (parents, words) = (valued.parents(), (valued.bytes / 8).max(1));
+    let mut builder = Description::builder("valued");
+    for (task, parents) in parents.iter().enumerate() {
+        builder.task(Task::new(task.to_string(), Action::Closure("value".into())));
+        for parent in parents {
+            builder.edge(parent.to_string(), task.to_string(), 0);
+        }
+    }
+    let has_come = Once::new();
+    let value = |inputs: &mut Inputs<'_>, cx: &Context| {
+        has_come.call_once(|| {
+            // Who looks for it sees it when the next rank is asked for at the latest.
+            let _ = fs::write(scene.path(&come(session.rank())), "");
+        });
+        thread::sleep(EACH);
+        let inputs: Vec<Vec<u64>> = inputs.take_all()?;
+        Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
+    };
+    // A task may be in the hands of each rank that is killed: it is not to be taken for what killed them.
+    let mut workflow = Workflow::new(builder.build()?).retries(3).closure("value", value);
+    if valued.journal {
+        workflow = workflow.journal(scene.path("journal"), format!("{valued:?}"));
+    }
+    if session.is_root() {
+        scene.start()?;
+    }
+    let start = Instant::now();
+    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let seconds = start.elapsed().as_secs_f64();
+    let mut expected: Vec<u64> = Vec::new();
+    for (task, parents) in parents.iter().enumerate() {
+        expected.push(number(task, parents.iter().map(|&parent| expected[parent])));
+    }
+    let names: Vec<String> = results.names().map(String::from).collect();
+    for name in names {
+        let (task, given): (usize, Vec<u64>) = (name.parse()?, results.take(&name)?);
+        if given != vec![expected[task]; words] {
+            return Err(format!("task {task} has given {}, expected {}", given[0], expected[task]).into());
+        }
+    }
+    if summary.tasks != valued.tasks as u64 {
+        return Err(format!("{} of {} tasks are done", summary.tasks, valued.tasks).into());
+    }
+    println!("result seconds {seconds} again {} lost {}", summary.again, summary.lost.len());
+    Ok(())
+}

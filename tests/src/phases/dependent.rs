@@ -1,0 +1,107 @@
+//! Skeletons whose tasks depend on one another, with large messages: searches and workflows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use armature::farm::Farm;
+use armature::workflow::{Action, Description, Task, Workflow};
+use armature::{BoxError, Session};
+
+use super::{DEADLY, NUMBERS, Rank, WORDS};
+use crate::check::{noise, same, that};
+
+/// Tasks that depend on no other.
+const WIDTH: u64 = 10;
+
+/// The tasks that depend on a task of a search or a workflow, and the task itself.
+fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u64> {
+    let (mut all, mut open) = (BTreeSet::new(), vec![task]);
+    while let Some(next) = open.pop() {
+        if all.insert(next) {
+            open.extend(children(next));
+        }
+    }
+    all
+}
+
+impl Rank {
+    /// A task, of which `DEADLY` ends the process if `is_deadly`. On rank 0 that task fails before any rank has died of it: it is then
+    /// tried elsewhere.
+    fn task(&self, n: u64, is_deadly: bool) -> Result<Vec<u64>, BoxError> {
+        self.work()?;
+        if is_deadly && n == DEADLY {
+            let mark = self.dir.join("died");
+            if self.rank == 0 && !mark.exists() {
+                return Err("rank 0 is the first to have the deadly task".into());
+            }
+            std::fs::write(mark, "")?;
+            std::process::abort();
+        }
+        Ok(vec![noise(3, n); WORDS])
+    }
+
+    /// Numbers of which each makes another one.
+    pub(super) fn explore(&self, session: &Session, is_deadly: bool) -> Result<(), BoxError> {
+        let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
+        let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {
+            let n = task[0];
+            let given = self.task(n, is_deadly)?;
+            more.extend(children(n).into_iter().map(|child| vec![child; WORDS]));
+            Ok((n, given))
+        });
+        let (mut out, mut failed) = (BTreeMap::new(), Vec::new());
+        let summary = farm.explore(session, (0..WIDTH).map(|n| vec![n; WORDS]), |result| match result {
+            Ok((n, x)) => drop(out.insert(n, x)),
+            Err(task) => failed.push(task.attempts()),
+        })?;
+        let Some(summary) = summary else { return Ok(()) };
+        let missing = is_deadly.then(|| with_all_behind(DEADLY, children));
+        check(session, (0..NUMBERS, out), (failed, summary.lost.len()), missing)
+    }
+
+    /// Numbers of which each depends on two.
+    pub(super) fn workflow(&self, session: &Session, is_deadly: bool) -> Result<(), BoxError> {
+        let children = |n: u64| (n + WIDTH..NUMBERS).take(2).collect::<Vec<u64>>();
+        let mut builder = Description::builder("numbers");
+        for n in 0..NUMBERS {
+            builder.task(Task::new(n.to_string(), Action::Closure("number".into())));
+            for to in children(n) {
+                builder.edge(n.to_string(), to.to_string(), 0);
+            }
+        }
+        let mut workflow = Workflow::new(builder.build()?).max_failures(usize::from(is_deadly));
+        workflow = workflow.closure("number", move |inputs, cx| {
+            let names: Vec<u64> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
+            for (n, given) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
+                that(given == vec![noise(3, n); WORDS], || format!("task {n} has given something else"))?;
+            }
+            self.task(cx.number(), is_deadly)
+        });
+        let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+        let mut out = BTreeMap::new();
+        for name in results.names().map(str::to_string).collect::<Vec<_>>() {
+            out.insert(name.parse()?, results.take::<Vec<u64>>(&name)?);
+        }
+        let failed = summary.failed.iter().map(|task| task.attempts()).collect();
+        let missing = is_deadly.then(|| with_all_behind(DEADLY, children));
+        check(session, (NUMBERS - WIDTH..NUMBERS, out), (failed, summary.lost.len()), missing)
+    }
+}
+
+/// Checks what tasks of these numbers gave. If one was deadly, those `missing` gave nothing: it failed after two tries, each of
+/// which cost one rank at most.
+fn check(
+    session: &Session,
+    (numbers, out): (Range<u64>, BTreeMap<u64, Vec<u64>>),
+    (failed, lost): (Vec<u32>, usize),
+    missing: Option<BTreeSet<u64>>,
+) -> Result<(), BoxError> {
+    if missing.is_some() {
+        same(session, "tries of failed tasks", &failed, &[2])?;
+        that((1..=2).contains(&lost), || format!("{lost} ranks are lost for two tries"))?;
+    }
+    let missing = missing.unwrap_or_default();
+    let numbers = numbers.filter(|n| !missing.contains(n));
+    let expected: Vec<_> = numbers.map(|n| (n, vec![noise(3, n); WORDS])).collect();
+    same(session, "results", &out.into_iter().collect::<Vec<_>>(), &expected)
+}
