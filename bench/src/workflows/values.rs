@@ -73,11 +73,11 @@ fn rank(session: &Session, scene: &Scene, valued: Valued) -> Result<(), BoxError
             builder.edge(parent.to_string(), task.to_string(), 0);
         }
     }
-    let has_come = Once::new();
+    let (has_come, rank) = (Once::new(), session.rank());
     let value = |inputs: &mut Inputs<'_>, cx: &Context| {
         has_come.call_once(|| {
             // Who looks for it sees it when the next rank is asked for at the latest.
-            let _ = fs::write(scene.path(&come(session.rank())), "");
+            let _ = fs::write(scene.path(&come(rank)), "");
         });
         thread::sleep(EACH);
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;

@@ -205,7 +205,8 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         let start = self.clock.now();
         // As a number of tasks it saturates where they take no time.
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
-        let stride = self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
+        let stride =
+            self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
         // Each task in which ranks may have died is noted, so that the next death shows which one it was.
         let notes_each = header.alone || is_noted(self.task_time);
         let trail = self.trail.as_mut().filter(|_| notes_each).map(|trail| (trail, header.id));

@@ -9,7 +9,6 @@ use armature_text::shown;
 
 use super::graph::Graph;
 use super::master::{Cause, Change, LastTask, Master};
-use super::messages::Report;
 use super::planning::{AskAnew, Found, QUICK, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
@@ -23,7 +22,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::heartbeat::Silence;
-use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailReader;
 
 /// See the module's page.
