@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says a line; characters of names and messages from outside that act on a terminal or end a line are escaped. Where nobody reads it any more, it is dropped: `eprintln!` would panic, and a job would be without the command
-/// that looks after it.
+/// Prints a message to standard error as one line; characters in it that act on a terminal or end a line are escaped. Where
+/// nobody reads standard error any more the message is dropped: `eprintln!` would panic, and the job would lose the command that
+/// supervises it.
 pub(crate) fn say(text: impl Display) {
     // In one piece, so that what ranks print does not come in between.
     let line = format!("armature: {}\n", armature_text::line(text));

@@ -164,7 +164,7 @@ fn it_goes_on_without_its_reader() {
 #[test]
 fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
-    let paths = sequences(dir.path(), b"ACGT", 3_000);
+    let paths = sequences(dir.path(), b"ACGT", 1_200);
     let alone = succeeds(&mut align(&words(&paths)));
     let (kept, output) = (dir.path().join("kept"), dir.path().join("alignments"));
     let writing = |ranks| keeping(&paths, &kept, ranks).arg("-o").arg(&output);
@@ -178,9 +178,6 @@ fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
     let outcome = writing(3).succeeds();
     assert_eq!(outcome.stdout, "", "{outcome}");
     assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
-    // All pairs are known now, and are written again to another file.
-    let again = keeping(&paths, &kept, 1).arg("-o").arg(dir.path().join("again")).succeeds();
-    assert_eq!(fs::read_to_string(dir.path().join("again")).unwrap(), alone.printed, "{again}");
 }
 
 /// A job that keeps checkpoints all the time.
