@@ -147,6 +147,11 @@ impl Metrics {
         self.timer.begin()
     }
 
+    /// Returns for how long that block has been done.
+    pub(super) fn since(&self, begun: &Begun) -> Duration {
+        self.timer.since(begun)
+    }
+
     /// That block, of `units` units, is done; returns how long it took.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {

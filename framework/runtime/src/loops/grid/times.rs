@@ -62,12 +62,14 @@ impl Times {
         }
     }
 
-    /// Adds to `tally` the units that were measured since the last call.
+    /// Adds to `tally` the units that were measured since the last call, and the time of the stretch that goes on.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
             tally.add_parts(units, took);
         }
+        let running = self.stretch.as_ref().map(|stretch| self.metrics.since(&stretch.begun));
+        tally.set_running(running.unwrap_or_default());
     }
 
     fn measured(&mut self, units: f64, took: Duration) {
