@@ -193,7 +193,7 @@ fn a_rank_that_never_comes_is_named() {
     let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(SOON * 2);
     let outcome = job.run();
     ended_by_failure(&outcome);
-    let text = "for rank 2 to come to the pipeline";
+    let text = "for a sign of life from rank 2; it has not said anything";
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 

@@ -188,20 +188,18 @@ impl Heartbeat {
             };
             let silent = endpoint.silence(other);
             let has_ended = endpoint.has_ended(other);
-            if !has_come && (has_ended || silent >= limit) {
-                let (seconds, name) = (silent.as_secs_f64(), self.name);
-                let text = match has_ended {
-                    true => format!("the process of rank {other} has ended before it came to {name}"),
-                    false => format!("has waited {seconds:.0} s for rank {other} to come to {name}"),
-                };
-                return Err(Error::new(ErrorKind::Timeout, text).at_rank(me));
-            }
             if has_ended || silent >= limit {
-                let mut why = self.lost(other, has_ended, silent);
+                let mut why = match has_ended && !has_come {
+                    true => format!("the process of rank {other} has ended before it came to {}", self.name),
+                    false => self.lost(other, has_ended, silent),
+                };
                 if me == 0 {
                     why = format!("{why}\n{}", self.all(&mine));
                 }
                 let error = Error::new(ErrorKind::Timeout, why).at_rank(me);
+                if !has_come {
+                    return Err(error);
+                }
                 on_lost(endpoint, Silence { rank: other, has_ended, silent, error })?;
             } else {
                 pause = pause.min(limit - silent);

@@ -90,10 +90,8 @@ fn a_rank_that_has_not_come_ends_the_job() {
         heartbeat.beat(endpoint, (idle(), false), watch, now, |_, _| Ok(()))
     };
     let error = beat(&mut heartbeat, &mut endpoint).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.message()),
-        (ErrorKind::Timeout, "has waited 6 s for rank 1 to come to the pipeline")
-    );
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.message().contains("from rank 1; it has not said anything"), "{error}");
     heartbeat.has_come[1] = true;
     beat(&mut heartbeat, &mut endpoint).expect("a rank that has come can be done without");
 }

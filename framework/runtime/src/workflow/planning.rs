@@ -235,7 +235,7 @@ mod tests {
         let cluster =
             |disk| Cluster::new(vec![Processor::new("rank", 1.0, 100).with_buffer(disk); 3], 1.0).unwrap();
         let mut dag = Dag::builder();
-        let tasks: Vec<usize> = (0..50).map(|_| dag.task("t", 1.0, 1)).collect();
+        let tasks: Vec<usize> = (0..50).map(|task| dag.task(task.to_string(), 1.0, 1)).collect();
         tasks.windows(9).for_each(|some| dag.edge(some[0], some[8], 1));
         let dag = dag.build().unwrap();
         let planned = |placements| {

@@ -131,10 +131,10 @@ impl Master {
 
     /// Closures in one of which a dead rank may have died; if there is none, the first command that may have run there.
     fn suspects(&self, lost: usize, last: LastTask) -> Vec<usize> {
-        let may_have_run = |&task: &usize| self.tasks[task].undone == 0 && !self.journalled[task];
-        let able = self.ranks[lost].outstanding.iter().copied().filter(may_have_run);
+        // Values go from rank to rank: a closure may have run before its parents were reported done.
+        let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
-            able.partition(|&task| self.graph.needs(task).is_command);
+            outstanding.partition(|&task| self.graph.needs(task).is_command);
         let of = |is_one: &dyn Fn(usize) -> bool| -> Vec<usize> {
             closures.iter().copied().filter(|&task| is_one(task)).collect()
         };
@@ -147,7 +147,10 @@ impl Master {
             // Of a suspect it would have said that it begins.
             LastTask::Unknown => of(&|task| !self.tasks[task].suspicion.is_there()),
         };
-        if suspects.is_empty() { commands.into_iter().take(1).collect() } else { suspects }
+        match suspects.is_empty() {
+            true => commands.into_iter().filter(|&task| self.tasks[task].undone == 0).take(1).collect(),
+            false => suspects,
+        }
     }
 
     /// Counts a death as a try of the task in which the rank died, or as a suspicion of all closures that it may have been. A command
