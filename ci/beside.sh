@@ -73,7 +73,7 @@ cores_of() {
 }
 
 # mappings_of NAME: the mappings that were in force while the stream ran, one a line.
-mappings_of() { sed -n 's/.*"kind":"switch",.*"mapping":"\([^"]*\)".*/\1/p' "events-$1/rank-0.jsonl"; }
+mappings_of() { sed -n 's/.*"kind":"switch",.*"mapping":"\([^"]*\)".*/\1/p' "events-$1/attempts/1/rank-0.jsonl"; }
 
 # first_rank MAPPING: the rank that runs the first stage.
 first_rank() { sed 's/^[^@]*@\([0-9]*\).*/\1/' <<<"$1"; }

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # Compares event logs of simulated runs with kept ones. Sourced after lib.sh and checks.sh; tests/golden/README.md.
 
-# rounded DIR: the event logs of a directory, one rank after the other, their times and figures to three digits: what is decided
+# rounded DIR: the event logs of the first start of a job in a directory, one rank after the other, their times and figures to three digits: what is decided
 # counts, and not that a header has become a byte longer.
 rounded() {
   local log
-  for log in "$1"/rank-*.jsonl; do
+  for log in "$1"/attempts/1/rank-*.jsonl; do
     LC_ALL=C awk -v number='-?[0-9]+(\\.[0-9]+)?(e-?[0-9]+)?' '{
       line = ""
       while (match($0, "[:,[]" number "[],}]")) {

@@ -127,7 +127,7 @@ slow_link() {
 }
 check "a mapping that is balanced live leaves a link that turns out to be slow" slow_link
 check "what is decided there is what was decided before" as_kept pipeline events
-check "the log says which" grep -q '"kind":"link","from":1,"to":2' events/rank-0.jsonl
+check "the log says which" grep -q '"kind":"link","from":1,"to":2' events/attempts/1/rank-0.jsonl
 
 # Time is what was declared and nothing else. seconds_for MEGAFLOPS: simulated seconds with so much work an item.
 seconds_for() {

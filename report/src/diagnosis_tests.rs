@@ -37,9 +37,9 @@ fn a_loaded_core() {
 
 #[test]
 fn a_cpu_quota() {
-    let run = Situation::new(10.0).rank(5.0, 0.0).rank(9.6, 8.4).with(|run| run.ranks[1].throttled_s = 8.0);
+    let run = Situation::new(10.0).rank(5.0, 0.0).rank(9.6, 8.45).with(|run| run.ranks[1].throttled_s = 8.0);
     says(&run.run(), "rank 1, which had 0.12 of a core, because a CPU quota of its control group stopped it");
-    let both = Situation::new(10.0).rank(9.6, 8.4).rank(9.6, 8.4);
+    let both = Situation::new(10.0).rank(9.6, 8.45).rank(9.6, 8.45);
     let both = both.with(|run| run.ranks.iter_mut().for_each(|rank| rank.throttled_s = 8.0));
     says(
         &both.run(),

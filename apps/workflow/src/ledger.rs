@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use armature::BoxError;
+use armature_apps::names;
 use armature_files::regular::{self, Links};
 use rustix::fs::{FlockOperation, flock};
 
@@ -106,7 +107,7 @@ fn hand_over(
     for handover in there {
         targets.append(handover).map_err(|error| {
             let Handover { source, destination, .. } = handover;
-            format!("cannot append {} to {}: {error}", source.display(), destination.display())
+            format!("cannot append {} to {}: {error}", names::path(source), names::path(destination))
         })?;
     }
     Ok(lines)

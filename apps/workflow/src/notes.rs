@@ -13,6 +13,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use armature_apps::names::shown;
+
 const DONE: &str = "DONE ";
 const STARTS: &str = "# STARTS ";
 const APPENDS: &str = "# APPENDS ";
@@ -115,7 +117,7 @@ impl Notes {
                 let expected = sum_line(crc32fast::hash(&bytes[..at]));
                 if text != expected {
                     let (text, expected) = (text.trim_end(), expected.trim_end());
-                    return Err(damaged(&format!("`{}`, expected `{expected}`", text.escape_debug())));
+                    return Err(damaged(&format!("`{}`, expected `{expected}`", shown(text))));
                 }
                 notes.has_sum = true;
             } else {
