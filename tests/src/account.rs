@@ -62,7 +62,10 @@ fn check_run(records: &[Record], what: &str) -> bool {
         );
         // What was written is not taken back when the mean falls.
         assert!(told.calls >= busy - slack, "busy for {busy} s by the summary; {place}");
-        assert!((told.done as f64 - done[rank]).abs() < 1.0, "{} done by the summary; {place}", done[rank]);
+        // A rank may have done more tasks before it learns that the sink wants no more results.
+        let is_cut_short = what.starts_with("farm-endless") && told.done as f64 > done[rank];
+        let is_equal = (told.done as f64 - done[rank]).abs() < 1.0;
+        assert!(is_equal || is_cut_short, "{} done by the summary; {place}", done[rank]);
         assert!(ranks > 1 || told.messages == 0.0, "with whom? {place}");
     }
     true

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use armature::observe::newest_attempt;
 use armature_launch::Mpi;
 use armature_tests::check::{noise, setting};
 use armature_tests::mpirun::{Job, Outcome, Running, linked};
@@ -228,7 +229,7 @@ fn a_rank_that_hangs_in_a_task_is_done_without() {
         let lost = if outcome.stdout.contains("lost [1]") { "1" } else { "2" };
         complete(&outcome, lost);
         assert!(outcome.stdout.contains("rank 0 goes on behind the farm"), "{outcome}");
-        let log = std::fs::read_dir(events.path()).expect("a log").flatten();
+        let log = std::fs::read_dir(newest_attempt(events.path())).expect("a log").flatten();
         let told = log.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect::<String>();
         assert!(told.contains("it has been in task 17 for longer than the limit"), "{told}");
     }

@@ -142,9 +142,9 @@ fn a_stopped_rank_is_named_with_the_state_of_all() {
         let outcome = with_a_signal(endless(driver), 2, Signal::STOP);
         for part in [
             "armature: rank 0: has waited 2 s for a sign of life from rank 2; last it said:",
-            "\n  rank 0: ",
-            "\n  rank 1: ",
-            "\n  rank 2: ",
+            "\n    rank 0: ",
+            "\n    rank 1: ",
+            "\n    rank 2: ",
             "in flight",
         ] {
             assert!(outcome.stderr.contains(part), "`{part}` is not said\n{outcome}");

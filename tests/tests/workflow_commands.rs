@@ -185,7 +185,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
         fs::remove_file(place.path("log")).unwrap();
         succeeded(place.run(3 - ranks, &[]));
         assert_eq!(sorted(place.text("log")), ["bad", "behind"]);
-        assert_eq!(sorted(place.text("some.dag.rescue")), ["DONE a", "DONE bad", "DONE behind", "DONE c"]);
+        assert_eq!(sorted(place.done("some.dag.rescue").join("\n")), ["a", "bad", "behind", "c"]);
     }
 }
 
@@ -441,7 +441,7 @@ fn a_task_that_fails_fails_the_job_under_every_option() {
         let run = ["workflow", "run", "-n", "2", "--job-status", "status", "--program", TASKS];
         let output = place.armature(&[&run, options, &["bad.dag"]].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        failed(output, &["failed: task \"b\""]);
+        failed(output, &["failed: rank ", "(task \"b\", after 1 try)"]);
         assert!(!said.contains("launcher") && !said.contains("restart"), "{said}");
         let status = JobStatus::read(&place.path("status")).unwrap().unwrap();
         assert_eq!((status.state, status.code, status.restart), (State::Failed, 1, false));

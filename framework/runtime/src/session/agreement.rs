@@ -90,9 +90,13 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
+        // Several details may have one name: two stages of a pipeline, for example.
+        let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
+        let pairs =
+            pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));
         let names = self.details.iter().chain(&root.details).map(|detail| detail.0.as_str());
-        let mut differing = names
-            .map(|name| (name, value(self, name), value(root, name)))
+        let mut differing = pairs
+            .chain(names.map(|name| (name, value(self, name), value(root, name))))
             .filter(|(_, mine, theirs)| mine != theirs);
         Some(match differing.next() {
             Some((name, Some(Detail::Checksum(_)), Some(Detail::Checksum(_)))) => {
