@@ -83,17 +83,14 @@ impl Live {
 
     fn note(&mut self, record: &Record) {
         let Some(run) = &self.run else { return };
-        match &record.event {
-            Event::Activity(activity) => {
-                if record.rank >= self.done.len() {
-                    self.done.resize(record.rank + 1, (0, 0));
-                }
-                let last = run.kinds.len().saturating_sub(1);
-                let done = &mut self.done[record.rank];
-                done.0 += activity.done.get(last).copied().unwrap_or(0);
-                done.1 += activity.done.iter().sum::<u64>();
+        if let Event::Activity(activity) = &record.event {
+            if record.rank >= self.done.len() {
+                self.done.resize(record.rank + 1, (0, 0));
             }
-            _ => {}
+            let last = run.kinds.len().saturating_sub(1);
+            let done = &mut self.done[record.rank];
+            done.0 += activity.done.get(last).copied().unwrap_or(0);
+            done.1 += activity.done.iter().sum::<u64>();
         }
         let acted = match &record.event {
             Event::Decision { acted, .. } => *acted,
