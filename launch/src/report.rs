@@ -109,7 +109,7 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
         let path = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
         let title = asked.title.clone().unwrap_or_else(|| path.display().to_string());
         let status = beside(&directory).unwrap_or_else(|error| {
-            crate::say::say(&error.to_string());
+            crate::say::say(error.to_string());
             None
         });
         let standing = Standing::of(status.as_ref(), alive_here);

@@ -8,8 +8,8 @@ use armature::observe::{Event, Record, read};
 const PART: f64 = 0.02;
 /// Times are written to a tenth of a microsecond, part by part.
 const SLACK: f64 = 200e-6;
-/// A part of at least 10 ms is written while a job runs, and not taken back when the job took less: it may have waited for a core. Nor is
-/// there always room for a job that took more.
+/// Seconds by which the written work may be short: there is not always room for a job that took longer than its written parts. There is no
+/// upper limit, since a job includes the time for which its thread waited for a core and the time between its calls.
 const PARTS: f64 = 0.03;
 
 /// What one rank tells in one run.
@@ -53,7 +53,6 @@ fn check_run(records: &[Record], what: &str) -> bool {
             continue;
         }
         let (busy, slack) = (busy[rank], PART * busy[rank] + SLACK);
-        assert!(told.work <= busy + slack + PARTS, "busy for {busy} s by the summary; {place}");
         // A mean of few samples may exceed what there was.
         let is_too_much = busy + told.known - told.work >= (1.0 - PART) * told.seconds - SLACK;
         assert!(

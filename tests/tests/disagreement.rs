@@ -187,7 +187,8 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
             |session, is_set| {
                 let farm = Farm::new("a", |x: [f64; 1]| x);
                 let mut farm = if is_set { farm.plain_results() } else { farm };
-                Ok(drop(farm.collect(session, [[1.0]; 9])?))
+                farm.collect(session, [[1.0]; 9])?;
+                Ok(())
             },
             "with results of type [f64; 1], sent as plain memory, where rank 0 does so with results of type [f64; 1]:",
         ),
@@ -195,7 +196,8 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
             |session, is_set| {
                 let farm = Farm::new("a", |x: u8| x);
                 let mut farm = if is_set { farm.silence_limit(SOON) } else { farm };
-                Ok(drop(farm.collect(session, 0..9)?))
+                farm.collect(session, 0..9)?;
+                Ok(())
             },
             "with silence_limit 5s, where rank 0 does so with silence_limit unset:",
         ),
@@ -203,14 +205,16 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
             |session, is_set| {
                 let source = Pipeline::source("points", || (0..9).map(|x| [x]));
                 let source = if is_set { source.plain() } else { source };
-                Ok(drop(source.map("first", |[x]: [i32; 1]| x).collect().run(session)?))
+                source.map("first", |[x]: [i32; 1]| x).collect().run(session)?;
+                Ok(())
             },
             "with behind \"points\" items of type [i32; 1], sent as plain memory, where rank 0 does so with",
         ),
         (
             |session, is_set| {
                 let pipeline = Pipeline::source("numbers", || 0..9).map("same", |x: i32| x).collect();
-                Ok(drop(if is_set { pipeline.on_all_ranks() } else { pipeline }.run(session)?))
+                if is_set { pipeline.on_all_ranks() } else { pipeline }.run(session)?;
+                Ok(())
             },
             "with on_all_ranks true, where rank 0 does so with on_all_ranks false:",
         ),
@@ -226,7 +230,8 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
             |session, is_set| {
                 let all = ParallelFor::new("a", 0..9);
                 let all = if is_set { all.block_size(2) } else { all };
-                Ok(drop(all.run(session, |_| Ok(()))?))
+                all.run(session, |_| Ok(()))?;
+                Ok(())
             },
             "with block_size 2, where rank 0 does so with no block_size:",
         ),
@@ -236,7 +241,8 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 let keep = session.broadcast(Some(dir.path().join("kept")))?;
                 let keep = if is_set { dir.path().join("elsewhere") } else { keep };
                 let mut all = DoAllLoop::new("a", 9, Nothing).checkpoint(Checkpoint::new(keep, "1"));
-                Ok(drop(all.run(session, 3)?))
+                all.run(session, 3)?;
+                Ok(())
             },
             "with checkpoint directory \"",
         ),
@@ -248,7 +254,8 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 let ranks = (0..session.size()).map(|rank| Processor::new(format!("{rank}"), 1.0, 1 << 30));
                 let cluster = Cluster::new(ranks.collect(), 1e9)?;
                 let mut workflow = if is_set { workflow.cluster(cluster) } else { workflow };
-                Ok(drop(workflow.run(session)?))
+                workflow.run(session)?;
+                Ok(())
             },
             "with a cluster, where rank 0 does so with no cluster:",
         ),
