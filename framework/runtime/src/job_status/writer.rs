@@ -93,9 +93,14 @@ impl StatusWriter {
         self.done_before = self.job_status.done;
     }
 
-    /// Notes that `tasks` tasks of the present run are completed. The file is written once per second at most.
+    /// Notes that `tasks` tasks of the present run are completed. The file is written once per second at most, and at once when the first
+    /// task of a job is completed.
     pub(crate) fn done(&mut self, tasks: u64, now: Duration) {
-        self.job_status.done = self.done_before + tasks;
+        let done = self.done_before + tasks;
+        if done == self.job_status.done {
+            return;
+        }
+        self.job_status.done = done;
         if self.is_due(now) {
             self.next = now + PERIOD;
             self.write_on();
