@@ -1,7 +1,7 @@
 //! Writes to the rescue file as tasks end: that they are done, and before that the parts that they append to other files, so that each
 //! part is appended exactly once.
 //!
-//! Lines are written while the file is locked ([`notes`](crate::notes) has their form). For a task that hands files on, `APPENDS` lines
+//! Lines are written while the file is locked ([`notes`] has their form). For a task that hands files on, `APPENDS` lines
 //! come first, then the parts are appended, then their sources are removed, and then the task is noted as done. `APPENDS` lines without a
 //! `DONE` line are those of a rank that died in between: the next rank that writes to the rescue file takes the parts back, since the task
 //! is not done.

@@ -5,7 +5,7 @@
 //! these characters by visible escapes:
 //!
 //! - [`shown`] and [`quoted`]: a name or token within a message, at most [`LONGEST`] characters of it.
-//! - [`line`]: a whole message that is printed as one line. [`lines`] and [`indented`] keep line feeds.
+//! - [`line()`]: a whole message that is printed as one line. [`lines`] and [`indented`] keep line feeds.
 //! - [`escaped`] and [`path`]: a field of tab-separated values that [`unescaped`] reads back.
 
 use std::fmt::{Display, Write};
@@ -63,7 +63,7 @@ pub fn line(message: impl Display) -> String {
     if message.contains(is_hidden) { replaced(&message, |_| false) } else { message }
 }
 
-/// Returns a message that may have several lines: as [`line`], but line feeds are unchanged.
+/// Returns a message that may have several lines: as [`line()`], but line feeds are unchanged.
 pub fn lines(message: impl Display) -> String {
     let message = message.to_string();
     if message.contains(|c| c != '\n' && is_hidden(c)) { replaced(&message, |c| c == '\n') } else { message }
