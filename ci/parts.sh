@@ -121,9 +121,8 @@ part_report() {
   python_packages perfetto report/tests/perfetto-requirements.txt
   cargo_tests openmpi "${REPORT[*]}" --no-run
   # In a network namespace without any other interface.
-  # shellcheck disable=SC2016  # for those shells
-  unshare --net sh -c 'ip link set lo up && exec "$@"' sh \
-    bash -c 'cargo_tests openmpi "$1" --offline -- --ignored --test-threads 1' bash "${REPORT[*]}"
+  # shellcheck disable=SC2016  # for that shell
+  unshare --net bash -c 'ip link set lo up && cargo_tests openmpi "$1" --offline -- --ignored --test-threads 1' bash "${REPORT[*]}"
 }
 
 part_pictures() {
