@@ -209,7 +209,8 @@ fn check_names(processors: &[Processor]) -> Result<()> {
         }
         if name.contains(char::is_control) {
             return Err(invalid(format!(
-                "processor {p} is called {name:?}: a name must have no control character"
+                "processor {p} is called {}: a name must have no control character",
+                quoted(name)
             )));
         }
     }

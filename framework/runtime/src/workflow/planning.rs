@@ -70,8 +70,8 @@ fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Plans that are compared when one is made anew: that in force, and three lists.
-pub(super) const PLANS: u32 = 4;
+/// Plans that are compared for a new plan: the current plan, three list schedules and three clustered list schedules.
+pub(super) const PLANS: u32 = 7;
 
 /// Placements of a task that planners may try before a run, unless the caller sets the planners' options. No task runs meanwhile,
 /// and a placement takes some microseconds, so that a run waits for its plan for a few seconds at most. A list schedule places

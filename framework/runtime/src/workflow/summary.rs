@@ -74,7 +74,7 @@ impl Summary {
     pub fn failed_names(&self) -> String {
         const MOST: usize = 5;
         let mut names: Vec<String> =
-            self.failed.iter().take(MOST).map(|failed| format!("{:?}", failed.name())).collect();
+            self.failed.iter().take(MOST).map(|failed| armature_text::quoted(failed.name())).collect();
         if self.failed.len() > MOST {
             names.push(format!("{} more", self.failed.len() - MOST));
         }

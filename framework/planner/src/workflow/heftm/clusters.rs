@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
+use crate::workflow::situation::{Progress, Situation};
 use crate::workflow::timeline::{Moment, Timeline};
 
 /// When two clusters of tasks that are kept together become one.
@@ -100,6 +101,24 @@ impl Homes {
             rest,
             promised: vec![0.0; cluster.len()],
         }
+    }
+
+    /// Returns homes in a situation: the cluster of a started task has its processor as home.
+    pub(in crate::workflow) fn resume(
+        graph: &Workflow,
+        cluster: &Cluster,
+        cluster_of: &[usize],
+        situation: &Situation,
+    ) -> Self {
+        let mut homes = Homes::new(graph, cluster, cluster_of);
+        for task in 0..graph.len() {
+            if let Progress::Started { processor, .. } = situation.progress(task)
+                && !situation.is_lost(processor)
+            {
+                homes.placed(task, graph.work(task), processor);
+            }
+        }
+        homes
     }
 
     /// All tasks that run on a processor are a cluster whose home it is.
