@@ -21,6 +21,15 @@ pub struct RankReport {
     pub warm_up: Duration,
 }
 
+impl RankReport {
+    /// Adds `tasks` tasks of a chunk, which took `seconds`; `is_last` marks the end of the chunk.
+    pub(super) fn add(&mut self, tasks: u32, seconds: f64, is_last: bool) {
+        self.tasks += u64::from(tasks);
+        self.chunks += u64::from(is_last);
+        self.busy += Duration::from_secs_f64(seconds.max(0.0));
+    }
+}
+
 /// What rank 0 knows after a farm has run. Its `Display` is the table that people read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {

@@ -284,7 +284,7 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
     }
 
     fn is_work(task: &Command<I>) -> bool {
-        matches!(task, Command::Chunk { .. })
+        matches!(task, Command::Chunk { .. } | Command::Rest(_))
     }
 
     fn may_block(&self, task: &Command<I>) -> bool {
@@ -305,7 +305,8 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
 
     fn tally(outcome: &Outcome<I, O>, tally: &mut Tally) {
         if let Outcome::Chunk { header, times, .. } = outcome {
-            tally.add(0, Some(header.first), u64::from(header.count), times.took);
+            let sum = Duration::from_secs_f64(times.sum.max(0.0));
+            tally.add(0, Some(header.first), u64::from(header.count), sum);
         }
     }
 }

@@ -65,9 +65,7 @@ impl<I> WorkerRole<I> {
                 Ok(())
             }
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
-                self.report.tasks += u64::from(header.count);
-                self.report.chunks += u64::from(rest.is_none());
-                self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
+                self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
                 // A sub-master that was given up is not told, and the rest is done by others.
                 if !self.timed_out && (sender == link.superior || sender == 0) {

@@ -22,6 +22,9 @@ use crate::session::topology::this_process;
 const SHORTEST: Duration = Duration::from_millis(10);
 /// No part is shorter than one in this number of the run so far. With 500, what is written of a run of an hour has 3600 lines a rank.
 const PARTS: u32 = 500;
+/// Longest delay before a part is written whose work is not known because a job has not ended. A longer job counts as work from its
+/// submission on. If the compute thread then waits 10 ms for a core, as on a core that two threads share, the work is 2 % too long.
+const HELD: Duration = Duration::from_millis(500);
 /// Tallies are written once in this number of parts.
 const PARTS_PER_TALLY: u32 = 50;
 /// Between two words on how far the run is: who looks at a run that goes on looks once a second.
@@ -58,10 +61,16 @@ struct Open {
     last: Duration,
     begin: Duration,
     part: Part,
+    /// Parts that have ended and are not written yet.
+    held: VecDeque<Part>,
     tally: Tally,
     /// Work that is in parts of the time so far. It follows the [measured work](Tally::time), which becomes known later.
     attributed: Duration,
     in_hand: InHand,
+    /// Times of the last two looks for finished jobs.
+    fetched: [Duration; 2],
+    /// Time at which the tally stopped being [settled](Tally::is_unsettled).
+    unsettled_since: Option<Duration>,
     /// [Messages](Endpoint::messages) at the last look.
     messages: u64,
     parts_since_tally: u32,
@@ -78,21 +87,42 @@ struct Open {
     simulated: bool,
 }
 
-/// The part of the time that is not written yet.
+/// Account of a part of a rank's time, before it is written.
 #[derive(Debug, Default)]
 struct Part {
     since: Duration,
+    until: Duration,
     work: Duration,
     idle: Duration,
     parked: Duration,
     messages: Duration,
     set_up: Duration,
+    // Set when the part ends.
+    lost: Duration,
+    done: Vec<u64>,
+    longest: Option<Longest>,
 }
 
 impl Part {
-    /// Time up to `now` that is neither work nor set-up, and not parked: work that becomes known late was done in it.
-    fn room(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.since + self.work + self.parked + self.set_up)
+    /// Adds work that became known after the part, as far as the part has time that is neither work nor parked. Returns the time added.
+    fn add_late(&mut self, work: Duration) -> Duration {
+        let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
+        let late = work.min(room);
+        self.work += late;
+        // The ends of jobs and the starts of commands are noticed late, so some of the work was counted as something else.
+        let rest = room - late;
+        self.set_up = self.set_up.min(rest);
+        self.idle = self.idle.min(rest - self.set_up);
+        self.messages = self.messages.min(rest - self.set_up - self.idle);
+        late
+    }
+
+    /// Turns work into idle time: the compute thread waited for a core or for the next job. Returns the time turned.
+    fn take_back(&mut self, work: Duration) -> Duration {
+        let less = work.min(self.work);
+        self.work -= less;
+        self.idle += less;
+        less
     }
 }
 
@@ -101,17 +131,20 @@ impl Part {
 struct InHand {
     /// Whether each is work: an item, a task or a unit.
     are_work: VecDeque<bool>,
-    /// When the first of them began: at the latest when the one before was fetched.
+    /// Time before which the first of them did not begin.
     since: Duration,
 }
 
 impl InHand {
-    /// Time of work in progress.
+    /// Returns a time before which no work in hand began, if there is any.
+    fn working_since(&self) -> Option<Duration> {
+        self.are_work.contains(&true).then_some(self.since)
+    }
+
+    /// Returns the time of the job in progress if it is work and longer than [`HELD`].
     fn running(&self, now: Duration) -> Duration {
-        match self.are_work.front() {
-            Some(true) => now.saturating_sub(self.since),
-            _ => Duration::ZERO,
-        }
+        let running = now.saturating_sub(self.since);
+        if self.are_work.front() == Some(&true) && running >= HELD { running } else { Duration::ZERO }
     }
 }
 
@@ -144,8 +177,18 @@ impl Recorder {
     pub(crate) fn done(&mut self, add: impl FnOnce(&mut Tally)) {
         if let Some(open) = &mut self.open {
             add(&mut open.tally);
+            open.note_unsettled();
             open.in_hand.are_work.pop_front();
-            open.in_hand.since = open.last;
+            // The job was still running at the look before, so the next one began later.
+            open.in_hand.since = open.fetched[0];
+        }
+    }
+
+    /// The rank looks for finished jobs.
+    #[inline]
+    pub(crate) fn fetches(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.fetched = [open.fetched[1], open.last];
         }
     }
 
@@ -161,16 +204,14 @@ impl Recorder {
     ) {
         if let Some(open) = &mut self.open {
             measured(&mut open.tally);
+            open.note_unsettled();
             open.mark(now, doing, endpoint.messages());
             let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
-                open.write_part(now, thread);
+                open.end_part(now, thread);
                 open.sent.clone_from_slice(endpoint.sent());
-                open.parts_since_tally += 1;
-                if open.parts_since_tally >= PARTS_PER_TALLY {
-                    open.write_tally(now);
-                }
             }
+            open.write_known(now);
             open.log.tick(now);
         }
     }
@@ -191,9 +232,10 @@ impl Recorder {
         }
     }
 
-    /// The rank has done its part, at the time that was looked at last.
-    pub(crate) fn end(&mut self) {
+    /// The rank has done its part, at the time that was looked at last; `rest` is, by kind, the time of what was counted without.
+    pub(crate) fn end(&mut self, rest: &[(usize, Duration)]) {
         if let Some(mut open) = self.open.take() {
+            open.tally.settle(rest);
             open.write_rest();
             let (last, seconds) = (open.last, open.last.saturating_sub(open.begin).as_secs_f64());
             open.log.record(last, || Event::RankEnd { seconds });
@@ -231,10 +273,13 @@ impl Open {
             log,
             last: begin,
             begin,
-            part: Part { since: begin, ..Part::default() },
+            part: Part { since: begin, until: begin, ..Part::default() },
+            held: VecDeque::new(),
             tally,
             attributed: Duration::ZERO,
             in_hand: InHand::default(),
+            fetched: [begin; 2],
+            unsettled_since: None,
             messages: endpoint.messages(),
             parts_since_tally: 0,
             progress_due: begin + PROGRESS,
@@ -246,6 +291,10 @@ impl Open {
         })
     }
 
+    fn note_unsettled(&mut self) {
+        self.unsettled_since = self.tally.is_unsettled().then(|| self.unsettled_since.unwrap_or(self.last));
+    }
+
     fn mark(&mut self, now: Duration, doing: Doing, messages: u64) {
         let mut passed = now.saturating_sub(self.last);
         let had_messages = std::mem::replace(&mut self.messages, messages) != messages;
@@ -254,6 +303,7 @@ impl Open {
         if self.in_hand.are_work.front() == Some(&false) {
             self.part.set_up += std::mem::take(&mut passed);
         }
+        self.part.until = now;
         match doing {
             Doing::Waiting => self.part.idle += passed,
             Doing::Parked => self.part.parked += passed,
@@ -262,28 +312,23 @@ impl Open {
         }
     }
 
-    /// Brings the parts' work to what has been measured, of the last `passed` time first. Returns how much of that is work.
+    /// Brings the work of all unwritten parts to the measured work. New work is added to the last `passed` time first, then to earlier
+    /// parts, newest first. Returns the work within `passed`.
     fn attribute_work(&mut self, now: Duration, passed: Duration, doing: Doing) -> Duration {
-        let is_computing = doing == Doing::Computing;
-        let running = if is_computing { self.in_hand.running(now) } else { Duration::ZERO };
+        let running = if doing == Doing::Computing { self.in_hand.running(now) } else { Duration::ZERO };
         let measured = self.tally.time() + running;
-        let Some(more) = measured.checked_sub(self.attributed) else {
-            // A job took less than it looked like while it ran on its thread, which waited for the next one then.
-            let less = (self.attributed - measured).min(self.part.work);
-            self.part.work -= less;
-            self.part.idle += if is_computing { less } else { Duration::ZERO };
-            self.attributed -= less;
+        let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
+        let Some(mut more) = measured.checked_sub(self.attributed) else {
+            for part in parts {
+                self.attributed -= part.take_back(self.attributed - measured);
+            }
             return Duration::ZERO;
         };
         let new = more.min(passed);
-        let room = self.part.room(now).saturating_sub(passed);
-        let late = (more - new).min(room);
-        self.part.work += new + late;
-        self.attributed += new + late;
-        // Some of it was taken for waiting, as the start of a command is seen late, or for messages.
-        let rest = room - late;
-        self.part.idle = self.part.idle.min(rest);
-        self.part.messages = self.part.messages.min(rest - self.part.idle);
+        more -= new;
+        parts.for_each(|part| more -= part.add_late(more));
+        self.part.work += new;
+        self.attributed = measured - more;
         new
     }
 
@@ -301,30 +346,51 @@ impl Open {
 
     /// What is known up to the last look.
     fn write_rest(&mut self) {
+        self.attribute_work(self.last, Duration::ZERO, Doing::Communicating);
         if self.last > self.part.since || self.tally.is_new() {
-            self.write_part(self.last, None);
+            self.end_part(self.last, None);
         }
+        (self.in_hand, self.unsettled_since) = (InHand::default(), None);
+        self.write_known(self.last);
         if self.tally.is_new() || self.sent != self.sent_written || self.parts_since_tally > 0 {
             self.write_tally(self.last);
         }
     }
 
-    fn write_part(&mut self, now: Duration, thread: Option<i32>) {
+    /// Ends the current part.
+    fn end_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
-        let part = std::mem::replace(&mut self.part, Part { since: now, ..Part::default() });
-        let whole = now.saturating_sub(part.since);
-        let activity = Activity {
-            seconds: rounded(whole.as_secs_f64()),
-            work_s: rounded(part.work.as_secs_f64()),
-            idle_s: rounded(part.idle.as_secs_f64()),
-            parked_s: rounded(part.parked.as_secs_f64()),
-            messages_s: rounded(part.messages.as_secs_f64()),
-            set_up_s: rounded(part.set_up.as_secs_f64()),
-            lost_s: rounded(lost.min(part.work).as_secs_f64()),
-            done: self.tally.kinds.iter_mut().map(|kind| std::mem::take(&mut kind.done)).collect(),
-            longest: self.tally.longest.take().map(|l| Longest { seconds: rounded(l.seconds), ..l }),
-        };
-        self.log.record(now, || Event::Activity(activity));
+        let part = std::mem::replace(&mut self.part, Part { since: now, until: now, ..Part::default() });
+        let done = self.tally.kinds.iter_mut().map(|kind| std::mem::take(&mut kind.done)).collect();
+        let longest = self.tally.longest.take().map(|l| Longest { seconds: rounded(l.seconds), ..l });
+        self.held.push_back(Part { until: now, lost, done, longest, ..part });
+    }
+
+    /// Writes the parts whose work is known, and all parts once [`HELD`] has passed.
+    fn write_known(&mut self, now: Duration) {
+        let since = self.in_hand.working_since().into_iter().chain(self.unsettled_since).min();
+        let is_known =
+            |part: &Part| since.is_none_or(|since| part.until <= since || now.saturating_sub(since) >= HELD);
+        while self.held.front().is_some_and(is_known)
+            && let Some(part) = self.held.pop_front()
+        {
+            let activity = Activity {
+                seconds: rounded(part.until.saturating_sub(part.since).as_secs_f64()),
+                work_s: rounded(part.work.as_secs_f64()),
+                idle_s: rounded(part.idle.as_secs_f64()),
+                parked_s: rounded(part.parked.as_secs_f64()),
+                messages_s: rounded(part.messages.as_secs_f64()),
+                set_up_s: rounded(part.set_up.as_secs_f64()),
+                lost_s: rounded(part.lost.min(part.work).as_secs_f64()),
+                done: part.done,
+                longest: part.longest,
+            };
+            self.log.record(part.until, || Event::Activity(activity));
+            self.parts_since_tally += 1;
+        }
+        if self.parts_since_tally >= PARTS_PER_TALLY {
+            self.write_tally(now);
+        }
     }
 
     fn write_tally(&mut self, now: Duration) {

@@ -4,18 +4,6 @@ use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// Time of a number of items of which some were timed: the others count at the mean of those.
-///
-/// The summary of a pipeline and the log of events scale with this function, so that both have the same account.
-pub(crate) fn scaled(timed: Duration, timed_items: u64, items: u64) -> Duration {
-    match timed_items {
-        // Nothing is known of the others.
-        0 => timed,
-        n if n == items => timed,
-        n => Duration::from_secs_f64(timed.as_secs_f64() * items as f64 / n as f64),
-    }
-}
-
 /// Counts and times of user code and commands.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -23,18 +11,17 @@ pub(crate) struct Tally {
     pub(super) longest: Option<Longest>,
     /// Time of work that has begun, has not ended, and is not on the rank's own thread of user code: commands.
     running: Duration,
+    /// Items were counted whose time was not measured.
+    is_untimed: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
     /// Items in this part of the time.
     pub(super) done: u64,
-    /// Items and their time since the begin of the run.
-    items: u64,
-    timed_items: u64,
-    timed: Duration,
-    /// Up to here the time is written.
-    written: Duration,
+    /// Time since the begin of the run, and since the last [`Work`] was written.
+    time: Duration,
+    unwritten: Duration,
     /// Items since the last [`Work`] was written, by step of their time.
     steps: Vec<u64>,
     /// The step of the items that were timed last.
@@ -44,13 +31,8 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    fn time(&self) -> Duration {
-        scaled(self.timed, self.timed_items, self.items)
-    }
-
     fn count(&mut self, count: u64) {
         self.done += count;
-        self.items += count;
         if count > 0 {
             if self.usual >= self.steps.len() {
                 self.steps.resize(self.usual + 1, 0);
@@ -67,7 +49,10 @@ impl Tally {
 
     /// Returns true if something was counted that is not written.
     pub(super) fn is_new(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.done > 0 || kind.steps.iter().any(|&count| count > 0))
+        let is_new = |kind: &Kind| {
+            kind.done > 0 || !kind.unwritten.is_zero() || kind.steps.iter().any(|&count| count > 0)
+        };
+        self.kinds.iter().any(is_new)
     }
 
     /// The last of the kinds.
@@ -79,23 +64,42 @@ impl Tally {
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };
-        kind.timed += took;
-        kind.timed_items += count;
         if let Some(each) = (took.as_nanos() as u64).checked_div(count) {
             kind.usual = Work::step_of(each) as usize;
         }
         kind.count(count);
+        self.add_time(of, took);
         let seconds = took.as_secs_f64();
         if self.longest.as_ref().is_none_or(|longest| seconds > longest.seconds) {
             self.longest = Some(Longest { of, first, count, seconds });
         }
     }
 
-    /// Counts items whose time was not taken.
+    #[inline]
+    fn add_time(&mut self, of: usize, took: Duration) {
+        if let Some(kind) = self.kinds.get_mut(of) {
+            kind.time += took;
+            kind.unwritten += took;
+        }
+    }
+
+    /// Adds, by kind, the time of all items that were counted by [`add_untimed`](Tally::add_untimed).
+    pub(crate) fn settle(&mut self, times: &[(usize, Duration)]) {
+        times.iter().for_each(|&(of, took)| self.add_time(of, took));
+        self.is_untimed &= times.is_empty();
+    }
+
+    /// Returns true if some work of the time so far is not measured yet.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.is_untimed || !self.running.is_zero()
+    }
+
+    /// Counts items whose time is not known yet.
     #[inline]
     pub(crate) fn add_untimed(&mut self, of: usize, count: u64) {
         if let Some(kind) = self.kinds.get_mut(of) {
             kind.count(count);
+            self.is_untimed |= count > 0;
         }
     }
 
@@ -117,7 +121,7 @@ impl Tally {
 
     /// Time of all work since the begin of the run.
     pub(super) fn time(&self) -> Duration {
-        self.kinds.iter().map(Kind::time).sum::<Duration>() + self.running
+        self.kinds.iter().map(|kind| kind.time).sum::<Duration>() + self.running
     }
 
     /// Takes what is to be written, by kind.
@@ -127,9 +131,7 @@ impl Tally {
             let some = kind.steps.iter_mut().enumerate().filter(|(_, count)| **count > 0);
             let steps: Vec<(u32, u64)> =
                 some.map(|(step, count)| (step as u32, std::mem::take(count))).collect();
-            // An estimate may have become smaller.
-            let time = kind.time().max(kind.written);
-            let seconds = time.saturating_sub(std::mem::replace(&mut kind.written, time)).as_secs_f64();
+            let seconds = std::mem::take(&mut kind.unwritten).as_secs_f64();
             let done = steps.iter().map(|(_, count)| count).sum();
             if done > 0 || seconds > 0.0 {
                 all.push(Work { of, done, seconds, steps });
@@ -146,20 +148,19 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn items_without_a_time_count_at_the_mean_of_those_that_have_one() {
+    fn times_may_become_known_after_the_items_were_counted() {
         let mut tally = Tally::new(2);
         tally.add(0, Some(0), 2, 4 * MS);
         tally.add_untimed(0, 3);
         tally.add_untimed(1, 7);
-        assert_eq!(tally.time(), 10 * MS);
-        let work = tally.take();
-        let told: Vec<_> = work.iter().map(|work| (work.of, work.done, work.seconds)).collect();
-        assert_eq!(told, [(0, 5, 0.01), (1, 7, 0.0)]);
-        // The mean falls to 1 ms; what was written before is not taken back.
-        tally.add(0, None, 2, Duration::ZERO);
-        assert_eq!((tally.time(), tally.take()[0].seconds), (7 * MS, 0.0));
+        assert!(tally.time() == 4 * MS && tally.is_unsettled());
+        let told = |work: &Work| (work.of, work.done, work.seconds);
+        assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 5, 0.004), (1, 7, 0.0)]);
+        tally.settle(&[(0, 6 * MS)]);
+        assert!(tally.time() == 10 * MS && !tally.is_unsettled());
+        assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 0, 0.006)]);
         tally.set_running(5 * MS);
-        assert_eq!(tally.time(), 12 * MS);
+        assert_eq!(tally.time(), 15 * MS);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(crate) struct JobCost {
     pub(crate) stage_times: Vec<StageTime>,
     /// Stages and their items where times were not taken, if there is a log of events.
     pub(crate) untimed: Vec<(usize, usize)>,
+    /// Estimated time of earlier untimed batches, by kind: source, stages, sink.
+    pub(crate) settled: Vec<(usize, Duration)>,
     /// Sizes, where they were taken.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }

@@ -279,9 +279,10 @@ impl Participant {
         self.end_idle(at);
         self.log_stream_events(at);
         self.report.add_traffic(self.machine.traffic());
-        self.report.source_and_sink = host.source_and_sink();
+        let (stages, source_and_sink) = host.stats();
+        self.report.source_and_sink = source_and_sink;
         let queues = self.machine.longest_queues();
-        for ((slot, fresh), &longest_queue) in self.report.stages.iter_mut().zip(host.stats()).zip(queues) {
+        for ((slot, fresh), &longest_queue) in self.report.stages.iter_mut().zip(stages).zip(queues) {
             *slot = StageStats { longest_queue, ..fresh.clone() };
         }
         std::mem::take(&mut self.report)

@@ -17,7 +17,7 @@ use super::sizes::Sizes;
 use super::source_sink::{ErasedSink, ErasedSource};
 use super::stage_call::{Pieces, Ran, expand, finish, run, unpack};
 use super::stage_def::StageDef;
-use super::stats::{Activity, Doing, Sampler, StageStats};
+use super::stats::{Activity, Doing, Sampler, StageStats, Untimed};
 use super::steal_time::StealTime;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
@@ -51,9 +51,12 @@ pub(crate) struct StageHost<'p> {
     sink_name: String,
     /// By first stage of a run of stages: which batches are timed, and the time per item when it was last taken.
     stage_runs: Vec<Times>,
+    /// Of the source, which may be as slow as stages are, and of the sink.
+    source_times: Times,
+    sink_times: Times,
+    /// By kind: the source, the stages and the sink.
     stats: Vec<StageStats>,
-    source_end: PipelineEnd,
-    sink_end: PipelineEnd,
+    untimed: Untimed,
     /// There is a log of events.
     logs: bool,
     sizes: Sizes,
@@ -62,32 +65,6 @@ pub(crate) struct StageHost<'p> {
 
 /// Which batches are timed, and what the last one took.
 type Times = (Sampler, Duration);
-
-/// The source, or the sink. It may be slow as stages are, and then the rank needs a thread for it.
-#[derive(Default)]
-struct PipelineEnd {
-    times: Times,
-    stats: StageStats,
-}
-
-impl PipelineEnd {
-    /// A batch begins. Returns the time, if it is to be timed.
-    fn begin(&mut self, clock: Clock) -> Option<Duration> {
-        self.times.0.due().then(|| clock.now())
-    }
-
-    /// A batch of `items` items has ended that began at `begin`, if it is timed.
-    fn end(&mut self, begin: Option<Duration>, items: u64, clock: Clock) -> JobCost {
-        self.stats.items += items;
-        if let Some(begin) = begin {
-            self.times.1 = clock.now().saturating_sub(begin);
-            self.times.0.timed(self.times.1);
-            self.stats.timed += self.times.1;
-            self.stats.timed_items += items;
-        }
-        JobCost { took: self.times.1, is_timed: begin.is_some(), ..JobCost::default() }
-    }
-}
 
 impl<'p> StageHost<'p> {
     /// Takes a pipeline apart; returns the stage host and its codecs, one for each edge between stages.
@@ -113,9 +90,10 @@ impl<'p> StageHost<'p> {
             sink: pipeline.sink,
             sink_name: pipeline.sink_name,
             stage_runs: vec![Times::default(); count],
-            stats: vec![StageStats::default(); count],
-            source_end: PipelineEnd::default(),
-            sink_end: PipelineEnd::default(),
+            source_times: Times::default(),
+            sink_times: Times::default(),
+            stats: vec![StageStats::default(); count + 2],
+            untimed: Untimed::new(count + 2),
             logs,
             sizes: Sizes::default(),
             activity: Arc::default(),
@@ -134,14 +112,47 @@ impl<'p> StageHost<'p> {
         self.clock
     }
 
-    /// Counters of all stages.
-    pub(crate) fn stats(&self) -> &[StageStats] {
-        &self.stats
+    /// Estimates the time of the last untimed batches. Returns it by kind.
+    pub(crate) fn settle(&mut self) -> Vec<(usize, Duration)> {
+        self.untimed.settle(self.clock.now(), &mut self.stats)
     }
 
-    /// Time in the source and in the sink.
-    pub(crate) fn source_and_sink(&self) -> Duration {
-        self.source_end.stats.busy() + self.sink_end.stats.busy()
+    /// Counters of all stages, and the time in the source and in the sink.
+    pub(crate) fn stats(&self) -> (&[StageStats], Duration) {
+        let last = self.stats.len() - 1;
+        (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
+    }
+
+    /// Begins a job. Returns its start if it is timed, and its cost so far.
+    fn begin(&mut self, is_due: bool) -> (Option<Duration>, JobCost) {
+        let mut cost = JobCost { is_timed: is_due, ..JobCost::default() };
+        if !is_due && !self.untimed.is_empty() {
+            return (None, cost);
+        }
+        let now = self.clock.now();
+        if is_due {
+            cost.settled = self.untimed.settle(now, &mut self.stats);
+        } else {
+            self.untimed.begin(now);
+        }
+        (is_due.then_some(now), cost)
+    }
+
+    /// Ends a job of the source or the sink, which is timed if it has a `begin`. Returns its time, estimated if it is not timed.
+    fn end(&mut self, kind: usize, begin: Option<Duration>, items: u64) -> Duration {
+        let times = if kind == 0 { &mut self.source_times } else { &mut self.sink_times };
+        let stats = &mut self.stats[kind];
+        stats.items += items;
+        if let Some(begin) = begin {
+            let now = self.clock.now();
+            times.1 = now.saturating_sub(begin);
+            times.0.timed(times.1);
+            stats.timed += times.1;
+            stats.timed_items += items;
+        } else {
+            self.untimed.add(kind, items);
+        }
+        times.1
     }
 
     /// Takes the sizes of items on the next `batches` batches of every edge, and on some more.
@@ -213,7 +224,7 @@ impl<'p> StageHost<'p> {
         let made = user_code::call(factory);
         self.live[stage] = Some(made.map_err(|e| self.in_stage(stage, e))?);
         let took = self.clock.now().saturating_sub(start);
-        self.stats[stage].warm_up += took;
+        self.stats[stage + 1].warm_up += took;
         self.activity.set(Doing::Nothing);
         Ok(took)
     }
@@ -253,13 +264,14 @@ impl<'p> StageHost<'p> {
         let result = match job {
             Job::Draw { number, first, fill, is_end } => {
                 self.activity.set(Doing::Drawing { item: first });
-                let begin = self.source_end.begin(self.clock);
+                let is_due = self.source_times.0.due();
+                let (begin, mut cost) = self.begin(is_due);
                 let name = &self.source_name;
                 let drawn = self
                     .source
                     .draw(fill, first, self.clock)
                     .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
-                let cost = self.source_end.end(begin, drawn.count as u64, self.clock);
+                cost.took = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
                 if is_end {
                     // What comes at the end comes of no item.
@@ -285,12 +297,13 @@ impl<'p> StageHost<'p> {
                 let consumed = Consumed::of(&batch);
                 let Batch { number, range, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
-                let begin = self.sink_end.begin(self.clock);
+                let is_due = self.sink_times.0.due();
+                let (begin, mut cost) = self.begin(is_due);
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &number, &range).map_err(place)?;
-                let cost = self.sink_end.end(begin, u64::from(consumed.done), self.clock);
+                cost.took = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
                 (Done::Consumed(consumed), cost)
             }
             Job::Release { stage } => {
@@ -315,9 +328,8 @@ impl<'p> StageHost<'p> {
         let (begin, mut end) = (stages.start, stages.end);
         let timed = self.stage_runs[begin].0.due();
         let per_stage = timed && self.monitor;
-        let mut cost = JobCost { is_timed: timed, ..JobCost::default() };
         let first = batch.range.first;
-        let start = timed.then(|| self.clock.now());
+        let (start, mut cost) = self.begin(timed);
         let mut stage_time = start;
         let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
         let whole = std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 });
@@ -351,7 +363,7 @@ impl<'p> StageHost<'p> {
             let Ran { items: now_there, coming, dropped, is_cut } =
                 ran.map_err(|e| self.in_stage(stage, e))?;
             let made = batch.range.live();
-            let stats = &mut self.stats[stage];
+            let stats = &mut self.stats[stage + 1];
             stats.items += coming as u64;
             stats.batches += 1;
             stats.dropped += dropped as u64;
@@ -367,8 +379,11 @@ impl<'p> StageHost<'p> {
                 stats.timed_items += coming as u64;
                 cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
                 (stage_time, cpu) = (Some(now), cpu_now);
-            } else if self.logs {
-                cost.untimed.push((stage, coming));
+            } else {
+                self.untimed.add(stage + 1, coming as u64);
+                if self.logs {
+                    cost.untimed.push((stage, coming));
+                }
             }
             let checked = self.check(stage + 1, &now_there, &batch.range)?;
             let weighed = cost.edge_sizes.len();

@@ -76,6 +76,10 @@ impl UserCode for StageHost<'_> {
         }
     }
 
+    fn settle(&mut self) -> Vec<(usize, Duration)> {
+        StageHost::settle(self)
+    }
+
     /// By source, stages and sink.
     fn tally(outcome: &Outcome, tally: &mut Tally) {
         let Outcome::Job(done, cost) = outcome else { return };
@@ -83,6 +87,7 @@ impl UserCode for StageHost<'_> {
             true => tally.add(kind, first, items, cost.took),
             false => tally.add_untimed(kind, items),
         };
+        tally.settle(&cost.settled);
         match done {
             Done::Drawn { batch, .. } => {
                 let range = batch.as_ref().map(|batch| &batch.range);

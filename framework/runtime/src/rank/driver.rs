@@ -171,8 +171,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     /// Returns the user code, once it is done with what it has.
     pub(crate) fn finish(mut self) -> Result<C> {
-        self.recorder.end();
-        self.executor.finish()
+        let mut user_code = self.executor.finish()?;
+        let rest = user_code.settle();
+        self.recorder.end(&rest);
+        Ok(user_code)
     }
 
     /// Begins with a protocol whose jobs the caller does itself, on this thread; [`step`](Driver::step) follows.
@@ -274,6 +276,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let mut has_done = false;
         if self.doing() == Doing::Computing {
             self.record(endpoint, protocol, Doing::Computing);
+            self.recorder.fetches();
         }
         while let Some(done) = self.executor.fetch()? {
             has_done = true;

@@ -167,7 +167,9 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         match ToMaster::decode(message)? {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
-            ToMaster::Report(_) if self.state.ending => {
+            ToMaster::Report(report) if self.state.ending => {
+                // The worker also counts tasks that it did after the stream was stopped.
+                self.state.reports[from] = report;
                 self.left(from, out);
                 Ok(())
             }
@@ -208,7 +210,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
                 self.adjust_workers(out)
             }
             // The stream was stopped meanwhile.
-            Outcome::Chunk { .. } if self.state.stopped || self.state.ending => Ok(()),
+            Outcome::Chunk { header, times, rest, .. } if self.state.stopped || self.state.ending => {
+                self.state.reports[0].add(header.count, times.sum, rest.is_none());
+                Ok(())
+            }
             Outcome::Chunk { header, times, result: Output::Local(result), rest } => {
                 self.rests.extend(rest);
                 self.state.traffic.own(header.count.into(), times.took);

@@ -276,10 +276,7 @@ impl<I, O> MasterState<I, O> {
         (given, is_last): (&Sent, bool),
         now: Duration,
     ) {
-        let report = &mut self.reports[by];
-        report.tasks += u64::from(done.count);
-        report.chunks += u64::from(is_last);
-        report.busy += Duration::from_secs_f64(done.times.sum.max(0.0));
+        self.reports[by].add(done.count, done.times.sum, is_last);
         let elapsed = now.saturating_sub(given.since);
         // Results of a sub-master's members lie there until there are more.
         if given.alone && by != 0 && by == given.worker {
