@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use armature::farm::{Context, Farm, Worker};
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Session};
 
 type Point = [f64; 2];
 /// Of each group: the sum of its points, and how many there are.
@@ -41,9 +41,8 @@ impl Worker for Assign {
     }
 }
 
-fn main() -> armature::Result<()> {
-    let (config, _rest) = Config::from_args()?;
-    armature::run(&config, |session| {
+fn main() -> std::process::ExitCode {
+    armature::main(|session| {
         if let Some(means) = k_means(session, 1_000_000, 8)? {
             means.iter().for_each(|[x, y]| println!("{x:.6} {y:.6}"));
         }
@@ -91,6 +90,8 @@ fn points(count: usize) -> impl Iterator<Item = Point> {
 
 #[cfg(test)]
 mod tests {
+    use armature::Config;
+
     use super::*;
 
     /// One task after the other, without a farm.

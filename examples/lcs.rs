@@ -34,7 +34,7 @@ impl Table for Lengths<'_> {
 }
 
 fn main() -> armature::Result<()> {
-    let (config, args) = Config::from_args()?;
+    let (config, args) = Config::from_args_and_rest()?;
     armature::run(&config, |session| {
         let [a, b] = &args[..] else { return Err("usage: lcs FILE FILE".into()) };
         let read = |file| std::fs::read(file).map_err(|error| format!("{file}: {error}"));

@@ -6,7 +6,7 @@
 //! ```
 
 use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Session};
 
 /// What a board is at first, which each rank makes for its own rows.
 struct Life<F> {
@@ -43,9 +43,8 @@ fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
     }
 }
 
-fn main() -> armature::Result<()> {
-    let (config, _rest) = Config::from_args()?;
-    armature::run(&config, |session| {
+fn main() -> std::process::ExitCode {
+    armature::main(|session| {
         let shape = Shape { rows: 1_000, columns: 2_000 };
         if let Some(board) = live(session, shape, random(shape), 100)? {
             println!("{} cells are alive", board.iter().filter(|cell| **cell == 1).count());
@@ -76,6 +75,8 @@ fn random(shape: Shape) -> impl Fn(u64, u64) -> bool + Send + Copy {
 
 #[cfg(test)]
 mod tests {
+    use armature::Config;
+
     use super::*;
 
     #[test]

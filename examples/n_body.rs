@@ -6,7 +6,7 @@
 //! ```
 
 use armature::loops::map;
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Session};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Body {
@@ -20,9 +20,8 @@ const STEP: f64 = 1e-3;
 /// Keeps bodies that meet from leaving at any speed.
 const SOFTENING: f64 = 1e-2;
 
-fn main() -> armature::Result<()> {
-    let (config, _rest) = Config::from_args()?;
-    armature::run(&config, |session| {
+fn main() -> std::process::ExitCode {
+    armature::main(|session| {
         let bodies = simulate(session, 2_000, 100)?;
         if session.is_root() {
             let energy: f64 =
@@ -73,6 +72,8 @@ fn body(number: u64) -> Body {
 
 #[cfg(test)]
 mod tests {
+    use armature::Config;
+
     use super::*;
 
     #[test]

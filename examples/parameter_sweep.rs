@@ -15,7 +15,7 @@ const COMMAND: &str =
     "awk 'BEGIN { x = 0.3; for (i = 0; i < 1000; i++) x *= {} * (1 - x); printf \"%.6f\\n\", x }' > {}.txt";
 
 fn main() -> armature::Result<()> {
-    let (config, args) = Config::from_args()?;
+    let (config, args) = Config::from_args_and_rest()?;
     // Each rank starts commands by a process beside it, as a process that is part of an MPI job should start none.
     armature::run(&config.commands(Commands::new()), |session| {
         let [directory] = &args[..] else { return Err("usage: parameter-sweep DIRECTORY".into()) };

@@ -5,14 +5,13 @@
 //! ```
 
 use armature::loops::reduce;
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Session};
 
 /// The area is cut into this number of slices, which are what ranks share out.
 const SLICES: u64 = 1_000;
 
-fn main() -> armature::Result<()> {
-    let (config, _rest) = Config::from_args()?;
-    armature::run(&config, |session| {
+fn main() -> std::process::ExitCode {
+    armature::main(|session| {
         let pi = pi(session, 1_000_000)?;
         if session.is_root() {
             println!("{pi:.12}");
@@ -38,6 +37,8 @@ fn slice(number: u64, points: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use armature::Config;
+
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@
 //! ```
 
 use armature::loops::{OldGrid, Shape, Stencil, StencilLoop, Until};
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Session};
 
 /// Steps between two looks at how much has changed.
 const STEPS: u64 = 50;
@@ -59,9 +59,8 @@ fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64
     change
 }
 
-fn main() -> armature::Result<()> {
-    let (config, _rest) = Config::from_args()?;
-    armature::run(&config, |session| {
+fn main() -> std::process::ExitCode {
+    armature::main(|session| {
         let shape = Shape { rows: 500, columns: 500 };
         let (steps, plate) = settle(session, shape, 1e-5)?;
         if let Some(plate) = plate {
@@ -90,6 +89,8 @@ pub(crate) fn settle(
 
 #[cfg(test)]
 mod tests {
+    use armature::Config;
+
     use super::*;
 
     fn serial(shape: Shape, limit: f64) -> (u64, Vec<f64>) {

@@ -21,7 +21,7 @@ type Stations = BTreeMap<String, Seen>;
 const BLOCK: u64 = 1 << 20;
 
 fn main() -> armature::Result<()> {
-    let (config, args) = Config::from_args()?;
+    let (config, args) = Config::from_args_and_rest()?;
     armature::run(&config, |session| {
         let [file] = &args[..] else { return Err("usage: stations FILE".into()) };
         for (name, (coldest, sum, warmest, count)) in stations(session, file.as_ref(), BLOCK)? {

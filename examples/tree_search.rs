@@ -12,7 +12,7 @@ use armature::{BoxError, Config, Session};
 const REST: usize = 5;
 
 fn main() -> armature::Result<()> {
-    let (config, args) = Config::from_args()?;
+    let (config, args) = Config::from_args_and_rest()?;
     armature::run(&config, |session| {
         let size = args.first().map_or(Ok(10), |arg| arg.parse()).ok().filter(|size| (1..=20).contains(size));
         let size = size.ok_or("expected the size of the board, from 1 to 20")?;

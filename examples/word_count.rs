@@ -13,7 +13,7 @@ use armature::{BoxError, Config, Session};
 type Counts = BTreeMap<String, u64>;
 
 fn main() -> armature::Result<()> {
-    let (config, args) = Config::from_args()?;
+    let (config, args) = Config::from_args_and_rest()?;
     let directory = args.first().map_or(".", String::as_str);
     armature::run(&config, |session| {
         if let Some(counts) = count_words(session, directory.as_ref())? {

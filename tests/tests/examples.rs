@@ -31,6 +31,7 @@ use armature_tests::mpirun::Job;
 use armature_tests::program::succeeds;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_example-parameter-sweep");
+const PI: &str = env!("CARGO_BIN_EXE_example-pi");
 
 /// What the command of the sweep computes.
 fn animals(rate: f64) -> f64 {
@@ -54,6 +55,31 @@ fn the_parameter_sweep_runs_its_program_for_each_value() {
     let place = tempfile::tempdir().unwrap();
     let outcome = Job::new(SWEEP, 2).arg(place.path()).succeeds();
     assert_eq!(outcome.stdout, serial, "{outcome}");
+}
+
+#[test]
+fn a_program_without_arguments_of_its_own_refuses_them_and_has_help() {
+    for (argument, said) in [
+        (
+            "--rank",
+            "example-pi: unexpected argument \"--rank\": did you mean `--ranks`? `--help` lists the arguments\n",
+        ),
+        ("bogus", "example-pi: unexpected argument \"bogus\": `--help` lists the arguments\n"),
+        ("--ranks=0", "example-pi: --ranks=0: expected a whole number from 1 to 4096\n"),
+    ] {
+        let output = Command::new(PI).args([argument, "4"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+    }
+    // Every rank has the arguments, and one prints.
+    let outcome = Job::new(PI, 2).arg("--help").run();
+    assert!(
+        outcome.status.success() && outcome.stdout.matches("Usage: example-pi").count() == 1,
+        "{outcome}"
+    );
+    let outcome = Job::new(PI, 2).arg("bogus").run();
+    assert_eq!(outcome.stderr.matches("unexpected argument").count(), 1, "{outcome}");
+    assert!(!outcome.status.success(), "{outcome}");
 }
 
 /// The log of events has the summary's account of each rank's time.

@@ -8,10 +8,9 @@
 //! ```
 //! use armature::pipeline::Pipeline;
 //!
-//! fn main() -> armature::Result<()> {
+//! fn main() -> std::process::ExitCode {
 //!     // `mpirun -n 6 app` makes six ranks of it, `app --ranks 6` six threads; alone it is one rank.
-//!     let (config, _rest) = armature::Config::from_args()?;
-//!     armature::run(&config, |session| {
+//!     armature::main(|session| {
 //!         let mut total = 0;
 //!         Pipeline::source("numbers", || 1..=100u64)
 //!             .map("square", |x| x * x)
@@ -62,7 +61,7 @@ pub use observe::summary::{RankWork, RunSummary};
 pub use persist::journal;
 pub use session::topology::{Core, Source as TopologySource, Topology};
 pub use session::{
-    Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, run,
+    Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, main, run,
 };
 pub use wire::{Item, Movable, Plain, raw};
 

@@ -36,7 +36,7 @@ pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
 pub use commands::Commands;
 pub(crate) use commands::{RankCommands, output_file};
-pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
+pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, main};
 pub(crate) use logging::name_rank;
 pub(crate) use values::{NextPiece, PIECE};
 

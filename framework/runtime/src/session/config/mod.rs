@@ -4,6 +4,7 @@
 //! [`Config`], and sets on top what it wants fixed. A value that cannot be used is refused with a message that
 //! names the variable, the value and what was expected.
 
+mod args;
 mod choices;
 mod read;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod variables;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use args::main;
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 
 use super::commands::Commands;

@@ -1,4 +1,4 @@
-//! Settings from the environment and from a program's arguments.
+//! Settings from the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::{Config, MAX_BATCH, MAX_SPLIT};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most ranks that are threads.
-const MAX_RANKS: usize = 4096;
+pub(super) const MAX_RANKS: usize = 4096;
 
 const TRANSPORTS: &[(&str, TransportChoice)] =
     &[("auto", TransportChoice::Auto), ("local", TransportChoice::Local), ("mpi", TransportChoice::Mpi)];
@@ -19,7 +19,7 @@ const DRIVERS: &[(&str, Driver)] =
     &[("auto", Driver::Auto), ("inline", Driver::Inline), ("threaded", Driver::Threaded)];
 const PROGRESS: &[(&str, Progress)] =
     &[("auto", Progress::Auto), ("on", Progress::On), ("off", Progress::Off)];
-const BALANCES: &[(&str, Balance)] =
+pub(super) const BALANCES: &[(&str, Balance)] =
     &[("off", Balance::Off), ("once", Balance::Once), ("live", Balance::Live)];
 const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
@@ -35,49 +35,6 @@ impl Config {
         let is_set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
         config.unknown = unknown(is_set.map(|(name, _)| text(name)));
         Ok(config)
-    }
-
-    /// As [`from_env`](Config::from_env), and takes these out of this program's arguments; returns what is left of
-    /// them, without the program's name. For programs without a command line of their own.
-    ///
-    /// | argument | as |
-    /// |---|---|
-    /// | `--ranks N` | `ARMATURE_RANKS` |
-    /// | `--balance MODE` | `ARMATURE_BALANCE` |
-    /// | `--no-balance` | `ARMATURE_BALANCE=off` |
-    /// | `--events DIR` | `ARMATURE_EVENTS` |
-    ///
-    /// `--ranks=N` is the same as `--ranks N`, and so for the others.
-    ///
-    /// # Errors
-    /// As [`from_env`](Config::from_env), and when one of these has no usable value.
-    pub fn from_args() -> Result<(Self, Vec<String>)> {
-        Config::from_env()?.take_args(std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()))
-    }
-
-    fn take_args(mut self, args: impl IntoIterator<Item = String>) -> Result<(Self, Vec<String>)> {
-        let (mut args, mut rest) = (args.into_iter(), Vec::new());
-        while let Some(arg) = args.next() {
-            if arg == "--no-balance" {
-                self.balance = Some(Balance::Off);
-                continue;
-            }
-            let (name, value) = match arg.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (arg.as_str(), None),
-            };
-            if !["--ranks", "--balance", "--events"].contains(&name) {
-                rest.push(arg);
-                continue;
-            }
-            let value = value.map_or_else(|| args.next().unwrap_or_default(), str::to_string);
-            match name {
-                "--ranks" => self.ranks = Some(number(name, &value, 1, MAX_RANKS)?),
-                "--balance" => self.balance = Some(choose(name, &value, BALANCES)?),
-                _ => self.events = Some(directory(name, &value)?),
-            }
-        }
-        Ok((self, rest))
     }
 
     /// These settings with one more, by the name of its variable: for programs that have them from somewhere else than the
@@ -180,14 +137,14 @@ impl Config {
     }
 }
 
-fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
+pub(super) fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
     choices.iter().find(|(word, _)| *word == value).map(|(_, v)| *v).ok_or_else(|| {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         Error::new(ErrorKind::Config, format!("{name}={value}: expected one of {}", words.join(", ")))
     })
 }
 
-fn number(name: &str, value: &str, low: usize, high: usize) -> Result<usize> {
+pub(super) fn number(name: &str, value: &str, low: usize, high: usize) -> Result<usize> {
     value.parse().ok().filter(|n| (low..=high).contains(n)).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a whole number from {low} to {high}"))
     })
@@ -198,7 +155,7 @@ fn micros(name: &str, value: &str) -> Result<Duration> {
 }
 
 /// It need not exist yet.
-fn directory(name: &str, value: &str) -> Result<PathBuf> {
+pub(super) fn directory(name: &str, value: &str) -> Result<PathBuf> {
     if value.is_empty() {
         return Err(Error::new(ErrorKind::Config, format!("{name}=: expected a directory")));
     }
@@ -211,10 +168,6 @@ mod tests {
 
     fn with(name: &'static str, value: &'static str) -> Result<Config> {
         Config::from_lookup(move |asked| (asked == name).then(|| value.to_string()))
-    }
-
-    fn take(args: &[&str]) -> Result<(Config, Vec<String>)> {
-        Config::new().take_args(args.iter().map(ToString::to_string))
     }
 
     #[test]
@@ -268,30 +221,5 @@ mod tests {
         let e = with("ARMATURE_BIND", "socket").unwrap_err();
         assert_eq!(e.to_string(), "ARMATURE_BIND=socket: expected one of core, none");
         assert!(with("ARMATURE_SPLIT_BYTES", "0").is_err());
-    }
-
-    #[test]
-    fn ranks_are_taken_out_of_the_arguments() {
-        let (config, rest) = take(&["in.txt", "--ranks", "6", "-v"]).unwrap();
-        assert_eq!((config.ranks, rest), (Some(6), vec!["in.txt".to_string(), "-v".to_string()]));
-        assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, Some(3));
-        let error = take(&["--ranks"]).unwrap_err();
-        assert_eq!(error.to_string(), "--ranks=: expected a whole number from 1 to 4096");
-    }
-
-    #[test]
-    fn balancing_and_events_are_taken_out_of_the_arguments() {
-        let balance = |args: &[&str]| take(args).map(|(config, _)| config.balance);
-        assert_eq!(balance(&[]).unwrap(), None);
-        assert_eq!(balance(&["--no-balance"]).unwrap(), Some(Balance::Off));
-        assert_eq!(balance(&["--balance", "live"]).unwrap(), Some(Balance::Live));
-        assert_eq!(balance(&["--no-balance", "--balance=once"]).unwrap(), Some(Balance::Once));
-        let error = balance(&["--balance", "often"]).unwrap_err();
-        assert_eq!(error.to_string(), "--balance=often: expected one of off, once, live");
-
-        let (config, rest) = take(&["--events", "log", "in.txt", "--eventss=x"]).unwrap();
-        assert_eq!(config.events, Some(PathBuf::from("log")));
-        assert_eq!(rest, ["in.txt", "--eventss=x"]);
-        assert_eq!(take(&["--events"]).unwrap_err().to_string(), "--events=: expected a directory");
     }
 }

@@ -51,17 +51,17 @@ pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
 
 /// What is to be said of a variable that is no setting.
 pub(super) fn remark(name: &str) -> String {
-    let meant = nearest(name).map(|setting| format!("; did you mean {setting}?"));
+    let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
+    let meant = name.strip_prefix(START).and_then(|rest| nearest(rest, settings));
+    let meant = meant.map(|setting| format!("; did you mean {START}{setting}?"));
     format!("{name} is set, but there is no such setting: it does nothing{}", meant.unwrap_or_default())
 }
 
-/// The setting whose name is the most like this one, if one is at all.
-fn nearest(name: &str) -> Option<&'static str> {
-    let rest = name.strip_prefix(START)?;
-    // A slip in each four letters, and one in a short name: more, and it may be anything.
-    let most = rest.chars().count().div_ceil(4);
-    let of = |setting: &'static str| (distance(rest, &setting[START.len()..]), setting);
-    SETTINGS.into_iter().map(of).min().filter(|(slips, _)| *slips <= most).map(|(_, setting)| setting)
+/// Returns the word that is the most like `word`, if one is similar: one slip is allowed in each four letters.
+pub(super) fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let most = word.chars().count().div_ceil(4);
+    let nearest = words.map(|other| (distance(word, other), other)).min();
+    nearest.filter(|(slips, _)| *slips <= most).map(|(_, other)| other)
 }
 
 /// How many letters have to be put in, left out or replaced to make one word of the other.
@@ -98,16 +98,17 @@ mod tests {
         let names = ["ARMATURE_X", "ARMATURE_RANK", "PATH"];
         assert_eq!(unknown(names.into_iter().map(String::from)), ["ARMATURE_RANK", "ARMATURE_X"]);
         for (name, meant) in [
-            ("ARMATURE_RANK", Some("ARMATURE_RANKS")),
-            ("ARMATURE_EVENT", Some("ARMATURE_EVENTS")),
-            ("ARMATURE_BALANCING", Some("ARMATURE_BALANCE")),
-            ("ARMATURE_WINDOWS_BYTE", Some("ARMATURE_WINDOW_BYTES")),
-            ("ARMATURE_JOIN_SECOND", Some("ARMATURE_JOIN_SECONDS")),
-            ("ARMATURE_LOG", None),
-            ("ARMATURE_", None),
-            ("ARMATURE_COLOUR", None),
+            ("RANK", Some("RANKS")),
+            ("EVENT", Some("EVENTS")),
+            ("BALANCING", Some("BALANCE")),
+            ("WINDOWS_BYTE", Some("WINDOW_BYTES")),
+            ("JOIN_SECOND", Some("JOIN_SECONDS")),
+            ("LOG", None),
+            ("", None),
+            ("COLOUR", None),
         ] {
-            assert_eq!(nearest(name), meant, "{name}");
+            let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
+            assert_eq!(nearest(name, settings), meant, "{name}");
         }
         let text = "ARMATURE_RANK is set, but there is no such setting: it does nothing; did you mean ARMATURE_RANKS?";
         assert_eq!(remark("ARMATURE_RANK"), text);

@@ -1,0 +1,274 @@
+//! Command-line arguments of programs without an argument parser.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::Config;
+use super::choices::Balance;
+use super::read::{BALANCES, MAX_RANKS, choose, directory, number};
+use super::variables::nearest;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::{Session, run};
+
+/// Options with their values and their lines of help.
+const OPTIONS: [(&str, &str, &str); 6] = [
+    (
+        "--ranks",
+        "N",
+        "Run N ranks as threads of one process [default: 1]. A launcher such as mpirun sets the number itself",
+    ),
+    ("--balance", "MODE", "Rebalance `once`, `live` or never (`off`)"),
+    ("--no-balance", "", "Same as --balance off"),
+    ("--events", "DIR", "Write a log of the run to DIR; `armature report DIR` shows it"),
+    ("--help", "", "Print this help"),
+    ("--version", "", "Print the version of armature"),
+];
+
+/// Exit code for arguments that cannot be used.
+const USAGE: u8 = 2;
+
+/// What the arguments ask for.
+enum Request {
+    Run(Box<Config>),
+    Print(String),
+}
+
+impl Config {
+    /// Returns the settings of the environment, as [`from_env`](Config::from_env), and of this program's arguments.
+    ///
+    /// | argument | same as |
+    /// |---|---|
+    /// | `--ranks N` | `ARMATURE_RANKS=N` |
+    /// | `--balance MODE` | `ARMATURE_BALANCE=MODE` |
+    /// | `--no-balance` | `ARMATURE_BALANCE=off` |
+    /// | `--events DIR` | `ARMATURE_EVENTS=DIR` |
+    ///
+    /// `--ranks=N` is the same as `--ranks N`. `--help` and `--version` print a text on standard output and end the process with exit
+    /// code 0, as argument parsers do; no rank has been started then. [`armature::main`](crate::main) does all of this for programs
+    /// without other arguments.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] as for [`from_env`](Config::from_env), for an argument that is not in the table, with the similar one, and
+    /// for a value that cannot be used.
+    pub fn from_args() -> Result<Self> {
+        match request(arguments(), &name())? {
+            Request::Run(config) => Ok(*config),
+            Request::Print(text) => {
+                print_once(&text);
+                std::process::exit(0);
+            }
+        }
+    }
+
+    /// Returns the settings of [`from_args`](Config::from_args), and all other arguments in their order, without the program's name. For
+    /// programs with arguments of their own; `--help` and `--version` are among those.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] as for [`from_env`](Config::from_env), and for a value that cannot be used.
+    pub fn from_args_and_rest() -> Result<(Self, Vec<String>)> {
+        Config::from_env()?.take_args(arguments())
+    }
+
+    fn take_args(mut self, args: impl IntoIterator<Item = String>) -> Result<(Self, Vec<String>)> {
+        let (mut args, mut rest) = (args.into_iter(), Vec::new());
+        while let Some(arg) = args.next() {
+            if arg == "--no-balance" {
+                self.balance = Some(Balance::Off);
+                continue;
+            }
+            let (name, value) = match arg.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (arg.as_str(), None),
+            };
+            if !["--ranks", "--balance", "--events"].contains(&name) {
+                rest.push(arg);
+                continue;
+            }
+            let value = value.map_or_else(|| args.next().unwrap_or_default(), str::to_string);
+            match name {
+                "--ranks" => self.ranks = Some(number(name, &value, 1, MAX_RANKS)?),
+                "--balance" => self.balance = Some(choose(name, &value, BALANCES)?),
+                _ => self.events = Some(directory(name, &value)?),
+            }
+        }
+        Ok((self, rest))
+    }
+}
+
+/// Runs a program without arguments of its own: reads the settings with [`Config::from_args`], [runs](crate::run) `body` on every rank, and
+/// prints an error on standard error.
+///
+/// Returns the exit code: 0, or 1 if a rank has failed, or 2 if an argument or a variable cannot be used.
+///
+/// ```
+/// use armature::farm::Farm;
+///
+/// fn main() -> std::process::ExitCode {
+///     armature::main(|session| {
+///         if let Some((squares, _)) = Farm::new("square", |n: u64| n * n).collect(session, 1..=3)? {
+///             assert_eq!(squares, [1, 4, 9]);
+///         }
+///         Ok(())
+///     })
+/// }
+/// ```
+pub fn main<R: Send>(body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> ExitCode {
+    let name = name();
+    // A process that was started to run commands has the program's arguments and goes no further.
+    armature_commands::enter();
+    let config = match request(arguments(), &name) {
+        Ok(Request::Run(config)) => config,
+        Ok(Request::Print(text)) => {
+            print_once(&text);
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            if speaks() {
+                eprintln!("{name}: {error}");
+            }
+            return ExitCode::from(USAGE);
+        }
+    };
+    match run(&config, body) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned())
+}
+
+/// Returns the file name of this program, as it was started.
+fn name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    armature_text::shown(&name.unwrap_or_else(|| "program".to_string()))
+}
+
+fn request(args: impl IntoIterator<Item = String>, name: &str) -> Result<Request> {
+    let (config, rest) = Config::from_env()?.take_args(args)?;
+    match rest.first().map(String::as_str) {
+        None => Ok(Request::Run(Box::new(config))),
+        Some("--help" | "-h") => Ok(Request::Print(help(name))),
+        Some("--version" | "-V") => {
+            Ok(Request::Print(format!("{name} (armature {})\n", env!("CARGO_PKG_VERSION"))))
+        }
+        Some(arg) => Err(Error::new(ErrorKind::Config, unexpected(arg))),
+    }
+}
+
+fn unexpected(arg: &str) -> String {
+    let option = arg.split('=').next().unwrap_or(arg);
+    let meant = option.strip_prefix("--").and_then(|word| {
+        let meant = nearest(word, OPTIONS.iter().map(|(option, ..)| &option["--".len()..]))?;
+        Some(format!("did you mean `--{meant}`? "))
+    });
+    format!(
+        "unexpected argument {}: {}`--help` lists the arguments",
+        armature_text::quoted(option),
+        meant.unwrap_or_default()
+    )
+}
+
+fn help(name: &str) -> String {
+    let option = |(option, value, about): &(&str, &str, &str)| {
+        format!("  {:<16} {about}\n", format!("{option} {value}"))
+    };
+    let options: String = OPTIONS.iter().map(option).collect();
+    format!(
+        "Usage: {name} [OPTIONS]\n       mpirun -n N {name} [OPTIONS]\n\nOptions:\n{options}\n\
+         Environment variables with names ARMATURE_… have all other settings; the page `Settings` of armature's book lists them.\n"
+    )
+}
+
+/// Returns false on all ranks but 0 of a job that a launcher has started.
+fn speaks() -> bool {
+    #[cfg(feature = "mpi")]
+    if let Some(launcher) = crate::comm::mpi::launched() {
+        return launcher.rank.unwrap_or(0) == 0;
+    }
+    true
+}
+
+/// Prints on standard output, once in a job. A reader that is gone wants no text.
+fn print_once(text: &str) {
+    use std::io::Write;
+    if speaks() {
+        let _ = std::io::stdout().write_all(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn take(args: &[&str]) -> Result<(Config, Vec<String>)> {
+        Config::new().take_args(args.iter().map(ToString::to_string))
+    }
+
+    fn text(args: &[&str]) -> String {
+        match request(args.iter().map(ToString::to_string), "app") {
+            Ok(Request::Run(_)) => "runs".to_string(),
+            Ok(Request::Print(text)) => text,
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn ranks_are_taken_out_of_the_arguments() {
+        let (config, rest) = take(&["in.txt", "--ranks", "6", "-v"]).unwrap();
+        assert_eq!((config.ranks, rest), (Some(6), vec!["in.txt".to_string(), "-v".to_string()]));
+        assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, Some(3));
+        let error = take(&["--ranks"]).unwrap_err();
+        assert_eq!(error.to_string(), "--ranks=: expected a whole number from 1 to 4096");
+    }
+
+    #[test]
+    fn balancing_and_events_are_taken_out_of_the_arguments() {
+        let balance = |args: &[&str]| take(args).map(|(config, _)| config.balance);
+        assert_eq!(balance(&[]).unwrap(), None);
+        assert_eq!(balance(&["--no-balance"]).unwrap(), Some(Balance::Off));
+        assert_eq!(balance(&["--balance", "live"]).unwrap(), Some(Balance::Live));
+        assert_eq!(balance(&["--no-balance", "--balance=once"]).unwrap(), Some(Balance::Once));
+        let error = balance(&["--balance", "often"]).unwrap_err();
+        assert_eq!(error.to_string(), "--balance=often: expected one of off, once, live");
+
+        let (config, rest) = take(&["--events", "log", "in.txt", "--eventss=x"]).unwrap();
+        assert_eq!(config.events, Some(PathBuf::from("log")));
+        assert_eq!(rest, ["in.txt", "--eventss=x"]);
+        assert_eq!(take(&["--events"]).unwrap_err().to_string(), "--events=: expected a directory");
+    }
+
+    #[test]
+    fn unknown_arguments_are_refused_with_the_similar_one() {
+        assert_eq!(text(&["--ranks", "2", "--no-balance"]), "runs");
+        for (arg, said) in [
+            (
+                "--rank",
+                "unexpected argument \"--rank\": did you mean `--ranks`? `--help` lists the arguments",
+            ),
+            (
+                "--event=x",
+                "unexpected argument \"--event\": did you mean `--events`? `--help` lists the arguments",
+            ),
+            ("--frobnicate", "unexpected argument \"--frobnicate\": `--help` lists the arguments"),
+            ("bogus", "unexpected argument \"bogus\": `--help` lists the arguments"),
+        ] {
+            assert_eq!(text(&[arg, "4"]), said);
+        }
+    }
+
+    #[test]
+    fn help_lists_every_option() {
+        let help = text(&["--help"]);
+        assert!(help.starts_with("Usage: app [OPTIONS]\n"), "{help}");
+        assert!(OPTIONS.iter().all(|(option, ..)| help.contains(option)), "{help}");
+        assert_eq!(text(&["-V"]), format!("app (armature {})\n", env!("CARGO_PKG_VERSION")));
+    }
+}
