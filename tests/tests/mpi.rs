@@ -4,6 +4,7 @@
 //! `ARMATURE_TEST_MPI` states which MPI is expected (by default the one that the program is linked to),
 //! `ARMATURE_TEST_MPIRUN` the launcher with its arguments. `ci/mpi/with.sh` sets both.
 
+use std::process::Command;
 use std::time::Duration;
 
 use armature_launch::Mpi;
@@ -76,6 +77,28 @@ fn without_eager_sends() {
     let env = [env, &[("ARMATURE_WINDOW", "2"), ("ARMATURE_BATCH", "1")]].concat();
     let job = env.iter().fold(Job::new(PROGRAM, 2), |job, (name, value)| job.env(name, value));
     cases.iter().fold(job, |job, case| job.arg(*case)).passes(&cases);
+}
+
+/// A program that was built with the headers of MPICH says so where it finds the library of Open MPI. The other way round the system's
+/// loader does not start the program.
+#[test]
+fn the_library_of_another_mpi_is_refused() {
+    let job = Job::new(PROGRAM, 2).arg("order").limit(Duration::from_secs(30));
+    let (own, other) = match job.mpi() {
+        Mpi::OpenMpi => ("libmpi.so.40", "libmpich.so.12"),
+        Mpi::Mpich => ("libmpich.so.12", "libmpi.so.40"),
+    };
+    let known = Command::new("/sbin/ldconfig").arg("-p").output().expect("ldconfig starts");
+    let known = String::from_utf8(known.stdout).expect("text");
+    let line = known.lines().find(|line| line.trim_start().starts_with(other)).expect("both libraries");
+    let (_, path) = line.split_once("=> ").expect("a path");
+    let dir = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink(path, dir.path().join(own)).expect("a link");
+    let says_so = job.mpi() == Mpi::Mpich;
+    let outcome = job.env("LD_LIBRARY_PATH", dir.path().to_str().expect("text")).run();
+    assert!(!outcome.status.success() && !outcome.hung, "{outcome}");
+    let text = "was built with the headers of MPICH, or of an MPI derived from it, but is linked to Open MPI";
+    assert!(!says_so || outcome.stderr.contains(text), "{outcome}");
 }
 
 /// The launcher of the other MPI starts as many worlds of one rank: the program must not take that for a run.

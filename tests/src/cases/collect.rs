@@ -189,11 +189,10 @@ fn pipelines(session: &Session) -> Result<(), BoxError> {
             that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
         }
     }
-    let many = Pipeline::source("many", || 0..MANY)
-        .map("noise", |n| noise(4, n))
-        .collect()
-        .on_all_ranks()
-        .run(session)?;
-    let expected: Vec<u64> = (0..MANY).map(|n| noise(4, n)).collect();
+    // As many bytes, in fewer items: each is a message where batches have one item.
+    let wide = |n: u64| [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|k| noise(k, n));
+    let many =
+        Pipeline::source("many", || 0..MANY / 16).map("noise", wide).collect().on_all_ranks().run(session)?;
+    let expected: Vec<[u64; 16]> = (0..MANY / 16).map(wide).collect();
     whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
 }
