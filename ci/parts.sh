@@ -2,7 +2,7 @@
 # The parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
 #
 # A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
-#   NAME | set | listed seconds: two cores, dependencies compiled | seconds after which it is ended | description
+#   NAME | set | listed seconds: two cores, from a fresh clone | seconds after which it is ended | description
 # The set is `test` for the parts of `ci/test.sh`, `all` for those that only `ci/test.sh --all` runs. A part that cannot run fails.
 
 PARTS=(
@@ -10,20 +10,20 @@ PARTS=(
   "format   | test |   5 |   60 | cargo fmt --check"
   "scripts  | test |  10 |  120 | shellcheck on every script"
   "licences | test |   5 |   60 | the licences of all dependencies against deny.toml"
-  "lint     | test |  60 |  900 | clippy without warnings, also without MPI and hwloc"
-  "house    | test |   5 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
-  "docs     | test |  20 |  600 | the pages of every crate, without warnings"
-  "unit     | test | 250 | 1500 | unit tests, examples in the pages, the book"
-  "programs | test | 300 | 1500 | whole programs on threads and on Open MPI"
-  "report   | test |  20 |  600 | the page of a run in Chromium, with the network off; traces, read by others"
+  "lint     | test | 130 |  900 | clippy without warnings, also without MPI and hwloc"
+  "house    | test |  45 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
+  "docs     | test |  40 |  600 | the pages of every crate, without warnings"
+  "unit     | test | 650 | 1500 | unit tests, examples in the pages, the book"
+  "programs | test | 420 | 1500 | whole programs on threads and on Open MPI"
+  "report   | test |  30 |  600 | the page of a run in Chromium, with the network off; traces, read by others"
   "pictures | all  |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
-  "no-eager | all  |  60 |  900 | whole programs on Open MPI and MPICH where no send is eager"
-  "mpich    | all  | 120 | 1200 | whole programs on MPICH"
-  "smpi     | all  | 150 | 1200 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
-  "slurm    | all  | 100 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
+  "no-eager | all  | 250 |  900 | whole programs on Open MPI and MPICH where no send is eager"
+  "mpich    | all  | 110 | 1200 | whole programs on MPICH"
+  "smpi     | all  | 340 | 1200 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
+  "slurm    | all  |  80 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    | all  |  30 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
-  "bench    | all  | 120 | 1200 | a quarter of the experiments in their short form, another one with each commit, and those that changed last"
-  "demo     | all  | 125 |  900 | the demonstration of the README"
+  "bench    | all  | 200 | 1200 | a quarter of the experiments in their short form, another one with each commit, and those that changed last"
+  "demo     | all  | 380 |  900 | the demonstration of the README"
 )
 # For work in progress.
 QUICK=(setup format scripts lint house unit programs)
@@ -103,8 +103,10 @@ unit_targets() {
 }
 
 part_unit() {
-  cargo_tests openmpi "$(unit_targets | tr '\n' ' ')" --lib --bins
-  cargo_tests openmpi "" --doc
+  local failed=0
+  cargo_tests openmpi "$(unit_targets | tr '\n' ' ')" --lib --bins || failed=1
+  cargo_tests openmpi "" --doc || failed=1
+  return $failed
 }
 
 part_programs() {
