@@ -180,7 +180,7 @@ impl Recorder {
             open.note_unsettled();
             open.in_hand.are_work.pop_front();
             // The job was still running at the look before, so the next one began later.
-            open.in_hand.since = open.fetched[0];
+            open.in_hand.since = open.in_hand.since.max(open.fetched[0]);
         }
     }
 

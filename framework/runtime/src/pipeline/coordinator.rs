@@ -85,7 +85,13 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     ) -> Result<Self> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
-        let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
+        let balance = match config.balance {
+            // A source and a sink alone have no mapping to change.
+            _ if run_spec.expanding.is_empty() => Balance::Off,
+            Some(balance) => balance,
+            None if planned => Balance::Live,
+            None => Balance::Off,
+        };
         let size = participant.size();
         Ok(Coordinator {
             performance_model: PerformanceModel::new(&run_spec, size, balance, simulated)?,

@@ -1,0 +1,20 @@
+//! Pipelines of a source and a sink alone.
+
+use std::time::Duration;
+
+use armature::pipeline::Pipeline;
+use armature::{Balance, Config};
+
+/// There is no mapping to judge, however long the stream lasts.
+#[test]
+fn a_pipeline_without_stages_runs_under_live_balancing() {
+    let slowly = || (0..300u64).inspect(|_| std::thread::sleep(Duration::from_millis(8)));
+    for balance in [Balance::Live, Balance::Once] {
+        let config = Config::new().ranks(2).balance(balance);
+        let items = armature::run(&config, |session| {
+            let collected = Pipeline::source("numbers", slowly).collect().run(session)?;
+            Ok(collected.map(|(items, _)| items))
+        });
+        assert_eq!(items.unwrap(), Some((0..300).collect()));
+    }
+}
