@@ -232,10 +232,9 @@ impl Recorder {
         }
     }
 
-    /// The rank has done its part, at the time that was looked at last; `rest` is, by kind, the time of what was counted without.
-    pub(crate) fn end(&mut self, rest: &[(usize, Duration)]) {
+    /// The rank has done its part, at the time that was looked at last.
+    pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
-            open.tally.settle(rest);
             open.write_rest();
             let (last, seconds) = (open.last, open.last.saturating_sub(open.begin).as_secs_f64());
             open.log.record(last, || Event::RankEnd { seconds });

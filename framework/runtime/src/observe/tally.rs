@@ -11,8 +11,6 @@ pub(crate) struct Tally {
     pub(super) longest: Option<Longest>,
     /// Time of work that has begun, has not ended, and is not on the rank's own thread of user code: commands.
     running: Duration,
-    /// Items were counted whose time was not measured.
-    is_untimed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -83,24 +81,9 @@ impl Tally {
         }
     }
 
-    /// Adds, by kind, the time of all items that were counted by [`add_untimed`](Tally::add_untimed).
-    pub(crate) fn settle(&mut self, times: &[(usize, Duration)]) {
-        times.iter().for_each(|&(of, took)| self.add_time(of, took));
-        self.is_untimed &= times.is_empty();
-    }
-
     /// Returns true if some work of the time so far is not measured yet.
     pub(super) fn is_unsettled(&self) -> bool {
-        self.is_untimed || !self.running.is_zero()
-    }
-
-    /// Counts items whose time is not known yet.
-    #[inline]
-    pub(crate) fn add_untimed(&mut self, of: usize, count: u64) {
-        if let Some(kind) = self.kinds.get_mut(of) {
-            kind.count(count);
-            self.is_untimed |= count > 0;
-        }
+        !self.running.is_zero()
     }
 
     /// Counts units of kind 0 that were done in parts.
@@ -148,19 +131,15 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn times_may_become_known_after_the_items_were_counted() {
+    fn time_is_that_of_items_and_of_what_runs() {
         let mut tally = Tally::new(2);
         tally.add(0, Some(0), 2, 4 * MS);
-        tally.add_untimed(0, 3);
-        tally.add_untimed(1, 7);
-        assert!(tally.time() == 4 * MS && tally.is_unsettled());
+        tally.add(1, None, 7, MS);
+        assert!(tally.time() == 5 * MS && !tally.is_unsettled());
         let told = |work: &Work| (work.of, work.done, work.seconds);
-        assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 5, 0.004), (1, 7, 0.0)]);
-        tally.settle(&[(0, 6 * MS)]);
-        assert!(tally.time() == 10 * MS && !tally.is_unsettled());
-        assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 0, 0.006)]);
+        assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 2, 0.004), (1, 7, 0.001)]);
         tally.set_running(5 * MS);
-        assert_eq!(tally.time(), 15 * MS);
+        assert!(tally.time() == 10 * MS && tally.is_unsettled());
     }
 
     #[test]

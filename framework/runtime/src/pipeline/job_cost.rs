@@ -7,14 +7,10 @@ use std::time::Duration;
 pub(crate) struct JobCost {
     /// Its time, an estimate where it was not taken.
     pub(crate) took: Duration,
-    /// `took` was measured.
-    pub(crate) is_timed: bool,
     /// By stage, where times were taken.
     pub(crate) stage_times: Vec<StageTime>,
-    /// Stages and their items where times were not taken, if there is a log of events.
-    pub(crate) untimed: Vec<(usize, usize)>,
-    /// Estimated time of earlier untimed batches, by kind: source, stages, sink.
-    pub(crate) settled: Vec<(usize, Duration)>,
+    /// Stages with their items and time where processor time was not measured, if there is a log of events.
+    pub(crate) unsampled: Vec<(usize, usize, Duration)>,
     /// Sizes, where they were taken.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }

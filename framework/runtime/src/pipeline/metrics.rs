@@ -193,7 +193,6 @@ mod tests {
         let weight = EdgeSize { edge: 1, items: 4, bytes: 400 };
         let cost = JobCost {
             took: at(80),
-            is_timed: true,
             stage_times: vec![stage_time; 10],
             edge_sizes: vec![weight],
             ..JobCost::default()

@@ -17,7 +17,7 @@ use super::sizes::Sizes;
 use super::source_sink::{ErasedSink, ErasedSource};
 use super::stage_call::{Pieces, Ran, expand, finish, run, unpack};
 use super::stage_def::StageDef;
-use super::stats::{Activity, Doing, Sampler, StageStats, Untimed};
+use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
@@ -49,21 +49,17 @@ pub(crate) struct StageHost<'p> {
     source_name: String,
     sink: Box<dyn ErasedSink + 'p>,
     sink_name: String,
-    /// By first stage of a run of stages: which batches are timed, and the time per item when it was last taken.
+    /// By first stage of a run of stages.
     stage_runs: Vec<Times>,
-    /// Of the source, which may be as slow as stages are, and of the sink.
-    source_times: Times,
-    sink_times: Times,
     /// By kind: the source, the stages and the sink.
     stats: Vec<StageStats>,
-    untimed: Untimed,
     /// There is a log of events.
     logs: bool,
     sizes: Sizes,
     activity: Arc<Activity>,
 }
 
-/// Which batches are timed, and what the last one took.
+/// Which batches are sampled, and the time per item of the last one.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
@@ -90,10 +86,7 @@ impl<'p> StageHost<'p> {
             sink: pipeline.sink,
             sink_name: pipeline.sink_name,
             stage_runs: vec![Times::default(); count],
-            source_times: Times::default(),
-            sink_times: Times::default(),
             stats: vec![StageStats::default(); count + 2],
-            untimed: Untimed::new(count + 2),
             logs,
             sizes: Sizes::default(),
             activity: Arc::default(),
@@ -112,47 +105,20 @@ impl<'p> StageHost<'p> {
         self.clock
     }
 
-    /// Estimates the time of the last untimed batches. Returns it by kind.
-    pub(crate) fn settle(&mut self) -> Vec<(usize, Duration)> {
-        self.untimed.settle(self.clock.now(), &mut self.stats)
-    }
-
     /// Counters of all stages, and the time in the source and in the sink.
     pub(crate) fn stats(&self) -> (&[StageStats], Duration) {
         let last = self.stats.len() - 1;
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Begins a job. Returns its start if it is timed, and its cost so far.
-    fn begin(&mut self, is_due: bool) -> (Option<Duration>, JobCost) {
-        let mut cost = JobCost { is_timed: is_due, ..JobCost::default() };
-        if !is_due && !self.untimed.is_empty() {
-            return (None, cost);
-        }
-        let now = self.clock.now();
-        if is_due {
-            cost.settled = self.untimed.settle(now, &mut self.stats);
-        } else {
-            self.untimed.begin(now);
-        }
-        (is_due.then_some(now), cost)
-    }
-
-    /// Ends a job of the source or the sink, which is timed if it has a `begin`. Returns its time, estimated if it is not timed.
-    fn end(&mut self, kind: usize, begin: Option<Duration>, items: u64) -> Duration {
-        let times = if kind == 0 { &mut self.source_times } else { &mut self.sink_times };
+    /// Ends a job of the source or the sink on `items` items that began at `begin`. Returns its cost.
+    fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
+        let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
         stats.items += items;
-        if let Some(begin) = begin {
-            let now = self.clock.now();
-            times.1 = now.saturating_sub(begin);
-            times.0.timed(times.1);
-            stats.timed += times.1;
-            stats.timed_items += items;
-        } else {
-            self.untimed.add(kind, items);
-        }
-        times.1
+        stats.timed += took;
+        stats.timed_items += items;
+        JobCost { took, ..JobCost::default() }
     }
 
     /// Takes the sizes of items on the next `batches` batches of every edge, and on some more.
@@ -264,14 +230,13 @@ impl<'p> StageHost<'p> {
         let result = match job {
             Job::Draw { number, first, fill, is_end } => {
                 self.activity.set(Doing::Drawing { item: first });
-                let is_due = self.source_times.0.due();
-                let (begin, mut cost) = self.begin(is_due);
+                let begin = self.clock.now();
                 let name = &self.source_name;
                 let drawn = self
                     .source
                     .draw(fill, first, self.clock)
                     .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
-                cost.took = self.end(0, begin, drawn.count as u64);
+                let cost = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
                 if is_end {
                     // What comes at the end comes of no item.
@@ -297,13 +262,12 @@ impl<'p> StageHost<'p> {
                 let consumed = Consumed::of(&batch);
                 let Batch { number, range, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
-                let is_due = self.sink_times.0.due();
-                let (begin, mut cost) = self.begin(is_due);
+                let begin = self.clock.now();
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &number, &range).map_err(place)?;
-                cost.took = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
+                let cost = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
                 (Done::Consumed(consumed), cost)
             }
             Job::Release { stage } => {
@@ -329,7 +293,8 @@ impl<'p> StageHost<'p> {
         let timed = self.stage_runs[begin].0.due();
         let per_stage = timed && self.monitor;
         let first = batch.range.first;
-        let (start, mut cost) = self.begin(timed);
+        let mut cost = JobCost::default();
+        let start = (timed || self.monitor).then(|| self.clock.now());
         let mut stage_time = start;
         let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
         let whole = std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 });
@@ -379,18 +344,25 @@ impl<'p> StageHost<'p> {
                 stats.timed_items += coming as u64;
                 cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
                 (stage_time, cpu) = (Some(now), cpu_now);
-            } else {
-                self.untimed.add(stage + 1, coming as u64);
+            } else if self.monitor {
+                let now = self.clock.now();
+                let took = now.saturating_sub(stage_time.unwrap_or(now));
+                stats.timed += took;
+                stats.timed_items += coming as u64;
+                stage_time = Some(now);
                 if self.logs {
-                    cost.untimed.push((stage, coming));
+                    cost.unsampled.push((stage, coming, took));
                 }
+            } else if self.logs {
+                cost.unsampled.push((stage, coming, Duration::ZERO));
             }
             let checked = self.check(stage + 1, &now_there, &batch.range)?;
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
-            if per_stage && (checked || cost.edge_sizes.len() > weighed) {
+            if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
                 // The measuring is not the next stage's work.
-                (stage_time, cpu) = (Some(self.clock.now()), self.clock.cpu());
+                stage_time = Some(self.clock.now());
+                cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
             if is_cut {
                 // Others may be free for the pieces.
@@ -401,10 +373,12 @@ impl<'p> StageHost<'p> {
         let count = batch.range.count.max(1);
         cost.took = match start {
             Some(start) => {
-                let now = stage_time.filter(|_| per_stage).unwrap_or_else(|| self.clock.now());
+                let now = stage_time.filter(|_| self.monitor).unwrap_or_else(|| self.clock.now());
                 let took = now.saturating_sub(start);
-                self.stage_runs[begin].0.timed(took / cost.stage_times.len().max(1) as u32);
-                self.stage_runs[begin].1 = took / count;
+                if timed {
+                    self.stage_runs[begin].0.timed(took / cost.stage_times.len().max(1) as u32);
+                    self.stage_runs[begin].1 = took / count;
+                }
                 took
             }
             None => self.stage_runs[begin].1 * count,

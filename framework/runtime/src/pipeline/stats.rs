@@ -18,12 +18,10 @@ pub struct StageStats {
     pub made: u64,
     /// Batches that came in.
     pub batches: u64,
-    /// Items in batches whose time was taken.
+    /// Items whose time was taken: all, unless nothing is monitored.
     pub timed_items: u64,
-    /// Time of those batches.
+    /// Time of those items.
     pub timed: Duration,
-    /// Estimated time of the other batches: the mean time of timed items, limited by the time in which they ran.
-    pub untimed: Duration,
     /// The part of that time in which the rank was ready to compute and others had its core.
     pub lost: Duration,
     /// Time that the stage's factory took on this rank.
@@ -41,7 +39,7 @@ impl StageStats {
 
     /// Time that the rank has spent in this stage.
     pub fn busy(&self) -> Duration {
-        self.timed + self.untimed
+        self.timed
     }
 }
 
@@ -90,8 +88,7 @@ impl RankReport {
     }
 }
 
-/// Decides which batches are timed. Reading a clock twice costs about as much as a few tiny items, so batches
-/// that turned out to be short are timed now and then only.
+/// Decides for which batches processor time is measured too. Reading it takes a system call, so short batches are sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampler {
     /// Batches until the next one that is timed.
@@ -123,56 +120,6 @@ impl Sampler {
         };
         self.between = most.min(2 * self.between + 1);
         self.skip = self.between;
-    }
-}
-
-/// Counts of items that were processed without timing between two timed batches.
-#[derive(Debug)]
-pub(crate) struct Untimed {
-    /// By kind: the source, the stages and the sink.
-    items: Vec<u64>,
-    /// Start of the first untimed batch.
-    since: Duration,
-}
-
-impl Untimed {
-    /// Returns empty counts for `kinds` kinds.
-    pub(crate) fn new(kinds: usize) -> Self {
-        Untimed { items: vec![0; kinds], since: Duration::ZERO }
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, kind: usize, items: u64) {
-        self.items[kind] += items;
-    }
-
-    /// Returns true if no item was counted since the last timed batch.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.items.iter().all(|&items| items == 0)
-    }
-
-    /// Starts the first untimed batch after a timed one.
-    pub(crate) fn begin(&mut self, now: Duration) {
-        self.since = now;
-    }
-
-    /// Estimates the time of the items until `now`, adds it to the `stats` of each kind and returns it. The sum is limited to the
-    /// time since the first untimed batch, because the mean of a few timed batches may be far too high.
-    pub(crate) fn settle(&mut self, now: Duration, stats: &mut [StageStats]) -> Vec<(usize, Duration)> {
-        let some = self.items.iter_mut().enumerate().filter(|(_, items)| **items > 0);
-        let mean = |kind: usize| stats[kind].service().unwrap_or_default();
-        let mut times: Vec<(usize, Duration)> =
-            some.map(|(kind, items)| (kind, mean(kind).mul_f64(std::mem::take(items) as f64))).collect();
-        let (passed, all) =
-            (now.saturating_sub(self.since), times.iter().map(|time| time.1).sum::<Duration>());
-        for (kind, time) in &mut times {
-            if all > passed {
-                *time = time.mul_f64(passed.as_secs_f64() / all.as_secs_f64());
-            }
-            stats[*kind].untimed += *time;
-        }
-        times
     }
 }
 
@@ -223,26 +170,6 @@ impl Activity {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn untimed_batches_count_at_the_mean_and_for_no_more_than_the_time() {
-        const US: Duration = Duration::from_micros(1);
-        let timed = |timed| StageStats { timed_items: 10, timed, ..Default::default() };
-        let mut stats = [timed(1000 * US), timed(30 * US), StageStats::default()];
-        assert_eq!(stats[0].service(), Some(100 * US));
-        let mut untimed = Untimed::new(3);
-        untimed.begin(500 * US);
-        untimed.add(0, 3);
-        untimed.add(2, 3);
-        assert_eq!(untimed.settle(900 * US, &mut stats), [(0, 300 * US), (2, Duration::ZERO)]);
-        assert_eq!(stats[0].busy(), 1300 * US);
-        assert!(untimed.is_empty());
-        untimed.begin(1000 * US);
-        assert_eq!(untimed.settle(1300 * US, &mut stats), []);
-        (0..2).for_each(|kind| untimed.add(kind, 3));
-        let half = untimed.settle(1000 * US + 309 * US / 2, &mut stats);
-        assert_eq!(half, [(0, 150 * US), (1, 9 * US / 2)]);
-    }
 
     #[test]
     fn short_batches_are_sampled_and_long_ones_always_timed() {

@@ -76,35 +76,26 @@ impl UserCode for StageHost<'_> {
         }
     }
 
-    fn settle(&mut self) -> Vec<(usize, Duration)> {
-        StageHost::settle(self)
-    }
-
     /// By source, stages and sink.
     fn tally(outcome: &Outcome, tally: &mut Tally) {
         let Outcome::Job(done, cost) = outcome else { return };
-        let add_end = |tally: &mut Tally, kind: usize, first: Option<u64>, items: u64| match cost.is_timed {
-            true => tally.add(kind, first, items, cost.took),
-            false => tally.add_untimed(kind, items),
-        };
-        tally.settle(&cost.settled);
         match done {
             Done::Drawn { batch, .. } => {
                 let range = batch.as_ref().map(|batch| &batch.range);
                 let items = range.map_or(0, |range| u64::from(range.count));
-                add_end(tally, 0, range.map(|range| range.first), items);
+                tally.add(0, range.map(|range| range.first), items, cost.took);
             }
             Done::Processed { batch, .. } => {
                 for time in &cost.stage_times {
                     tally.add(time.stage + 1, Some(batch.range.first), time.items as u64, time.took);
                 }
-                for &(stage, items) in &cost.untimed {
-                    tally.add_untimed(stage + 1, items as u64);
+                for &(stage, items, took) in &cost.unsampled {
+                    tally.add(stage + 1, Some(batch.range.first), items as u64, took);
                 }
             }
             // Counted as those of the source, so that what is in flight can be told.
             Done::Consumed(consumed) => {
-                add_end(tally, tally.last_kind(), None, u64::from(consumed.done));
+                tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }
             Done::Released { .. } | Done::Restored { .. } => {}
         }

@@ -171,10 +171,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     /// Returns the user code, once it is done with what it has.
     pub(crate) fn finish(mut self) -> Result<C> {
-        let mut user_code = self.executor.finish()?;
-        let rest = user_code.settle();
-        self.recorder.end(&rest);
-        Ok(user_code)
+        self.recorder.end();
+        self.executor.finish()
     }
 
     /// Begins with a protocol whose jobs the caller does itself, on this thread; [`step`](Driver::step) follows.

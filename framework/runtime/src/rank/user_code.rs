@@ -39,11 +39,6 @@ pub(crate) trait UserCode: Send {
         }
     }
 
-    /// Called after the last task. Returns, by kind, the estimated time of work that was not timed.
-    fn settle(&mut self) -> Vec<(usize, Duration)> {
-        Vec::new()
-    }
-
     /// Jobs that take longer than this, in the mean, need a thread of their own.
     const THREADED_ABOVE: Duration = THREADED_ABOVE;
 

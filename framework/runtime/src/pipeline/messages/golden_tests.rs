@@ -137,7 +137,6 @@ fn messages_of_a_pipeline_are_as_they_were() {
         batches: 3,
         timed_items: 4,
         timed: MS,
-        untimed: 14 * MS,
         lost: 2 * MS,
         warm_up: 3 * MS,
         longest_queue: 13,
