@@ -68,9 +68,23 @@ impl Orphans {
 
     /// Finds the orphans, takes notice of those that have ended, and ends those whose command has; with `all` every one.
     pub(super) fn look(&mut self, running: &mut [Running], all: bool, now: Instant) {
-        // The children of an orphan become orphans when it exits. The search is repeated until no orphan has exited meanwhile; otherwise
-        // a command would be reported as ended while some of its processes still run.
-        while self.find(running) {}
+        // Exited orphans are reaped first: their children have become orphans by then and are found below. Otherwise a command would be
+        // reported as ended while some of its processes still run.
+        self.known.retain(|orphan| {
+            let cpu_time =
+                if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
+            let is_gone = tree::reap(orphan.pid);
+            if is_gone && let Some(command) = running.iter_mut().find(|command| orphan.is_of(&command.mark)) {
+                command.add_cpu_time(cpu_time);
+            }
+            !is_gone
+        });
+        for pid in tree::own_children() {
+            let is_command = running.iter().any(|command| command.pid == pid && !command.has_ended());
+            if !is_command && !self.known.iter().any(|orphan| orphan.pid == pid) {
+                self.known.push(Orphan { pid, of: owner(pid, running), killed: None });
+            }
+        }
         let none_runs = running.iter().all(Running::has_ended);
         let mut any_is_going = false;
         for orphan in &mut self.known {
@@ -88,27 +102,6 @@ impl Orphans {
         }
         let apart = if any_is_going { LOOK } else { REAP };
         self.next = (!self.known.is_empty()).then(|| now + apart);
-    }
-
-    /// Finds new orphans and removes those that have ended. Returns whether some have.
-    fn find(&mut self, running: &mut [Running]) -> bool {
-        for pid in tree::own_children() {
-            let is_command = running.iter().any(|command| command.pid == pid && !command.has_ended());
-            if !is_command && !self.known.iter().any(|orphan| orphan.pid == pid) {
-                self.known.push(Orphan { pid, of: owner(pid, running), killed: None });
-            }
-        }
-        let before = self.known.len();
-        self.known.retain(|orphan| {
-            let cpu_time =
-                if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
-            let is_gone = tree::reap(orphan.pid);
-            if is_gone && let Some(command) = running.iter_mut().find(|command| orphan.is_of(&command.mark)) {
-                command.add_cpu_time(cpu_time);
-            }
-            !is_gone
-        });
-        self.known.len() < before
     }
 }
 
