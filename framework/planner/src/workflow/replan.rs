@@ -76,15 +76,16 @@ pub fn plan_rest(
     task_memory: TaskMemory,
 ) -> Result<Plan> {
     let waits = |task: &usize| situation.progress(*task) == Progress::Waiting;
-    let by_level = |level| order_by_level(graph, cluster, level).into_iter().filter(waits).collect();
+    let by_level =
+        |level| -> Vec<usize> { order_by_level(graph, cluster, level).into_iter().filter(waits).collect() };
     let rest: Vec<usize> = graph.topological_order().iter().copied().filter(waits).collect();
     let model = MemoryModel { task_memory, crossing: Crossing::Transit };
-    let least_memory: Vec<usize> = Traversal::of(graph, &rest, model).order;
-    let clusters = Merge::ALL.iter().filter_map(|&merge| clusters(graph, cluster, merge));
-    let mut starts: Vec<(Vec<usize>, Option<Vec<usize>>)> =
-        clusters.map(|clusters| (least_memory.clone(), Some(clusters))).collect();
-    let orders = [by_level(Level::Bottom), by_level(Level::BottomWithInputs), least_memory];
-    starts.splice(..0, orders.map(|order| (order, None)));
+    let (bottom, with_inputs) = (by_level(Level::Bottom), by_level(Level::BottomWithInputs));
+    let least_memory = Traversal::of(graph, &rest, model).order;
+    let mut starts: Vec<(&Vec<usize>, Option<Vec<usize>>)> =
+        vec![(&bottom, None), (&with_inputs, None), (&least_memory, None)];
+    let clustered = Merge::ALL.iter().filter_map(|&merge| clusters(graph, cluster, merge));
+    starts.extend(clustered.map(|clusters| (&least_memory, Some(clusters))));
     let plans = parallel::answers(&starts, 0, |(order, clusters)| {
         let mut timeline = Timeline::resume(graph, cluster, rules(task_memory), situation);
         let homes = clusters.as_ref().map(|of| Homes::resume(graph, cluster, of, situation));
@@ -156,11 +157,11 @@ mod tests {
         let first = plan(&graph, &cluster, &PlanOptions::default()).unwrap().plan;
         assert_eq!((first.sent_bytes(&graph), first.evicted_bytes(&graph)), (0, 0));
         let situation = Situation::new(&graph, &cluster).later(&graph, &first, first.makespan / 4.0);
-        // One has turned out to be half as fast.
+        // The second processor turns out to be half as fast.
         let unequal = cluster.with_speeds(&[1.0, 0.5]).unwrap();
         let Replanned { plan, kept } = replan(&graph, &unequal, &first, &situation, 0.1).unwrap();
-        assert!(!kept && plan.makespan < 0.8 * 2.0 * first.makespan, "{}", plan.makespan);
-        // A pair that was begun may go on elsewhere.
+        assert!(!kept && plan.makespan < 1.6 * first.makespan, "{}", plan.makespan);
+        // A pair of which one file is written may be finished on the other processor.
         assert!(plan.sent_bytes(&graph) <= 2 * 16 && plan.evicted_bytes(&graph) == 0, "{plan:?}");
     }
 }
