@@ -69,8 +69,8 @@ struct Open {
     in_hand: InHand,
     /// Times of the last two looks for finished jobs.
     fetched: [Duration; 2],
-    /// Time at which the tally stopped being [settled](Tally::is_unsettled).
-    unsettled_since: Option<Duration>,
+    /// Time since which commands have [run](Tally::has_running) without a break.
+    commands_since: Option<Duration>,
     /// [Messages](Endpoint::messages) at the last look.
     messages: u64,
     parts_since_tally: u32,
@@ -177,7 +177,6 @@ impl Recorder {
     pub(crate) fn done(&mut self, add: impl FnOnce(&mut Tally)) {
         if let Some(open) = &mut self.open {
             add(&mut open.tally);
-            open.note_unsettled();
             open.in_hand.are_work.pop_front();
             // The job was still running at the look before, so the next one began later.
             open.in_hand.since = open.in_hand.since.max(open.fetched[0]);
@@ -204,7 +203,7 @@ impl Recorder {
     ) {
         if let Some(open) = &mut self.open {
             measured(&mut open.tally);
-            open.note_unsettled();
+            open.commands_since = open.tally.has_running().then(|| open.commands_since.unwrap_or(open.last));
             open.mark(now, doing, endpoint.messages());
             let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
@@ -278,7 +277,7 @@ impl Open {
             attributed: Duration::ZERO,
             in_hand: InHand::default(),
             fetched: [begin; 2],
-            unsettled_since: None,
+            commands_since: None,
             messages: endpoint.messages(),
             parts_since_tally: 0,
             progress_due: begin + PROGRESS,
@@ -288,10 +287,6 @@ impl Open {
             core: None,
             simulated,
         })
-    }
-
-    fn note_unsettled(&mut self) {
-        self.unsettled_since = self.tally.is_unsettled().then(|| self.unsettled_since.unwrap_or(self.last));
     }
 
     fn mark(&mut self, now: Duration, doing: Doing, messages: u64) {
@@ -349,7 +344,7 @@ impl Open {
         if self.last > self.part.since || self.tally.is_new() {
             self.end_part(self.last, None);
         }
-        (self.in_hand, self.unsettled_since) = (InHand::default(), None);
+        (self.in_hand, self.commands_since) = (InHand::default(), None);
         self.write_known(self.last);
         if self.tally.is_new() || self.sent != self.sent_written || self.parts_since_tally > 0 {
             self.write_tally(self.last);
@@ -367,7 +362,7 @@ impl Open {
 
     /// Writes the parts whose work is known, and all parts once [`HELD`] has passed.
     fn write_known(&mut self, now: Duration) {
-        let since = self.in_hand.working_since().into_iter().chain(self.unsettled_since).min();
+        let since = self.in_hand.working_since().into_iter().chain(self.commands_since).min();
         let is_known =
             |part: &Part| since.is_none_or(|since| part.until <= since || now.saturating_sub(since) >= HELD);
         while self.held.front().is_some_and(is_known)

@@ -22,22 +22,8 @@ pub(super) struct Kind {
     unwritten: Duration,
     /// Items since the last [`Work`] was written, by step of their time.
     steps: Vec<u64>,
-    /// The step of the items that were timed last.
-    usual: usize,
     /// The part of a unit that is done and not counted yet.
     fraction: f64,
-}
-
-impl Kind {
-    fn count(&mut self, count: u64) {
-        self.done += count;
-        if count > 0 {
-            if self.usual >= self.steps.len() {
-                self.steps.resize(self.usual + 1, 0);
-            }
-            self.steps[self.usual] += count;
-        }
-    }
 }
 
 impl Tally {
@@ -62,27 +48,24 @@ impl Tally {
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };
+        kind.time += took;
+        kind.unwritten += took;
+        kind.done += count;
         if let Some(each) = (took.as_nanos() as u64).checked_div(count) {
-            kind.usual = Work::step_of(each) as usize;
+            let step = Work::step_of(each) as usize;
+            if step >= kind.steps.len() {
+                kind.steps.resize(step + 1, 0);
+            }
+            kind.steps[step] += count;
         }
-        kind.count(count);
-        self.add_time(of, took);
         let seconds = took.as_secs_f64();
         if self.longest.as_ref().is_none_or(|longest| seconds > longest.seconds) {
             self.longest = Some(Longest { of, first, count, seconds });
         }
     }
 
-    #[inline]
-    fn add_time(&mut self, of: usize, took: Duration) {
-        if let Some(kind) = self.kinds.get_mut(of) {
-            kind.time += took;
-            kind.unwritten += took;
-        }
-    }
-
-    /// Returns true if some work of the time so far is not measured yet.
-    pub(super) fn is_unsettled(&self) -> bool {
+    /// Returns true if commands run, whose time is exact when they have ended.
+    pub(super) fn has_running(&self) -> bool {
         !self.running.is_zero()
     }
 
@@ -135,11 +118,11 @@ mod tests {
         let mut tally = Tally::new(2);
         tally.add(0, Some(0), 2, 4 * MS);
         tally.add(1, None, 7, MS);
-        assert!(tally.time() == 5 * MS && !tally.is_unsettled());
+        assert!(tally.time() == 5 * MS && !tally.has_running());
         let told = |work: &Work| (work.of, work.done, work.seconds);
         assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 2, 0.004), (1, 7, 0.001)]);
         tally.set_running(5 * MS);
-        assert!(tally.time() == 10 * MS && tally.is_unsettled());
+        assert!(tally.time() == 10 * MS && tally.has_running());
     }
 
     #[test]

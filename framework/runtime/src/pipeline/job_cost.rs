@@ -7,9 +7,9 @@ use std::time::Duration;
 pub(crate) struct JobCost {
     /// Its time, an estimate where it was not taken.
     pub(crate) took: Duration,
-    /// By stage, where times were taken.
+    /// Times by stage of a sampled job.
     pub(crate) stage_times: Vec<StageTime>,
-    /// Stages with their items and time where processor time was not measured, if there is a log of events.
+    /// Stages of a job that was not sampled, with their items and time; empty without a log of events.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
     /// Sizes, where they were taken.
     pub(crate) edge_sizes: Vec<EdgeSize>,

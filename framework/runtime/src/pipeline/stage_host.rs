@@ -290,11 +290,11 @@ impl<'p> StageHost<'p> {
         fill: Fill,
     ) -> Result<(Done, JobCost)> {
         let (begin, mut end) = (stages.start, stages.end);
-        let timed = self.stage_runs[begin].0.due();
-        let per_stage = timed && self.monitor;
+        let sampled = self.stage_runs[begin].0.due();
+        let per_stage = sampled && self.monitor;
         let first = batch.range.first;
         let mut cost = JobCost::default();
-        let start = (timed || self.monitor).then(|| self.clock.now());
+        let start = (sampled || self.monitor).then(|| self.clock.now());
         let mut stage_time = start;
         let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
         let whole = std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 });
@@ -333,26 +333,21 @@ impl<'p> StageHost<'p> {
             stats.batches += 1;
             stats.dropped += dropped as u64;
             stats.made += made as u64;
-            if per_stage {
-                let cpu_now = self.clock.cpu();
-                let now = self.clock.now();
-                let took = now.saturating_sub(stage_time.unwrap_or(now));
-                let spent = cpu_now.saturating_sub(cpu).min(took);
-                let lost = self.core.lost(took, spent);
-                stats.timed += took;
-                stats.lost += lost;
-                stats.timed_items += coming as u64;
-                cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
-                (stage_time, cpu) = (Some(now), cpu_now);
-            } else if self.monitor {
+            if self.monitor {
+                let cpu_now = if per_stage { self.clock.cpu() } else { cpu };
                 let now = self.clock.now();
                 let took = now.saturating_sub(stage_time.unwrap_or(now));
                 stats.timed += took;
                 stats.timed_items += coming as u64;
-                stage_time = Some(now);
-                if self.logs {
+                if per_stage {
+                    let spent = cpu_now.saturating_sub(cpu).min(took);
+                    let lost = self.core.lost(took, spent);
+                    stats.lost += lost;
+                    cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
+                } else if self.logs {
                     cost.unsampled.push((stage, coming, took));
                 }
+                (stage_time, cpu) = (Some(now), cpu_now);
             } else if self.logs {
                 cost.unsampled.push((stage, coming, Duration::ZERO));
             }
@@ -375,7 +370,7 @@ impl<'p> StageHost<'p> {
             Some(start) => {
                 let now = stage_time.filter(|_| self.monitor).unwrap_or_else(|| self.clock.now());
                 let took = now.saturating_sub(start);
-                if timed {
+                if sampled {
                     self.stage_runs[begin].0.timed(took / cost.stage_times.len().max(1) as u32);
                     self.stage_runs[begin].1 = took / count;
                 }

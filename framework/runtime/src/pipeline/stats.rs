@@ -22,7 +22,7 @@ pub struct StageStats {
     pub timed_items: u64,
     /// Time of those items.
     pub timed: Duration,
-    /// The part of that time in which the rank was ready to compute and others had its core.
+    /// Time of sampled batches in which the rank was ready to compute and others had its core. Short batches are sampled.
     pub lost: Duration,
     /// Time that the stage's factory took on this rank.
     pub warm_up: Duration,
@@ -88,17 +88,14 @@ impl RankReport {
     }
 }
 
-/// Decides for which batches processor time is measured too. Reading it takes a system call, so short batches are sampled.
+/// Chooses the batches whose processor time is measured. Reading it is a system call, so short batches are sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampler {
-    /// Batches until the next one that is timed.
     skip: u8,
-    /// Batches skipped before the last timed one. It starts small, because the first batch often takes longer than later ones.
-    between: u8,
 }
 
 impl Sampler {
-    /// Whether to time the next batch.
+    /// Returns true if the next batch is sampled.
     #[inline]
     pub(crate) fn due(&mut self) -> bool {
         match self.skip {
@@ -110,16 +107,14 @@ impl Sampler {
         }
     }
 
-    /// A timed batch took so long; of one that went through several stages, each of them in the mean.
+    /// Notes the time of a sampled batch, in the mean of its stages.
     pub(crate) fn timed(&mut self, took: Duration) {
-        let most = match took.as_micros() {
+        self.skip = match took.as_micros() {
             0..20 => 15,
             20..100 => 3,
             100..300 => 1,
             _ => 0,
         };
-        self.between = most.min(2 * self.between + 1);
-        self.skip = self.between;
     }
 }
 
@@ -185,7 +180,7 @@ mod tests {
                 })
                 .count()
         };
-        assert_eq!(timed(1, 1 + 2 + 4 + 8 + 160), 4 + 10);
+        assert_eq!(timed(1, 160), 10);
         timed(500, 16);
         assert_eq!(timed(500, 10), 10);
     }
