@@ -168,8 +168,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(report) if self.state.ending => {
-                // The worker also counts tasks that it did after the stream was stopped.
-                self.state.reports[from] = report;
+                // Results that come after a stream was stopped are not counted here, but by the worker.
+                if self.state.stopped {
+                    self.state.reports[from] = report;
+                }
                 self.left(from, out);
                 Ok(())
             }
@@ -209,11 +211,11 @@ impl<I: Item, O: Item> MasterRank<I, O> {
                 self.state.tasks.workers_mut().set(0, WorkerState::Active);
                 self.adjust_workers(out)
             }
-            // The stream was stopped meanwhile.
-            Outcome::Chunk { header, times, rest, .. } if self.state.stopped || self.state.ending => {
+            Outcome::Chunk { header, times, rest, .. } if self.state.stopped => {
                 self.state.reports[0].add(header.count, times.sum, rest.is_none());
                 Ok(())
             }
+            Outcome::Chunk { .. } if self.state.ending => Ok(()),
             Outcome::Chunk { header, times, result: Output::Local(result), rest } => {
                 self.rests.extend(rest);
                 self.state.traffic.own(header.count.into(), times.took);
