@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn another_build_is_refused_with_both_files_and_hosts() {
         let root = started(&[]);
-        assert!(Program { file: "/tmp/copy".into(), ..root.clone() }.check_build("b", (&root, "a")).is_ok());
+        assert!(Program { file: "/bin/copy".into(), ..root.clone() }.check_build("b", (&root, "a")).is_ok());
         assert!(
             Program { build: None, ..root.clone() }.check_build("b", (&root, "a")).is_ok(),
             "nothing is known"

@@ -1,6 +1,5 @@
 //! Command-line arguments of programs without an argument parser.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use super::Config;
@@ -8,9 +7,10 @@ use super::choices::Balance;
 use super::read::{BALANCES, MAX_RANKS, choose, directory, number};
 use super::variables::nearest;
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::topology::this_process;
 use crate::session::{Session, run};
 
-/// Options with their values and their lines of help.
+/// Options with the name of their value, if they have one, and their line of help.
 const OPTIONS: [(&str, &str, &str); 6] = [
     (
         "--ranks",
@@ -27,7 +27,7 @@ const OPTIONS: [(&str, &str, &str); 6] = [
 /// Exit code for arguments that cannot be used.
 const USAGE: u8 = 2;
 
-/// What the arguments ask for.
+/// Action that the command line requests.
 enum Request {
     Run(Box<Config>),
     Print(String),
@@ -80,7 +80,7 @@ impl Config {
                 Some((name, value)) => (name, Some(value)),
                 None => (arg.as_str(), None),
             };
-            if !["--ranks", "--balance", "--events"].contains(&name) {
+            if !OPTIONS.iter().any(|(option, value, _)| *option == name && !value.is_empty()) {
                 rest.push(arg);
                 continue;
             }
@@ -123,7 +123,7 @@ pub fn main<R: Send>(body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> E
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            if speaks() {
+            if prints() {
                 eprintln!("{name}: {error}");
             }
             return ExitCode::from(USAGE);
@@ -142,11 +142,9 @@ fn arguments() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned())
 }
 
-/// Returns the file name of this program, as it was started.
+/// Returns the name of this program for messages.
 fn name() -> String {
-    let program = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
-    armature_text::shown(&name.unwrap_or_else(|| "program".to_string()))
+    armature_text::shown(&this_process::program())
 }
 
 fn request(args: impl IntoIterator<Item = String>, name: &str) -> Result<Request> {
@@ -185,8 +183,8 @@ fn help(name: &str) -> String {
     )
 }
 
-/// Returns false on all ranks but 0 of a job that a launcher has started.
-fn speaks() -> bool {
+/// Returns true on rank 0, and in a process that no launcher has started.
+fn prints() -> bool {
     #[cfg(feature = "mpi")]
     if let Some(launcher) = crate::comm::mpi::launched() {
         return launcher.rank.unwrap_or(0) == 0;
@@ -194,10 +192,10 @@ fn speaks() -> bool {
     true
 }
 
-/// Prints on standard output, once in a job. A reader that is gone wants no text.
+/// Prints on standard output, once in a job. A closed pipe is no error.
 fn print_once(text: &str) {
     use std::io::Write;
-    if speaks() {
+    if prints() {
         let _ = std::io::stdout().write_all(text.as_bytes());
     }
 }
