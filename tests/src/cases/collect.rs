@@ -189,8 +189,8 @@ fn pipelines(session: &Session) -> Result<(), BoxError> {
             that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
         }
     }
-    // As many bytes, in fewer items: each is a message where batches have one item.
-    let wide = |n: u64| [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|k| noise(k, n));
+    // The number of items is small, because each item is a message when batches hold one item.
+    let wide = |n: u64| -> [u64; 16] { std::array::from_fn(|k| noise(k as u64, n)) };
     let many =
         Pipeline::source("many", || 0..MANY / 16).map("noise", wide).collect().on_all_ranks().run(session)?;
     let expected: Vec<[u64; 16]> = (0..MANY / 16).map(wide).collect();
