@@ -43,7 +43,7 @@ pub(crate) use progress::Progress;
 pub use record::Record;
 pub(crate) use recorder::{Doing, Recorder, shortest_part};
 pub use subject::{Input, Subject};
-pub(crate) use tally::Tally;
+pub(crate) use tally::{SharedTally, Tally};
 pub use task_events::{
     Held, Planned, TaskBegan, TaskEnded, TaskHeld, TaskWait, ValueCame, ValueOnDisk, WaitedFor, WorkflowEnd,
     WorkflowStart,

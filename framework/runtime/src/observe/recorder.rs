@@ -12,7 +12,7 @@ use super::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
 use super::event::Event;
 use super::log::{EventLog, Place, Stem};
 use super::progress::Progress;
-use super::tally::Tally;
+use super::tally::{SharedTally, Tally};
 use crate::comm::endpoint::{Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
@@ -22,8 +22,8 @@ use crate::session::topology::this_process;
 const SHORTEST: Duration = Duration::from_millis(10);
 /// No part is shorter than one in this number of the run so far. With 500, what is written of a run of an hour has 3600 lines a rank.
 const PARTS: u32 = 500;
-/// Longest delay before a part is written whose work is not known because a job has not ended. A longer job counts as work from its
-/// submission on. If the compute thread then waits 10 ms for a core, as on a core that two threads share, the work is 2 % too long.
+/// A part is written this much later than it ends. What is noticed late, as the end of a command is, still changes it until then; what is
+/// noticed later than this changes the parts that follow, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
 /// Tallies are written once in this number of parts.
 const PARTS_PER_TALLY: u32 = 50;
@@ -63,14 +63,11 @@ struct Open {
     part: Part,
     /// Parts that have ended and are not written yet.
     held: VecDeque<Part>,
-    tally: Tally,
+    tally: SharedTally,
     /// Work that is in parts of the time so far. It follows the [measured work](Tally::time), which becomes known later.
     attributed: Duration,
-    in_hand: InHand,
-    /// Times of the last two looks for finished jobs.
-    fetched: [Duration; 2],
-    /// Time since which commands have [run](Tally::has_running) without a break.
-    commands_since: Option<Duration>,
+    /// The same for [set-up](Tally::set_up).
+    set_up: Duration,
     /// [Messages](Endpoint::messages) at the last look.
     messages: u64,
     parts_since_tally: u32,
@@ -126,32 +123,17 @@ impl Part {
     }
 }
 
-/// Jobs that user code has in hand, in order.
-#[derive(Debug, Default)]
-struct InHand {
-    /// Whether each is work: an item, a task or a unit.
-    are_work: VecDeque<bool>,
-    /// Time before which the first of them did not begin.
-    since: Duration,
-}
-
-impl InHand {
-    /// Returns a time before which no work in hand began, if there is any.
-    fn working_since(&self) -> Option<Duration> {
-        self.are_work.contains(&true).then_some(self.since)
-    }
-
-    /// Returns the time of the job in progress if it is work and longer than [`HELD`].
-    fn running(&self, now: Duration) -> Duration {
-        let running = now.saturating_sub(self.since);
-        if self.are_work.front() == Some(&true) && running >= HELD { running } else { Duration::ZERO }
-    }
-}
-
 impl Recorder {
-    /// Begins an account if there is a directory for it. `what` the rank takes part in, and the kinds of what user code does there.
-    pub(crate) fn begin(endpoint: &mut Endpoint, dir: Option<&Path>, what: &str, kinds: Vec<String>) -> Self {
-        let open = dir.and_then(|dir| Open::new(endpoint, dir, what, kinds)).map(Box::new);
+    /// Begins an account if there is a directory for it. `what` the rank takes part in, the kinds of what user code does there, and the
+    /// tally of user code.
+    pub(crate) fn begin(
+        endpoint: &mut Endpoint,
+        dir: Option<&Path>,
+        what: &str,
+        kinds: Vec<String>,
+        tally: SharedTally,
+    ) -> Self {
+        let open = dir.and_then(|dir| Open::new(endpoint, dir, what, kinds, tally)).map(Box::new);
         Recorder { open }
     }
 
@@ -159,36 +141,6 @@ impl Recorder {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
-    }
-
-    /// A job of user code begins; `is_work` if it is an item, a task or a unit.
-    #[inline]
-    pub(crate) fn begins(&mut self, is_work: bool) {
-        if let Some(open) = &mut self.open {
-            if open.in_hand.are_work.is_empty() {
-                open.in_hand.since = open.last;
-            }
-            open.in_hand.are_work.push_back(is_work);
-        }
-    }
-
-    /// User code has done a job, which `add` adds to the tally.
-    #[inline]
-    pub(crate) fn done(&mut self, add: impl FnOnce(&mut Tally)) {
-        if let Some(open) = &mut self.open {
-            add(&mut open.tally);
-            open.in_hand.are_work.pop_front();
-            // The job was still running at the look before, so the next one began later.
-            open.in_hand.since = open.in_hand.since.max(open.fetched[0]);
-        }
-    }
-
-    /// The rank looks for finished jobs.
-    #[inline]
-    pub(crate) fn fetches(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.fetched = [open.fetched[1], open.last];
-        }
     }
 
     /// Accounts for the time from the last call until `now`, in which the rank was `doing` this. `thread` is the number of the
@@ -202,15 +154,14 @@ impl Recorder {
         measured: impl FnOnce(&mut Tally),
     ) {
         if let Some(open) = &mut self.open {
-            measured(&mut open.tally);
-            open.commands_since = open.tally.has_running().then(|| open.commands_since.unwrap_or(open.last));
+            open.tally.with(measured);
             open.mark(now, doing, endpoint.messages());
             let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
                 open.end_part(now, thread);
                 open.sent.clone_from_slice(endpoint.sent());
             }
-            open.write_known(now);
+            open.write_old(now);
             open.log.tick(now);
         }
     }
@@ -242,7 +193,13 @@ impl Recorder {
 }
 
 impl Open {
-    fn new(endpoint: &Endpoint, dir: &Path, what: &str, kinds: Vec<String>) -> Option<Self> {
+    fn new(
+        endpoint: &Endpoint,
+        dir: &Path,
+        what: &str,
+        kinds: Vec<String>,
+        tally: SharedTally,
+    ) -> Option<Self> {
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let begin = clock.now();
         // A clock before 1970 is set by nobody.
@@ -254,7 +211,7 @@ impl Open {
         if !log.is_on() {
             return None;
         }
-        let tally = Tally::new(kinds.len());
+        tally.begin(kinds.len());
         let simulated = clock.is_simulated();
         let start = RankStart {
             schema: SCHEMA,
@@ -275,9 +232,7 @@ impl Open {
             held: VecDeque::new(),
             tally,
             attributed: Duration::ZERO,
-            in_hand: InHand::default(),
-            fetched: [begin; 2],
-            commands_since: None,
+            set_up: Duration::ZERO,
             messages: endpoint.messages(),
             parts_since_tally: 0,
             progress_due: begin + PROGRESS,
@@ -293,11 +248,13 @@ impl Open {
         let mut passed = now.saturating_sub(self.last);
         let had_messages = std::mem::replace(&mut self.messages, messages) != messages;
         self.last = now;
-        passed -= self.attribute_work(now, passed, doing);
-        if self.in_hand.are_work.front() == Some(&false) {
-            self.part.set_up += std::mem::take(&mut passed);
-        }
+        passed -= self.attribute_work(now, passed);
         self.part.until = now;
+        let set_up = self.tally(|tally| tally.set_up(now));
+        let new = set_up.saturating_sub(self.set_up).min(passed);
+        self.set_up = set_up;
+        self.part.set_up += new;
+        passed -= new;
         match doing {
             Doing::Waiting => self.part.idle += passed,
             Doing::Parked => self.part.parked += passed,
@@ -308,9 +265,8 @@ impl Open {
 
     /// Brings the work of all unwritten parts to the measured work. New work is added to the last `passed` time first, then to earlier
     /// parts, newest first. Returns the work within `passed`.
-    fn attribute_work(&mut self, now: Duration, passed: Duration, doing: Doing) -> Duration {
-        let running = if doing == Doing::Computing { self.in_hand.running(now) } else { Duration::ZERO };
-        let measured = self.tally.time() + running;
+    fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
+        let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
         let Some(mut more) = measured.checked_sub(self.attributed) else {
             for part in parts {
@@ -326,6 +282,11 @@ impl Open {
         new
     }
 
+    /// Calls `f` with the tally, which [`new`](Open::new) has begun.
+    fn tally<R: Default>(&self, f: impl FnOnce(&mut Tally) -> R) -> R {
+        self.tally.with(f).unwrap_or_default()
+    }
+
     /// For how long the thread that computes was ready and had no core, since this was last asked.
     fn lost(&mut self, thread: Option<i32>) -> Duration {
         let Some(thread) = thread else { return Duration::ZERO };
@@ -338,15 +299,17 @@ impl Open {
         }
     }
 
-    /// What is known up to the last look.
+    /// Writes what is known up to the last look. A job that is still running then is left out, as it is in the summary.
     fn write_rest(&mut self) {
-        self.attribute_work(self.last, Duration::ZERO, Doing::Communicating);
-        if self.last > self.part.since || self.tally.is_new() {
+        let last = self.last;
+        self.tally(|tally| tally.end_job(|| last));
+        self.attribute_work(last, Duration::ZERO);
+        if self.last > self.part.since || self.tally(|tally| tally.is_new()) {
             self.end_part(self.last, None);
         }
-        (self.in_hand, self.commands_since) = (InHand::default(), None);
-        self.write_known(self.last);
-        if self.tally.is_new() || self.sent != self.sent_written || self.parts_since_tally > 0 {
+        self.write_old(self.last + HELD);
+        if self.tally(|tally| tally.is_new()) || self.sent != self.sent_written || self.parts_since_tally > 0
+        {
             self.write_tally(self.last);
         }
     }
@@ -355,17 +318,18 @@ impl Open {
     fn end_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
         let part = std::mem::replace(&mut self.part, Part { since: now, until: now, ..Part::default() });
-        let done = self.tally.kinds.iter_mut().map(|kind| std::mem::take(&mut kind.done)).collect();
-        let longest = self.tally.longest.take().map(|l| Longest { seconds: rounded(l.seconds), ..l });
+        let (done, longest) = self.tally(|tally| {
+            let done = tally.kinds.iter_mut().map(|kind| std::mem::take(&mut kind.done)).collect();
+            (done, tally.longest.take())
+        });
+        let longest = longest.map(|l: Longest| Longest { seconds: rounded(l.seconds), ..l });
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the parts whose work is known, and all parts once [`HELD`] has passed.
-    fn write_known(&mut self, now: Duration) {
-        let since = self.in_hand.working_since().into_iter().chain(self.commands_since).min();
-        let is_known =
-            |part: &Part| since.is_none_or(|since| part.until <= since || now.saturating_sub(since) >= HELD);
-        while self.held.front().is_some_and(is_known)
+    /// Writes the parts that ended [`HELD`] ago.
+    fn write_old(&mut self, now: Duration) {
+        let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
+        while self.held.front().is_some_and(is_old)
             && let Some(part) = self.held.pop_front()
         {
             let activity = Activity {
@@ -389,7 +353,7 @@ impl Open {
 
     fn write_tally(&mut self, now: Duration) {
         self.parts_since_tally = 0;
-        for work in self.tally.take() {
+        for work in self.tally(Tally::take) {
             let work = Work { seconds: rounded(work.seconds), ..work };
             self.log.record(now, || Event::Work(work));
         }

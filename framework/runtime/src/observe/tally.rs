@@ -1,16 +1,46 @@
 //! Work that a rank has measured, by kind.
 
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::activity::{Longest, Work};
+
+/// The tally of a rank whose user code may run on a thread of its own. It holds nothing until the log of events is on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
+
+impl SharedTally {
+    /// Begins a tally of so many kinds. A tally that has begun stays.
+    pub(crate) fn begin(&self, kinds: usize) {
+        self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
+    }
+
+    /// Calls `f` with the tally, if it has begun.
+    #[inline]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> Option<R> {
+        // A tally is whole between any two of its operations, and none of them calls user code.
+        self.0.get().map(|tally| f(&mut tally.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
 
 /// Counts and times of user code and commands.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
+    /// The job that user code has in hand.
+    job: Option<Job>,
+    /// Time of set-up that has ended.
+    set_up: Duration,
     /// Time of work that has begun, has not ended, and is not on the rank's own thread of user code: commands.
     running: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    since: Duration,
+    /// It is an item, a task or a unit, and not set-up.
+    is_work: bool,
 }
 
 #[derive(Debug, Default)]
@@ -64,9 +94,18 @@ impl Tally {
         }
     }
 
-    /// Returns true if commands run, whose time is exact when they have ended.
-    pub(super) fn has_running(&self) -> bool {
-        !self.running.is_zero()
+    /// User code begins a job at `now`; `is_work` if it is an item, a task or a unit.
+    #[inline]
+    pub(crate) fn begin_job(&mut self, now: Duration, is_work: bool) {
+        self.job = Some(Job { since: now, is_work });
+    }
+
+    /// User code has ended the job in hand, if it had one; the caller adds what was done.
+    #[inline]
+    pub(crate) fn end_job(&mut self, now: impl FnOnce() -> Duration) {
+        if let Some(Job { since, is_work: false }) = self.job.take() {
+            self.set_up += now().saturating_sub(since);
+        }
     }
 
     /// Counts units of kind 0 that were done in parts.
@@ -85,9 +124,20 @@ impl Tally {
         self.running = running;
     }
 
-    /// Time of all work since the begin of the run.
-    pub(super) fn time(&self) -> Duration {
-        self.kinds.iter().map(|kind| kind.time).sum::<Duration>() + self.running
+    /// Time of all work since the begin of the run, up to `now`.
+    pub(crate) fn time(&self, now: Duration) -> Duration {
+        self.kinds.iter().map(|kind| kind.time).sum::<Duration>() + self.running + self.job_time(now, true)
+    }
+
+    /// Time of all set-up since the begin of the run, up to `now`.
+    pub(super) fn set_up(&self, now: Duration) -> Duration {
+        self.set_up + self.job_time(now, false)
+    }
+
+    /// For how long the job in hand has run, if it is work, or set-up.
+    fn job_time(&self, now: Duration, work: bool) -> Duration {
+        let job = self.job.filter(|job| job.is_work == work);
+        job.map_or(Duration::ZERO, |job| now.saturating_sub(job.since))
     }
 
     /// Takes what is to be written, by kind.
@@ -118,17 +168,32 @@ mod tests {
         let mut tally = Tally::new(2);
         tally.add(0, Some(0), 2, 4 * MS);
         tally.add(1, None, 7, MS);
-        assert!(tally.time() == 5 * MS && !tally.has_running());
+        assert_eq!(tally.time(9 * MS), 5 * MS);
         let told = |work: &Work| (work.of, work.done, work.seconds);
         assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 2, 0.004), (1, 7, 0.001)]);
         tally.set_running(5 * MS);
-        assert!(tally.time() == 10 * MS && tally.has_running());
+        assert_eq!(tally.time(9 * MS), 10 * MS);
+    }
+
+    /// A job in hand counts from its begin, and is replaced by what it has measured.
+    #[test]
+    fn a_job_in_hand_is_work_or_set_up() {
+        let mut tally = Tally::new(1);
+        tally.begin_job(2 * MS, false);
+        assert_eq!((tally.time(6 * MS), tally.set_up(6 * MS)), (Duration::ZERO, 4 * MS));
+        tally.end_job(|| 7 * MS);
+        assert_eq!((tally.time(9 * MS), tally.set_up(9 * MS)), (Duration::ZERO, 5 * MS));
+        tally.begin_job(10 * MS, true);
+        assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
+        tally.end_job(|| 16 * MS);
+        tally.add(0, Some(0), 1, 5 * MS);
+        assert_eq!((tally.time(20 * MS), tally.set_up(20 * MS)), (5 * MS, 5 * MS));
     }
 
     #[test]
     fn parts_of_units_add_up_to_units() {
         let mut tally = Tally::new(1);
         (0..30).for_each(|_| tally.add_parts(0.1, MS));
-        assert_eq!((tally.take()[0].done, tally.time()), (3, 30 * MS));
+        assert_eq!((tally.take()[0].done, tally.time(MS)), (3, 30 * MS));
     }
 }

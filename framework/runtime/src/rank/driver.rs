@@ -39,8 +39,6 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// Whether anything was computed on this thread since it last looked for messages and found none.
     is_late: bool,
     recorder: Recorder,
-    /// The log of events has what will be fetched next.
-    is_noted: bool,
 }
 
 /// What came of a turn.
@@ -83,11 +81,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             real_time: endpoint.capabilities().real_time,
             backoff: endpoint.backoff(),
             is_parked: false,
-            executor,
             turns: 0,
             is_late: true,
-            recorder: Recorder::begin(endpoint, config.events.as_deref(), name, kinds),
-            is_noted: false,
+            recorder: Recorder::begin(endpoint, config.events.as_deref(), name, kinds, executor.tally()),
+            executor,
         }
     }
 
@@ -155,18 +152,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     /// Hands a task over: by the caller before the protocol begins.
     pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
-        if C::answers(&task) {
-            self.recorder.begins(C::is_work(&task));
-        }
-        self.executor.submit(task).map(|()| self.note_done_inline())
-    }
-
-    /// What has just been done on this thread is in the log of events before the next look at the clock, which ends its time.
-    fn note_done_inline(&mut self) {
-        if let Some(done) = self.executor.done_inline() {
-            self.recorder.done(|tally| C::tally(done, tally));
-            self.is_noted = true;
-        }
+        self.executor.submit(task)
     }
 
     /// Returns the user code, once it is done with what it has.
@@ -200,7 +186,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<Option<&mut C>> {
         if let Some(done) = done {
             self.executor.answer(done);
-            self.note_done_inline();
             self.is_late = true;
         }
         self.turns += 1;
@@ -274,14 +259,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let mut has_done = false;
         if self.doing() == Doing::Computing {
             self.record(endpoint, protocol, Doing::Computing);
-            self.recorder.fetches();
         }
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
             self.moves += 1;
-            if !std::mem::take(&mut self.is_noted) {
-                self.recorder.done(|tally| C::tally(&done, tally));
-            }
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
         }
@@ -305,7 +286,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 let is_interleaved = self.executor.is_interleaved() || protocol.is_interleaved();
                 if self.heartbeat.is_news(is_interleaved) | protocol.has_news(&at) {
                     let mine = self.sign(protocol, at.now());
-                    self.heartbeat.give(endpoint, &mine, |rank| protocol.watch(rank))?;
+                    self.heartbeat.give(endpoint, &mine, &|rank| protocol.watch(rank))?;
                 }
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
@@ -360,13 +341,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
         let mine = (self.sign(protocol, now), protocol.is_held_up());
         let watch: Vec<Watch> = (0..endpoint.size()).map(|rank| protocol.watch(rank)).collect();
-        self.heartbeat.beat(
-            endpoint,
-            mine,
-            |rank| watch[rank],
-            now,
-            |endpoint, silence| protocol.on_lost(silence, &mut Outgoing::new(endpoint)),
-        )?;
+        self.heartbeat.beat(endpoint, mine, &|rank| watch[rank], now, &mut |endpoint, silence| {
+            protocol.on_lost(silence, &mut Outgoing::new(endpoint))
+        })?;
         Ok(has_task)
     }
 

@@ -7,16 +7,17 @@
 //! The simulator gives a rank one thread. There user code runs inline, but its declared time passes beside the
 //! communication, as on a real rank with a compute thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use super::mailbox::{Gone, Receiving, Sending, mailbox};
 use super::user_code::UserCode;
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::SharedTally;
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
@@ -53,11 +54,50 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     jobs: u32,
     /// The system's number of the compute thread, once that has started.
     thread_id: Arc<AtomicI32>,
+    work_log: WorkLog,
+}
+
+/// Notes for the log of events what user code does, on the thread that does it.
+#[derive(Clone)]
+struct WorkLog {
+    tally: SharedTally,
+    clock: Clock,
+}
+
+impl WorkLog {
+    /// User code is about to be given this task.
+    fn begins<W: UserCode>(&self, task: &W::Task) {
+        if W::answers(task) {
+            self.tally.with(|tally| tally.begin_job(self.clock.now(), W::is_work(task)));
+        }
+    }
+
+    /// User code has done it; there is no outcome where it failed.
+    fn ends<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
+        self.tally.with(|tally| {
+            tally.end_job(|| self.clock.now());
+            if let Some(outcome) = outcome {
+                W::tally(outcome, tally);
+            }
+        });
+    }
+
+    /// Does the task.
+    fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
+        self.begins::<W>(&task);
+        let outcome = user_code.run(task);
+        match &outcome {
+            // The caller finds it, or nobody waits for it.
+            Ok(None) => {}
+            Ok(Some(outcome)) => self.ends::<W>(Some(outcome)),
+            Err(_) => self.ends::<W>(None),
+        }
+        outcome
+    }
 }
 
 /// The last task of a simulated rank, as if another thread did it.
 struct SimulatedThread {
-    clock: Clock,
     start: Duration,
     done: Duration,
 }
@@ -68,13 +108,17 @@ const SIMULATED_POLL: Duration = Duration::from_micros(50);
 enum State<'scope, W: UserCode> {
     Inline(Box<W>),
     Threaded {
-        tasks: Sender<W::Task>,
-        outcomes: Receiver<Result<W::Outcome>>,
-        thread: ScopedJoinHandle<'scope, Box<W>>,
+        tasks: Sending<W::Task>,
+        outcomes: Receiving<Result<W::Outcome>>,
+        /// Where the thread leaves the user code when it ends.
+        left: Left<W>,
+        thread: ScopedJoinHandle<'scope, ()>,
     },
     /// Only while user code changes places, or after its thread has died.
     Nowhere,
 }
+
+type Left<W> = Arc<Mutex<Option<Box<W>>>>;
 
 impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     /// Starts user code under the chosen driver. `waker` wakes the calling thread when a job is done.
@@ -105,11 +149,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         user_code: W,
         usual: Option<Duration>,
     ) -> Self {
-        let simulated = (clock.is_simulated() && choice != Driver::Inline).then_some(SimulatedThread {
-            clock,
-            start: Duration::ZERO,
-            done: Duration::ZERO,
-        });
+        let simulated = (clock.is_simulated() && choice != Driver::Inline)
+            .then_some(SimulatedThread { start: Duration::ZERO, done: Duration::ZERO });
         let is_inline_by_choice = choice == Driver::Inline;
         // The simulator's ranks are threads of its own; user code runs on them.
         let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
@@ -128,6 +169,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             mean: usual.unwrap_or_default(),
             jobs: 0,
             thread_id: Arc::default(),
+            work_log: WorkLog { tally: SharedTally::default(), clock },
         }
     }
 
@@ -144,15 +186,14 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// The outcome of a task that was done on this thread and says how long that took, as long as it has not been fetched.
-    pub(crate) fn done_inline(&self) -> Option<&W::Outcome> {
-        let ready = self.ready.as_ref().filter(|_| self.simulated.is_none());
-        let done = ready.and_then(|outcome| outcome.as_ref().ok());
-        done.filter(|done| W::took(done).is_some_and(|took| !took.is_zero()))
+    /// What user code has done.
+    pub(crate) fn tally(&self) -> SharedTally {
+        self.work_log.tally.clone()
     }
 
     /// Puts an outcome there that user code has left to the caller to find, inline.
     pub(crate) fn answer(&mut self, outcome: W::Outcome) {
+        self.work_log.ends::<W>(Some(&outcome));
         self.ready = Some(Ok(outcome));
     }
 
@@ -179,8 +220,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     /// Each look costs the simulator as much as a message does, so they become rarer the longer a task takes: a message
     /// waits for at most one `patience`th of the time that the task has taken so far.
     pub(crate) fn pause(&self, patience: u32) -> Option<Duration> {
-        let SimulatedThread { clock, start, done } = self.in_hand()?;
-        let now = clock.now();
+        let SimulatedThread { start, done } = self.in_hand()?;
+        let now = self.work_log.clock.now();
         let pause = SIMULATED_POLL.max(now.saturating_sub(*start) / patience);
         Some(pause.min(done.saturating_sub(now)))
     }
@@ -226,13 +267,14 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         match &mut self.state {
             State::Inline(user_code) => {
                 let outcome = match &mut self.simulated {
-                    Some(SimulatedThread { clock, start, done }) => {
-                        *start = clock.now();
-                        let (outcome, at) = clock.put_off(|| user_code.run(task));
+                    Some(SimulatedThread { start, done }) => {
+                        self.work_log.begins::<W>(&task);
+                        *start = self.work_log.clock.now();
+                        let (outcome, at) = self.work_log.clock.put_off(|| user_code.run(task));
                         *done = at;
                         outcome
                     }
-                    None => user_code.run(task),
+                    None => self.work_log.run(&mut **user_code, task),
                 };
                 if let Some(outcome) = outcome.transpose() {
                     self.ready = Some(outcome);
@@ -240,7 +282,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
                 return Ok(());
             }
             State::Threaded { tasks, .. } => {
-                if tasks.send(task).is_ok() {
+                if tasks.send(task) {
                     self.outstanding += usize::from(answers);
                     return Ok(());
                 }
@@ -252,17 +294,24 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
 
     /// Fetches what has been finished, if anything has.
     pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
-        let pending = self.in_hand().is_some_and(|task| task.done > task.clock.now());
+        let pending = self.in_hand().is_some_and(|task| task.done > self.work_log.clock.now());
         let outcome = match &mut self.state {
             State::Inline(_) if pending => None,
-            State::Inline(_) => self.ready.take(),
-            State::Threaded { outcomes, .. } => match outcomes.try_recv() {
-                Ok(outcome) => {
-                    self.outstanding -= 1;
-                    Some(outcome)
+            State::Inline(_) => {
+                let outcome = self.ready.take();
+                if self.simulated.is_some()
+                    && let Some(outcome) = &outcome
+                {
+                    self.work_log.ends::<W>(outcome.as_ref().ok());
                 }
-                Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => return Err(self.thread_died()),
+                outcome
+            }
+            State::Threaded { outcomes, .. } => match outcomes.try_next() {
+                Ok(outcome) => {
+                    self.outstanding -= usize::from(outcome.is_some());
+                    outcome
+                }
+                Err(Gone) => return Err(self.thread_died()),
             },
             State::Nowhere => return Err(self.thread_died()),
         };
@@ -314,25 +363,28 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             return Ok(());
         };
         self.is_new = false;
-        let (tasks, to_do) = channel::<W::Task>();
-        let (finished, outcomes) = channel();
-        let (rank, waker) = (self.rank, self.waker.clone());
+        let (tasks, to_do) = mailbox::<W::Task>();
+        let (finished, outcomes) = mailbox();
+        let (rank, waker, work_log) = (self.rank, self.waker.clone(), self.work_log.clone());
         self.thread_id = Arc::default();
         let thread_id = self.thread_id.clone();
-        let compute = move || {
+        let left = Left::default();
+        let leaves = Arc::clone(&left);
+        // Boxed, so that the standard library's code for threads is compiled once.
+        let compute: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             name_rank(rank);
             thread_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-            for task in to_do {
-                let Some(outcome) = user_code.run(task).transpose() else { continue };
+            while let Some(task) = to_do.next() {
+                let Some(outcome) = work_log.run(&mut *user_code, task).transpose() else { continue };
                 let failed = outcome.is_err();
-                let gone = finished.send(outcome).is_err();
+                let gone = !finished.send(outcome);
                 waker.wake();
                 if failed || gone {
                     break;
                 }
             }
-            user_code
-        };
+            *leaves.lock().unwrap_or_else(PoisonError::into_inner) = Some(user_code);
+        });
         let thread = std::thread::Builder::new()
             .name(format!("compute {rank}"))
             .stack_size(STACK)
@@ -342,17 +394,17 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
                     format!("cannot start the compute thread: {e}; ARMATURE_DRIVER=inline does without");
                 Error::new(ErrorKind::Config, text).at_rank(rank)
             })?;
-        self.state = State::Threaded { tasks, outcomes, thread };
+        self.state = State::Threaded { tasks, outcomes, left, thread };
         Ok(())
     }
 
     fn move_inline(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
-            State::Threaded { tasks, thread, .. } => {
+            State::Threaded { tasks, left, thread, .. } => {
                 drop(tasks);
-                let user_code =
-                    thread.join().map_err(|panic| user_code::in_framework(&*panic).at_rank(self.rank))?;
-                self.state = State::Inline(user_code);
+                thread.join().map_err(|panic| user_code::in_framework(&*panic).at_rank(self.rank))?;
+                let user_code = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+                self.state = user_code.map_or(State::Nowhere, State::Inline);
             }
             state => self.state = state,
         }
@@ -366,8 +418,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             State::Threaded { thread, outcomes, .. } => match thread.join() {
                 Err(panic) => user_code::in_framework(&*panic).at_rank(self.rank),
                 // It ends behind an error of user code, which may not have been fetched yet.
-                Ok(_) => outcomes
-                    .try_iter()
+                Ok(()) => std::iter::from_fn(|| outcomes.next())
                     .find_map(Result::err)
                     .unwrap_or_else(|| self.framework_panic("the compute thread ended early".to_string())),
             },

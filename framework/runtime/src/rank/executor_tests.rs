@@ -1,4 +1,6 @@
-//! The executor: how busy it says that it is.
+//! The executor: how busy it says that it is, and what it notes for the log of events.
+
+use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
@@ -41,6 +43,39 @@ fn the_core_is_free_as_long_as_the_compute_thread_rests() {
             std::thread::park_timeout(Duration::from_millis(10));
         }
         assert!(executor.leaves_the_core());
+        executor.finish().map(drop).expect("it ends");
+    });
+}
+
+/// A job that has ended is not counted as running until its outcome is fetched, and one that waits for the thread is not either.
+#[test]
+fn a_job_is_work_from_its_begin_to_its_end() {
+    const LONG: Duration = Duration::from_millis(30);
+    std::thread::scope(|scope| {
+        let (waker, clock) = (Waker::for_this_thread(), Clock::wall());
+        let mut executor = Executor::new(scope, 0, Driver::Threaded, waker, clock, Waits).expect("a thread");
+        let tally = executor.tally();
+        tally.begin(1);
+        let work = || tally.with(|tally| tally.time(clock.now())).expect("it has begun");
+        let (first, waits) = channel();
+        executor.submit(waits).expect("the thread is there");
+        let submitted = clock.now();
+        let within_10_s = |is_so: &dyn Fn() -> bool| {
+            while !is_so() {
+                assert!(
+                    clock.now().saturating_sub(submitted) < Duration::from_secs(10),
+                    "still {:?}",
+                    work()
+                );
+                std::thread::yield_now();
+            }
+        };
+        within_10_s(&|| work() >= LONG);
+        assert!(clock.now().saturating_sub(submitted) >= LONG, "it runs for longer than it is there");
+        first.send(()).expect("it is waited for");
+        // Of the job nothing is left but what it has measured, which is nothing, before anybody fetches its outcome.
+        within_10_s(&|| work().is_zero());
+        assert!(executor.fetch().expect("it is done").is_some());
         executor.finish().map(drop).expect("it ends");
     });
 }

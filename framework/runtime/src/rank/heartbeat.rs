@@ -122,7 +122,7 @@ impl Heartbeat {
     }
 
     /// The other ranks, and how this one looks after each, as `watch` says: within which limits if as usual.
-    fn others(&self, endpoint: &Endpoint, watch: impl Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
+    fn others(&self, endpoint: &Endpoint, watch: &dyn Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {
             Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
@@ -145,7 +145,7 @@ impl Heartbeat {
         &self,
         endpoint: &mut Endpoint,
         mine: &Sign,
-        watch: impl Fn(usize) -> Watch,
+        watch: &dyn Fn(usize) -> Watch,
     ) -> Result<()> {
         let mine = &Sign { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
@@ -169,13 +169,13 @@ impl Heartbeat {
         &mut self,
         endpoint: &mut Endpoint,
         (mine, is_held_up): (Sign, bool),
-        watch: impl Fn(usize) -> Watch,
+        watch: &dyn Fn(usize) -> Watch,
         now: Duration,
-        mut on_lost: impl FnMut(&mut Endpoint, Silence) -> Result<()>,
+        on_lost: &mut dyn FnMut(&mut Endpoint, Silence) -> Result<()>,
     ) -> Result<()> {
         let here = endpoint.look(now);
         let me = endpoint.rank();
-        self.give(endpoint, &mine, &watch)?;
+        self.give(endpoint, &mine, watch)?;
         let others = self.others(endpoint, watch);
         self.remind(endpoint, &others);
         self.tell_hold_ups(endpoint, &mine, &others);

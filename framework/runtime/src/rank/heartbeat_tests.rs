@@ -20,7 +20,8 @@ fn heartbeat() -> (Heartbeat, Endpoint) {
 
 /// A beat of a rank that computes nothing and can do without nobody.
 fn beat(heartbeat: &mut Heartbeat, endpoint: &mut Endpoint, is_held_up: bool, now: Duration) -> Result<()> {
-    heartbeat.beat(endpoint, (idle(), is_held_up), |_| Watch::Usual, now, |_, silence| Err(silence.error))
+    heartbeat
+        .beat(endpoint, (idle(), is_held_up), &|_| Watch::Usual, now, &mut |_, silence| Err(silence.error))
 }
 
 #[test]
@@ -69,12 +70,12 @@ fn a_rank_that_can_be_done_without_is_lost_once() {
     let mut lost = Vec::new();
     for (from, to) in [(0, 9), (9, 11), (11, 40)] {
         let now = endpoint.look_on(start, (from, to));
-        let on_lost = |endpoint: &mut Endpoint, Silence { rank, error, .. }| {
+        let mut on_lost = |endpoint: &mut Endpoint, Silence { rank, error, .. }| {
             endpoint.lose(rank, error.message());
             lost.push((rank, error.kind()));
             Ok(())
         };
-        heartbeat.beat(&mut endpoint, (idle(), false), |_| Watch::Usual, now, on_lost).unwrap();
+        heartbeat.beat(&mut endpoint, (idle(), false), &|_| Watch::Usual, now, &mut on_lost).unwrap();
     }
     assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
 }
@@ -87,7 +88,7 @@ fn a_rank_that_has_not_come_ends_the_job() {
     let watch = |_| Watch::Within { limit: Duration::from_secs(5), has_come: false };
     let now = endpoint.look_on(now, (0, 6));
     let beat = |heartbeat: &mut Heartbeat, endpoint: &mut Endpoint| {
-        heartbeat.beat(endpoint, (idle(), false), watch, now, |_, _| Ok(()))
+        heartbeat.beat(endpoint, (idle(), false), &watch, now, &mut |_, _| Ok(()))
     };
     let error = beat(&mut heartbeat, &mut endpoint).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);

@@ -6,6 +6,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod hold_up;
 #[cfg(test)]
 mod interleaved_tests;
+mod mailbox;
 pub(crate) mod protocol;
 mod sign;
 pub(crate) mod suspicion;

@@ -1,0 +1,89 @@
+//! A channel between two threads, most of whose code is compiled once for all types of content.
+//!
+//! The standard channel carries one `()` for each value, and says when the other end is gone; the values are in a queue beside it. For
+//! each type of content the standard channel alone is several hundred functions, and a rank has two for each type of task.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Queue<T> = Arc<Mutex<VecDeque<T>>>;
+
+/// The end that sends.
+#[derive(Debug)]
+pub(super) struct Sending<T> {
+    queue: Queue<T>,
+    signal: Sender<()>,
+}
+
+/// The end that receives.
+#[derive(Debug)]
+pub(super) struct Receiving<T> {
+    queue: Queue<T>,
+    signal: Receiver<()>,
+}
+
+/// Makes a channel.
+pub(super) fn mailbox<T>() -> (Sending<T>, Receiving<T>) {
+    let (queue, (sender, receiver)) = (Queue::default(), channel());
+    (Sending { queue: Arc::clone(&queue), signal: sender }, Receiving { queue, signal: receiver })
+}
+
+impl<T> Sending<T> {
+    /// Returns false if the other end is gone.
+    pub(super) fn send(&self, value: T) -> bool {
+        // No operation on a queue can panic halfway.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(value);
+        self.signal.send(()).is_ok()
+    }
+}
+
+impl<T> Receiving<T> {
+    /// Waits for the next value. Returns `None` if there is none and the other end is gone.
+    pub(super) fn next(&self) -> Option<T> {
+        self.signal.recv().ok().and_then(|()| self.pop())
+    }
+
+    /// Returns the next value, if it is there.
+    ///
+    /// # Errors
+    /// If there is none and the other end is gone.
+    pub(super) fn try_next(&self) -> Result<Option<T>, Gone> {
+        match self.signal.try_recv() {
+            Ok(()) => Ok(self.pop()),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(Gone),
+        }
+    }
+
+    fn pop(&self) -> Option<T> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// The other end of a channel is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_in_order_and_the_end_is_told_after_them() {
+        let (sending, receiving) = mailbox();
+        assert_eq!(receiving.try_next(), Ok(None));
+        assert!(sending.send(1) && sending.send(2));
+        assert_eq!(receiving.try_next(), Ok(Some(1)));
+        drop(sending);
+        assert_eq!((receiving.next(), receiving.next()), (Some(2), None));
+        assert_eq!(receiving.try_next(), Err(Gone));
+    }
+
+    #[test]
+    fn a_sender_is_told_that_the_receiver_is_gone() {
+        let (sending, receiving) = mailbox();
+        drop(receiving);
+        assert!(!sending.send("lost"));
+    }
+}
