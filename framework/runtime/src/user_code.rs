@@ -56,16 +56,20 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .to_string()
 }
 
-/// Calls it; the text of its panic if it panics, whose payload is dropped in here.
+/// Calls it; the text of its panic if it panics.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
-        let text = panic_text(&*payload);
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // It would go on like this: its memory is a small price.
-            std::mem::forget(another);
-        }
-        text
-    })
+    catch_unwind(AssertUnwindSafe(work)).map_err(dropped)
+}
+
+/// The text of a panic, whose payload is dropped in here.
+#[cold]
+fn dropped(payload: Box<dyn Any + Send>) -> String {
+    let text = panic_text(&*payload);
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        // It would go on like this: its memory is a small price.
+        std::mem::forget(another);
+    }
+    text
 }
 
 #[cfg(test)]

@@ -52,10 +52,17 @@ impl Session {
         })?;
         let (Some(transport), Some(color)) = (transport, color) else { return Ok(None) };
         let config = self.config().of_group(color);
-        let (value, lost) =
-            on_rank(transport, &config, Ok(Prepared::default()), body).map_err(|(_, error)| error)?;
+        let (mut body, mut value) = (Some(body), None);
+        let mut once = |session: &Session| {
+            if let Some(body) = body.take() {
+                value = Some(body(session)?);
+            }
+            Ok(())
+        };
+        let lost =
+            on_rank(transport, &config, Ok(Prepared::default()), &mut once).map_err(|(_, error)| error)?;
         if lost.is_empty() {
-            return Ok(Some(value));
+            return Ok(value);
         }
         let text = format!(
             "rank(s) {lost:?} of group {color} have died, and only farms and workflows of a whole session go on without"

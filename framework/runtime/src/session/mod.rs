@@ -20,6 +20,8 @@ pub(crate) mod topology;
 mod values;
 
 use std::cell::{RefCell, RefMut};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use crate::comm::Transport;
@@ -215,6 +217,27 @@ impl std::fmt::Debug for Session {
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> Result<R> {
+    let result = Mutex::new(None);
+    // Of ranks that are threads, rank 0 is the calling one. The others drop what they have.
+    let caller = thread::current().id();
+    let body = |session: &Session| {
+        let value = body(session)?;
+        if thread::current().id() == caller {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        }
+        Ok(())
+    };
+    run_ranks(config, &body)?;
+    let value = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    value.ok_or_else(|| {
+        Error::new(ErrorKind::Panic, "in the framework itself: a rank has ended without a result")
+    })
+}
+
+/// What each rank calls. Without the type of the result, so that starting ranks is compiled once.
+type Body<'a> = dyn Fn(&Session) -> Result<(), BoxError> + Sync + 'a;
+
+fn run_ranks(config: &Config, body: &Body) -> Result<()> {
     // A process that was started to run commands has come here by the program's way, and goes no further.
     armature_commands::enter();
     config.validate()?;
@@ -230,7 +253,7 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxErr
             TransportChoice::Mpi => true,
         };
         if wanted {
-            return run_mpi(config, &body);
+            return run_mpi(config, body);
         }
     }
     #[cfg(not(feature = "mpi"))]
@@ -238,14 +261,11 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxErr
         let text = "the mpi transport was asked for, but armature was built without its feature `mpi`";
         return Err(Error::new(ErrorKind::Config, text));
     }
-    run_local(config, &body)
+    run_local(config, body)
 }
 
 /// Ranks as threads. Rank 0 is the calling thread.
-fn run_local<R: Send>(
-    config: &Config,
-    body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync),
-) -> Result<R> {
+fn run_local(config: &Config, body: &Body) -> Result<()> {
     logging::start(None);
     config.remarks(None).iter().for_each(|remark| log::warn!("{remark}"));
     let ranks = config.ranks.unwrap_or(1);
@@ -254,15 +274,15 @@ fn run_local<R: Send>(
         logging::name_rank(r);
         let transport = LocalTransport::open(world.clone(), r);
         let prepared = commands(config, r).map(Prepared::with);
-        let result = on_rank(Box::new(transport), config, prepared, body);
-        result.map(|(value, _)| value).map_err(|(_, error)| error)
+        let result = on_rank(Box::new(transport), config, prepared, &mut |session| body(session));
+        result.map(drop).map_err(|(_, error)| error)
     };
     let rank = &rank;
-    let result = std::thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         let mut others = Vec::new();
         for r in 1..ranks {
-            let thread = std::thread::Builder::new().name(format!("rank {r}")).stack_size(STACK);
-            let started = thread.spawn_scoped(scope, move || rank(r).map(drop));
+            let thread = thread::Builder::new().name(format!("rank {r}")).stack_size(STACK);
+            let started = thread.spawn_scoped(scope, move || rank(r));
             others.push(started.map_err(|e| {
                 let error = Error::new(ErrorKind::Config, format!("cannot start rank {r} as a thread: {e}"));
                 LocalTransport::open(world.clone(), 0).abort(&error);
@@ -288,7 +308,7 @@ fn run_local<R: Send>(
 const STACK: usize = 8 << 20;
 
 #[cfg(feature = "mpi")]
-fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync)) -> Result<R> {
+fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     use crate::comm::mpi::{MpiOptions, MpiTransport, launched};
     let launcher = launched();
     if let Some(launcher) = &launcher
@@ -312,11 +332,11 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     if transport.rank() == 0 {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
-    let result = on_rank(Box::new(transport), config, prepared, body);
-    result.map(|(value, _)| value).map_err(|(_, error)| {
+    let result = on_rank(Box::new(transport), config, prepared, &mut |session| body(session));
+    result.map(drop).map_err(|(_, error)| {
         if processes {
             // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
-            std::thread::sleep(GRACE);
+            thread::sleep(GRACE);
             std::process::exit(1);
         }
         error
@@ -359,7 +379,7 @@ fn say_slow_start(rank: usize) {
 fn warn_if_slow(limit: Duration, warn: impl FnOnce() + Send + 'static) -> std::sync::mpsc::Sender<()> {
     use std::sync::mpsc::{RecvTimeoutError, channel};
     let (started, waiting) = channel::<()>();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             warn();
         }
@@ -381,13 +401,13 @@ impl Prepared {
     }
 }
 
-/// One rank from its start to its end. Returns also which ranks have died.
-fn on_rank<R>(
+/// One rank from its start to its end. Returns which ranks have died.
+fn on_rank(
     transport: Box<dyn Transport>,
     config: &Config,
     prepared: Result<Prepared>,
-    body: impl FnOnce(&Session) -> Result<R, BoxError>,
-) -> Result<(R, Vec<usize>), (Box<Endpoint>, Error)> {
+    body: &mut dyn FnMut(&Session) -> Result<(), BoxError>,
+) -> Result<Vec<usize>, (Box<Endpoint>, Error)> {
     let attempt = || match &config.events {
         Some(directory) if transport.rank() == 0 => Attempt::take(directory).map(Some),
         _ => Ok(None),
@@ -412,15 +432,15 @@ fn on_rank<R>(
     let result = user_code::call(|| body(&session)).map_err(|e| e.at_rank(rank));
     // With what it has of MPI, which is about to be ended.
     let mut endpoint = session.into_endpoint();
-    let result = result.and_then(|value| finalize::leave(&mut endpoint, config).map(|()| value));
+    let result = result.and_then(|()| finalize::leave(&mut endpoint, config));
     match result {
-        Ok(value) => {
+        Ok(()) => {
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
                 // MPI may still read what was on its way to the dead.
                 std::mem::forget(endpoint);
             }
-            Ok((value, lost))
+            Ok(lost)
         }
         Err(error) => {
             endpoint.report(&error);

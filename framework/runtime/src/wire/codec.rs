@@ -1,6 +1,9 @@
 //! Which codec a type of items gets, decided once a batch from the type.
 
-use std::{any::Any, fmt};
+use std::any::{Any, TypeId, type_name};
+use std::fmt;
+use std::mem::take;
+use std::sync::LazyLock;
 
 use bytes::{Bytes, BytesMut};
 
@@ -47,9 +50,69 @@ pub(super) fn describe(id: u8) -> String {
     scalars!(names)
 }
 
-/// The batch, taken out of `items`, if that is a `Vec<B>`.
-fn same<B: 'static>(items: &mut dyn Any) -> Option<Vec<B>> {
-    items.downcast_mut::<Vec<B>>().map(std::mem::take)
+/// The codec of a type that does not go by serde. Batches are `Vec`s of that type; as `dyn Any` they need no code of their own for each
+/// type of items.
+struct Known {
+    of: TypeId,
+    id: u8,
+    encode: fn(&mut dyn Any, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>,
+    decode: fn(Reader, usize, &mut dyn Any) -> Result<()>,
+}
+
+impl Known {
+    fn scalar<S: Scalar + 'static>() -> Known {
+        Known {
+            of: TypeId::of::<S>(),
+            id: S::ID,
+            encode: |items, head, parts| {
+                scalar::encode(take(batch::<S>(items)?), head, parts);
+                Ok(())
+            },
+            decode: |reader, count, items| {
+                *batch(items)? = scalar::decode::<S>(reader, count)?;
+                Ok(())
+            },
+        }
+    }
+
+    fn block<B: Block + 'static>() -> Known {
+        Known {
+            of: TypeId::of::<B>(),
+            id: B::ID,
+            encode: |items, head, parts| {
+                blocks::encode(take(batch::<B>(items)?), head, parts);
+                Ok(())
+            },
+            decode: |reader, count, items| {
+                *batch(items)? = blocks::decode::<B>(reader, count)?;
+                Ok(())
+            },
+        }
+    }
+
+    /// Returns the codec of `T`, unless that goes by serde.
+    fn of<T: 'static>() -> Option<&'static Known> {
+        static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
+            macro_rules! all {
+                ($($scalar:ident)*) => {
+                    vec![
+                        $(Known::scalar::<$scalar>(), Known::block::<Vec<$scalar>>(),)*
+                        Known::block::<String>(), Known::block::<Bytes>(), Known::block::<BytesMut>(),
+                    ]
+                };
+            }
+            scalars!(all)
+        });
+        let of = TypeId::of::<T>();
+        ALL.iter().find(|known| known.of == of)
+    }
+}
+
+/// The batch as what it is.
+fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
+    items
+        .downcast_mut()
+        .ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was asked for another type's items"))
 }
 
 /// Appends a batch to a message: small things to its head, behind what the caller has put there, bulk data
@@ -58,30 +121,11 @@ fn same<B: 'static>(items: &mut dyn Any) -> Option<Vec<B>> {
 /// # Errors
 /// If serde cannot encode an item, or the batch has more than 2^26 items.
 pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
-    check_count::<T>(items.len())?;
-    macro_rules! try_each {
-        ($($scalar:ident)*) => {
-            $(if let Some(items) = same::<$scalar>(&mut items) {
-                scalar::encode(items, head, parts);
-                return Ok(());
-            })*
-            $(if let Some(items) = same::<Vec<$scalar>>(&mut items) {
-                blocks::encode(items, head, parts);
-                return Ok(());
-            })*
-        };
+    check_count(items.len(), type_name::<T>())?;
+    match Known::of::<T>() {
+        Some(known) => (known.encode)(&mut items, head, parts),
+        None => structured::encode(items, head),
     }
-    scalars!(try_each);
-    if let Some(items) = same::<String>(&mut items) {
-        blocks::encode(items, head, parts);
-    } else if let Some(items) = same::<Bytes>(&mut items) {
-        blocks::encode(items, head, parts);
-    } else if let Some(items) = same::<BytesMut>(&mut items) {
-        blocks::encode(items, head, parts);
-    } else {
-        structured::encode(items, head)?;
-    }
-    Ok(())
 }
 
 /// Reads the `count` items that [`encode`] wrote; `head` starts where `encode` started.
@@ -90,30 +134,18 @@ pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut
 /// [`ErrorKind::Wire`] for anything else than that. It never panics and never allocates more than a small
 /// multiple of the bytes that it got (at most the size of one item for each byte).
 pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
-    check_count::<T>(count)?;
-    macro_rules! try_each {
-        ($($scalar:ident)*) => {
-            $(if is::<T, $scalar>() {
-                let reader = Reader::open(head, parts, (<$scalar as Scalar>::ID, stringify!($scalar)), describe)?;
-                return back(scalar::decode::<$scalar>(reader, count)?);
-            })*
-            $(if is::<T, Vec<$scalar>>() {
-                return block::<Vec<$scalar>, T>(head, parts, count);
-            })*
-        };
-    }
-    scalars!(try_each);
-    if is::<T, String>() {
-        block::<String, T>(head, parts, count)
-    } else if is::<T, Bytes>() {
-        block::<Bytes, T>(head, parts, count)
-    } else if is::<T, BytesMut>() {
-        block::<BytesMut, T>(head, parts, count)
-    } else {
-        structured::decode(
-            Reader::open(head, parts, (structured::ID, std::any::type_name::<T>()), describe)?,
-            count,
-        )
+    let name = type_name::<T>();
+    check_count(count, name)?;
+    let known = Known::of::<T>();
+    let id = known.map_or(structured::ID, |known| known.id);
+    let reader = Reader::open(head, parts, (id, name), describe)?;
+    match known {
+        Some(known) => {
+            let mut items = Vec::<T>::new();
+            (known.decode)(reader, count, &mut items)?;
+            Ok(items)
+        }
+        None => structured::decode(reader, count),
     }
 }
 
@@ -124,36 +156,10 @@ pub(crate) fn notes_of_one(head: &[u8]) -> usize {
     START + if is_scalar { 0 } else { size_of::<u32>() }
 }
 
-/// Whether items of a type go by serde.
-fn goes_by_serde<T: 'static>() -> bool {
-    macro_rules! any {
-        ($($scalar:ident)*) => {
-            $(is::<T, $scalar>() || is::<T, Vec<$scalar>>() ||)*
-            is::<T, String>() || is::<T, Bytes>() || is::<T, BytesMut>()
-        };
-    }
-    !(scalars!(any))
-}
-
-fn is<A: 'static, B: 'static>() -> bool {
-    std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
-}
-
-fn block<B: Block + 'static, T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
-    let reader = Reader::open(head, parts, (B::ID, std::any::type_name::<T>()), describe)?;
-    back(blocks::decode::<B>(reader, count)?)
-}
-
-/// The items as what they are; asked only where the two types are the same.
-fn back<A: 'static, B: 'static>(mut items: Vec<A>) -> Result<Vec<B>> {
-    same(&mut items).ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was asked for another type's items"))
-}
-
-fn check_count<T>(count: usize) -> Result<()> {
+fn check_count(count: usize, what: &str) -> Result<()> {
     if count <= MOST_ITEMS {
         return Ok(());
     }
-    let what = std::any::type_name::<T>();
     Err(Error::new(
         ErrorKind::Wire,
         format!("batch of {what}: expected at most {MOST_ITEMS} items, got {count}"),
@@ -177,7 +183,7 @@ type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 impl<T: Item> Codec<T> {
     /// The codec that follows from the type: [`encode`] and [`decode`].
     pub(crate) fn of_type() -> Self {
-        let agreement = goes_by_serde::<T>().then(Agreement::of::<T>);
+        let agreement = Known::of::<T>().is_none().then(Agreement::of::<T>);
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
     }
 
@@ -203,7 +209,7 @@ impl<T: bytemuck::Pod + Send> Codec<T> {
 impl<T> Codec<T> {
     /// Returns the type of the items, and how they are encoded if the program has chosen that: both ends of an edge must agree.
     pub(crate) fn item(&self) -> String {
-        let name = std::any::type_name::<T>();
+        let name = type_name::<T>();
         if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }
     }
 
@@ -228,7 +234,7 @@ impl<T> Copy for Codec<T> {}
 
 impl<T> fmt::Debug for Codec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Codec<{}>", std::any::type_name::<T>())
+        write!(f, "Codec<{}>", type_name::<T>())
     }
 }
 
@@ -237,15 +243,15 @@ fn encode_plain<T: bytemuck::Pod + Send>(
     head: &mut Vec<u8>,
     parts: &mut Vec<Part>,
 ) -> Result<()> {
-    check_count::<T>(items.len())?;
+    check_count(items.len(), type_name::<T>())?;
     let fingerprint = structured::fingerprint::<T>().to_ne_bytes();
     put_memory(items, PLAIN, &fingerprint, head, parts);
     Ok(())
 }
 
 fn decode_plain<T: bytemuck::Pod>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
-    check_count::<T>(count)?;
-    let mut reader = Reader::open(head, parts, (PLAIN, std::any::type_name::<T>()), describe)?;
+    check_count(count, type_name::<T>())?;
+    let mut reader = Reader::open(head, parts, (PLAIN, type_name::<T>()), describe)?;
     if reader.u32()? != structured::fingerprint::<T>() {
         return Err(reader.error("the sender means another type of item; do all ranks run the same build?"));
     }
