@@ -25,7 +25,7 @@ pub enum Source {
 }
 
 /// Cores and caches of the whole node, before the part of this process is taken.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hardware {
     pub(super) cores: Vec<Core>,
     pub(super) caches: [Option<u64>; 3],

@@ -15,7 +15,7 @@ mod quota;
 mod sysfs;
 pub(crate) mod this_process;
 
-use std::{collections::BTreeSet, fmt, path::Path};
+use std::{collections::BTreeSet, fmt, path::Path, sync::OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,18 +52,14 @@ pub struct Topology {
 impl Topology {
     /// Looks at the node that this process runs on, as the calling thread may use it.
     ///
-    /// Takes some milliseconds. It does not fail: what cannot be found out is `None`, and there is always at
+    /// Takes some milliseconds the first time. It does not fail: what cannot be found out is `None`, and there is always at
     /// least one core.
     pub fn of_this_node() -> Self {
         let root = Path::new("/");
-        #[cfg(feature = "hwloc")]
-        let hardware = hwloc::hardware().unwrap_or_else(|| {
-            log::warn!("hwloc could not read this node's topology; taking it from /sys");
-            sysfs::hardware(root)
-        });
-        #[cfg(not(feature = "hwloc"))]
-        let hardware = sysfs::hardware(root);
-        Topology::new(this_process::host(), hardware, current_binding(), memory::read(root))
+        // Reading it is most of the time that the start of a session takes, and it stays the same.
+        static HARDWARE: OnceLock<Hardware> = OnceLock::new();
+        let hardware = HARDWARE.get_or_init(|| read_hardware(root));
+        Topology::new(this_process::host(), hardware.clone(), current_binding(), memory::read(root))
     }
 
     /// The part of `hardware` that a process may use that is allowed on the processing units `allowed`
@@ -98,6 +94,16 @@ impl Topology {
     pub fn processing_units(&self) -> impl Iterator<Item = usize> {
         self.cores.iter().flat_map(|core| core.processing_units.iter().copied())
     }
+}
+
+fn read_hardware(root: &Path) -> Hardware {
+    #[cfg(feature = "hwloc")]
+    if let Some(hardware) = hwloc::hardware() {
+        return hardware;
+    }
+    #[cfg(feature = "hwloc")]
+    log::warn!("hwloc could not read this node's topology; taking it from /sys");
+    sysfs::hardware(root)
 }
 
 /// One line for people.
