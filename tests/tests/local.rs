@@ -1,7 +1,9 @@
 //! Every case on ranks that are threads. Settings above the transport are varied here, and not under `mpirun`.
 
+use std::collections::BTreeSet;
+
 use armature::{Balance, Config, Driver};
-use armature_tests::{account, all, cases, local};
+use armature_tests::{account, all, cases, faults, find, local};
 
 /// Sets one more variable of a configuration.
 fn set(config: Config, name: &str, value: &str) -> Config {
@@ -101,4 +103,15 @@ fn the_planner_measures_also_where_nothing_is_monitored() {
     let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
     let attempts = || (0..5).any(moved);
     assert!(local::guarded("planning unmonitored", local::LIMIT, attempts), "never in five attempts");
+}
+
+#[test]
+fn names_of_cases_are_unique_and_found() {
+    let faults = faults::all();
+    let all = all();
+    let names: Vec<&str> =
+        all.iter().chain(faults.iter().map(|fault| &fault.case)).map(|case| case.name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    assert!(names.iter().all(|name| find(name).is_some()));
+    assert!(find("nothing").is_none());
 }
