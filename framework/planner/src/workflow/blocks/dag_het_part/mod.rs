@@ -96,8 +96,12 @@ pub fn dag_het_part(
         Some(number) => from_partition(problem, &dag, number, options.seed),
     });
     let best = candidates.into_iter().rev().flatten().reduce(earlier);
+    let best = best.map(|(blocks, _)| plan(graph, cluster, model, &blocks));
+    let baseline = baseline.map(|blocks| plan(graph, cluster, model, &blocks));
     match (best, baseline) {
-        (Some((blocks, _)), _) => Ok(plan(graph, cluster, model, &blocks)),
+        // Blocks are compared by sums in another order, so that one that is better by them may be worse by the last digit.
+        (Some(best), Ok(baseline)) if baseline.makespan < best.makespan => Ok(baseline),
+        (Some(best), _) => Ok(best),
         (None, Err(error)) => Err(error),
         (None, Ok(_)) => Err(Error::new(ErrorKind::Infeasible, "no partition fits the processors")),
     }
