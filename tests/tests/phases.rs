@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
 use armature_tests::mpirun::{Job, Outcome, linked};
@@ -113,4 +113,21 @@ fn the_start_has_a_limit() {
     let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");
     assert_eq!(outcome.status.code(), Some(1), "{outcome}");
     assert!(outcome.stderr.contains("found each other within 2 s (--start-limit"), "{outcome}");
+}
+
+/// Open MPI's launcher, told to let the others go on, lets them wait in `MPI_Init` for a rank that has died before.
+#[test]
+fn who_waits_for_a_rank_that_has_died_before_mpi_started_says_so() {
+    if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = Job::new(PROGRAM, 2).flag("--enable-recovery").limit(Duration::from_secs(60));
+    let running = job.arg(dir.path()).arg("pipeline").arg("launched:0:exit").start();
+    let start = Instant::now();
+    while !running.complaints().contains("armature: rank 1 has waited 10 s for MPI to start") {
+        assert!(start.elapsed() < Duration::from_secs(40), "nothing is said: {}", running.complaints());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.kill();
 }

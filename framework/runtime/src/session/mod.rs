@@ -323,10 +323,7 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     let own = launcher.as_ref().and_then(|launcher| launcher.rank);
     let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
     let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
-    let slow_start =
-        own.filter(|&rank| rank < 2).map(|rank| warn_if_slow(SLOW_START, move || say_slow_start(rank)));
     let transport = MpiTransport::open(options, config.communicator.as_ref())?;
-    drop(slow_start);
     let processes = transport.capabilities().processes;
     logging::start(Some(transport.rank()));
     if transport.rank() == 0 {
@@ -355,36 +352,6 @@ fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
         return Err(Error::new(ErrorKind::Config, text).at_rank(rank));
     }
     commands.start(rank).map(Some)
-}
-
-/// Time after which rank 0 or 1 says that MPI has not started yet.
-#[cfg(feature = "mpi")]
-const SLOW_START: Duration = Duration::from_secs(10);
-
-/// Says that this rank waits in `MPI_Init`. A rank that died before waits there for ever, if the launcher lets the others live.
-#[cfg(feature = "mpi")]
-fn say_slow_start(rank: usize) {
-    use std::io::Write;
-    let text = format!(
-        "armature: rank {rank} has waited {} s for MPI to start: another rank may have died before all had started. `armature run --recover` \
-         detects that and ends the job\n",
-        SLOW_START.as_secs()
-    );
-    // Where nobody reads it, the job waits all the same.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
-/// Calls `warn` on another thread after `limit`, unless the returned value is dropped before.
-#[cfg(feature = "mpi")]
-fn warn_if_slow(limit: Duration, warn: impl FnOnce() + Send + 'static) -> std::sync::mpsc::Sender<()> {
-    use std::sync::mpsc::{RecvTimeoutError, channel};
-    let (started, waiting) = channel::<()>();
-    thread::spawn(move || {
-        if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            warn();
-        }
-    });
-    started
 }
 
 /// What a rank has before its session is opened.

@@ -127,18 +127,6 @@ fn each_start_has_events_of_its_own_and_no_job_starts_where_there_can_be_none() 
     }
 }
 
-#[cfg(feature = "mpi")]
-#[test]
-fn a_slow_start_is_told_unless_it_is_over() {
-    let (say, said) = std::sync::mpsc::channel();
-    let says = say.clone();
-    drop(warn_if_slow(Duration::from_secs(3600), move || says.send("quick").unwrap()));
-    let slow = warn_if_slow(Duration::ZERO, move || say.send("slow").unwrap());
-    assert_eq!(said.recv(), Ok("slow"));
-    assert!(said.recv().is_err(), "nothing else is said");
-    drop(slow);
-}
-
 #[test]
 fn nobody_waits_for_a_rank_that_is_lost() {
     let dir = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ impl Start {
 fn word(rank: usize, waited: Duration) -> String {
     format!(
         "armature: rank {rank} has waited {:.0} s for MPI to start: processes of this job have not come to MPI_Init, or \
-         cannot be reached",
+         cannot be reached. If one has died before, `armature run --recover` would end the job",
         waited.as_secs_f64()
     )
 }
@@ -60,5 +60,6 @@ mod tests {
         drop(Start::of(0).expect("a thread"));
         let text = word(1, Duration::from_secs(10));
         assert!(text.starts_with("armature: rank 1 has waited 10 s for MPI to start"), "{text}");
+        assert!(text.contains("`armature run --recover`"), "{text}");
     }
 }
