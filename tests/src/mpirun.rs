@@ -280,6 +280,12 @@ impl Running {
             .unwrap_or_else(|| panic!("no process of the job is rank {rank}"))
     }
 
+    /// Kills the process that is rank number `rank`.
+    #[track_caller]
+    pub fn kill_rank(&self, rank: usize) {
+        kill_process(self.process(rank), Signal::KILL).expect("the rank is there");
+    }
+
     /// Stops all its processes for `time`, the launcher too.
     #[track_caller]
     pub fn suspend(&self, time: Duration) {

@@ -39,7 +39,7 @@ fn kill(running: &Running, ranks: &[usize], seed: u64) {
     running.wait_for("farm under way");
     for (n, &rank) in ranks.iter().enumerate() {
         std::thread::sleep(Duration::from_millis(noise(seed, n as u64) % 300));
-        kill_process(running.process(rank), Signal::KILL).expect("the rank is there");
+        running.kill_rank(rank);
     }
 }
 
@@ -120,7 +120,7 @@ fn workers_end_when_the_master_dies() {
     let running = job(3).flag("--enable-recovery").env("ARMATURE_PEER_SECONDS", "3").start();
     running.wait_for("farm under way");
     let start = Instant::now();
-    kill_process(running.process(0), Signal::KILL).expect("rank 0 is there");
+    running.kill_rank(0);
     let outcome = running.wait();
     assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert!(start.elapsed() < Duration::from_secs(30), "{outcome}");
@@ -201,14 +201,14 @@ fn a_job_that_is_started_again_does_only_what_is_missing() {
     let running = job.env("ARMATURE_TEST_JOURNAL", journal.to_str().expect("a text")).start();
     running.wait_for("farm under way");
     if recover {
-        kill_process(running.process(2), Signal::KILL).expect("rank 2 is there");
+        running.kill_rank(2);
         let start = Instant::now();
         while !running.complaints().contains("of rank 2 go to others") {
             assert!(start.elapsed() < Duration::from_secs(30), "nobody misses it: {}", running.complaints());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    kill_process(running.process(0), Signal::KILL).expect("rank 0 is there");
+    running.kill_rank(0);
     let outcome = running.wait();
     assert!(outcome.stderr.contains("restart 1 of 1"), "{outcome}");
     complete(&outcome, "");

@@ -51,11 +51,6 @@ fn nothing_kept_was_computed_again(dir: &Path, tasks: u64) -> usize {
     known.len()
 }
 
-#[track_caller]
-fn kill(running: &Running, rank: usize) {
-    kill_process(running.process(rank), Signal::KILL).expect("a rank can be killed");
-}
-
 /// Waits until so many restarts have been told of.
 #[track_caller]
 fn wait_for_restart(running: &Running, number: usize) {
@@ -73,10 +68,10 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
     let job = squares(dir.path(), &["--restarts", "3"], 300, "");
     let running = job.env("ARMATURE_EVENTS", events.to_str().expect("a text")).start();
     running.wait_for("kept 60\n");
-    kill(&running, 1);
+    running.kill_rank(1);
     wait_for_restart(&running, 1);
     running.wait_for("kept 150\n");
-    kill(&running, 0);
+    running.kill_rank(0);
     let outcome = running.wait();
     ended_with(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
@@ -139,7 +134,7 @@ fn without_restarts_a_job_that_dies_has_failed() {
     let options = ["--job-status", job_status.to_str().expect("a text")];
     let running = squares(dir.path(), &options, 3000, "").start();
     running.wait_for("kept 5\n");
-    kill(&running, 2);
+    running.kill_rank(2);
     let outcome = running.wait();
     // Open MPI says 137; MPICH says 9, or 15 where its clean-up ends a rank by signal 15 too.
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
@@ -165,7 +160,7 @@ fn a_job_that_dies_at_once_each_time_is_given_up() {
     let start = Instant::now();
     // Killed before anything is kept, again and again.
     running.wait_for("kept 1\n");
-    kill(&running, 0);
+    running.kill_rank(0);
     let mut restarts = 0;
     while restarts < 9 && !running.complaints().contains("does not help") {
         assert!(start.elapsed() < Duration::from_secs(90), "{}", running.complaints());
@@ -175,7 +170,7 @@ fn a_job_that_dies_at_once_each_time_is_given_up() {
             while std::fs::read_to_string(dir.path().join("log")).unwrap_or_default().len() == known {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            kill(&running, 0);
+            running.kill_rank(0);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -202,7 +197,7 @@ fn the_time_limit_counts_restarts_in() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "3", "--timeout", "8s"], 30_000, "").start();
     running.wait_for("kept 40\n");
-    kill(&running, 1);
+    running.kill_rank(1);
     wait_for_restart(&running, 1);
     let outcome = running.wait();
     ended_with(&outcome, 124, &["has not ended within its time limit"]);
@@ -234,7 +229,7 @@ fn a_dead_rank_0_is_noticed_with_recovery_and_the_job_started_again() {
     }
     let running = running.start();
     running.wait_for("kept 50\n");
-    kill(&running, 0);
+    running.kill_rank(0);
     let outcome = running.wait();
     ended_with(&outcome, 0, &["restart 1 of 2"]);
     assert!(outcome.stdout.contains("all 200 squares are right"), "{outcome}");
@@ -282,7 +277,7 @@ fn a_job_is_watched_to_its_end() {
             .expect("armature top starts");
         if is_killed {
             std::thread::sleep(Duration::from_millis(1_500));
-            kill(&running, 0);
+            running.kill_rank(0);
         }
         let outcome = running.wait();
         let top = top.wait_with_output().expect("it ends");

@@ -522,7 +522,7 @@ fn a_rank_that_dies_is_done_without() {
     };
     // Long enough that rank 0 knows of them.
     std::thread::sleep(std::time::Duration::from_millis(50));
-    kill_process(running.process(1), Signal::KILL).expect("the rank is there");
+    running.kill_rank(1);
     let outcome = running.wait();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let log = place.text("log");

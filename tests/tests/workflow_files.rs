@@ -330,7 +330,7 @@ fn nothing_is_lost_with_a_rank_that_dies() {
     let done = place.wait_for(8, &running);
     // Long enough that rank 0 knows of them.
     std::thread::sleep(Duration::from_millis(50));
-    kill_process(running.process(1), Signal::KILL).expect("the rank is there");
+    running.kill_rank(1);
     let outcome = running.wait();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     check_chains(&place, 4, 6);

@@ -1,6 +1,6 @@
 //! Workflows of commands, and workflows whose ranks are killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
 use armature_tests::check::{noise, setting};
@@ -43,7 +43,7 @@ fn the_others_finish_when_a_rank_dies() {
         let running = deaths(3).flag("--enable-recovery").start();
         running.wait_for("workflow under way");
         std::thread::sleep(Duration::from_millis(noise(12, seed) % 300));
-        kill_process(running.process(victim), Signal::KILL).expect("the rank is there");
+        running.kill_rank(victim);
         let outcome = running.wait();
         assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
         let line = format!("workflow complete, lost [{victim}], known 0");
@@ -99,7 +99,7 @@ fn a_job_that_is_killed_goes_on_from_its_journal_on_another_number_of_ranks() {
     let running = with_journal(deaths(2)).start();
     running.wait_for("workflow under way");
     std::thread::sleep(Duration::from_millis(300));
-    kill_process(running.process(0), Signal::KILL).expect("the rank is there");
+    running.kill_rank(0);
     assert!(!running.wait().status.success());
     let outcome = with_journal(deaths(3)).run();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
@@ -107,4 +107,27 @@ fn a_job_that_is_killed_goes_on_from_its_journal_on_another_number_of_ranks() {
         outcome.stdout.lines().find_map(|line| line.strip_prefix("workflow complete, lost [], known "));
     let known: Option<u64> = known.and_then(|known| known.parse().ok());
     assert!(known.is_some_and(|known| known > 20 && known < 2_000), "{outcome}");
+}
+
+/// Values that wait on disk are in a directory of the rank's own, which its process cannot remove when it is killed.
+#[test]
+fn what_a_killed_job_has_left_on_disk_is_removed_by_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = || {
+        let place = directory.path().to_str().unwrap();
+        Job::new(PROGRAM, 2).arg("workflow-short-of-memory").env("TMPDIR", place)
+    };
+    let left = || {
+        let entries = std::fs::read_dir(directory.path()).unwrap().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("armature-spill-")).count()
+    };
+    let (running, start) = (job().start(), Instant::now());
+    while left() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is on disk: {}", running.complaints());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    running.kill();
+    assert!(left() > 0, "the job had ended before it was killed");
+    job().passes(&["workflow-short-of-memory"]);
+    assert_eq!(left(), 0);
 }

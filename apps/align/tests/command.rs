@@ -180,6 +180,28 @@ fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
     assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
 }
 
+/// The same where `armature run` starts the job again.
+#[test]
+fn a_job_that_is_started_again_writes_each_alignment_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = sequences(dir.path(), b"ACGT", 1_200);
+    let alone = succeeds(&mut align(&words(&paths)));
+    let (kept, output) = (dir.path().join("kept"), dir.path().join("alignments"));
+    let starter = Path::new(PROGRAM).with_file_name("armature-run").into_os_string();
+    let job = keeping(&paths, &kept, 3).arg("-o").arg(&output);
+    let running = job.through([starter, "run".into(), "--restarts".into(), "3".into()]).start();
+    let start = Instant::now();
+    while !kept.join("0-0/best").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.complaints());
+    }
+    running.kill_rank(1);
+    let outcome = running.wait();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert!(outcome.stderr.contains("restart 1 of 3"), "{outcome}");
+    assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
+}
+
 /// A job that keeps checkpoints all the time.
 fn keeping(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
     let words = [&words(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
@@ -198,7 +220,7 @@ fn panels(dir: &Path, pair: &str) -> Option<u64> {
 fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     // Long enough for five deaths.
-    let paths = sequences(dir.path(), b"ACGT", 6_000);
+    let paths = sequences(dir.path(), b"ACGT", 4_500);
     let alone = succeeds(&mut align(&words(&paths)));
     let kept = dir.path().join("kept");
     let mut last = None;
