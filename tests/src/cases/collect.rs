@@ -160,10 +160,16 @@ fn farms(session: &Session) -> Result<(), BoxError> {
         Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).on_all_ranks().collect(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     whole(session, "large", large.as_ref().map(|(large, _)| &**large), &expected)?;
-    let many =
-        Farm::new("many", |n: u64| [n, noise(4, n)]).plain().on_all_ranks().collect(session, 0..MANY / 2)?;
-    let expected: Vec<[u64; 2]> = (0..MANY / 2).map(|n| [n, noise(4, n)]).collect();
+    let many = Farm::new("many", wide).plain().on_all_ranks().collect(session, 0..WIDE)?;
+    let expected: Vec<_> = (0..WIDE).map(wide).collect();
     whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
+}
+
+/// So many values of 256 bytes are more than a piece. Each of them is a message where a batch holds one item or the window few bytes.
+const WIDE: u64 = MANY / 32;
+
+fn wide(n: u64) -> [u64; 32] {
+    std::array::from_fn(|k| noise(k as u64, n))
 }
 
 fn pipelines(session: &Session) -> Result<(), BoxError> {
@@ -189,10 +195,8 @@ fn pipelines(session: &Session) -> Result<(), BoxError> {
             that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
         }
     }
-    // The number of items is small, because each item is a message when batches hold one item.
-    let wide = |n: u64| -> [u64; 16] { std::array::from_fn(|k| noise(k as u64, n)) };
     let many =
-        Pipeline::source("many", || 0..MANY / 16).map("noise", wide).collect().on_all_ranks().run(session)?;
-    let expected: Vec<[u64; 16]> = (0..MANY / 16).map(wide).collect();
+        Pipeline::source("many", || 0..WIDE).map("noise", wide).collect().on_all_ranks().run(session)?;
+    let expected: Vec<_> = (0..WIDE).map(wide).collect();
     whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
 }
