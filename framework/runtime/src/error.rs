@@ -1,6 +1,7 @@
 //! The one error type of the runtime.
 
 use std::fmt;
+use std::sync::Arc;
 
 use armature_text::{line, shown};
 
@@ -14,6 +15,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// The type is opaque: read it with [`kind`](Error::kind), [`rank`](Error::rank), [`stage`](Error::stage)
 /// and [`item`](Error::item), or show it. An error that left user code always carries all three.
+///
+/// What user code returned as its error is the [`source`](std::error::Error::source), and [`downcast_ref`](Error::downcast_ref) gives it as
+/// its own type. Only the process in which it arose has it: what other processes get is its text, with the texts of its causes, which
+/// [`message`](Error::message) has everywhere.
 pub struct Error {
     // Boxed, so that a `Result` on the path of every message stays one word wide.
     inner: Box<Inner>,
@@ -27,6 +32,13 @@ struct Inner {
     stage: Option<String>,
     item: Option<u64>,
     place: Place,
+    cause: Option<Arc<dyn Cause>>,
+}
+
+/// What user code returned as its error.
+pub(crate) trait Cause: Send + Sync {
+    /// The error as it was returned.
+    fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
 /// What an error calls a stage, and what an item.
@@ -86,8 +98,15 @@ impl Error {
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };
-        let inner = Inner { kind, message, rank: None, stage: None, item: None, place: Place::Stage };
+        let inner =
+            Inner { kind, message, rank: None, stage: None, item: None, place: Place::Stage, cause: None };
         Error { inner: Box::new(inner) }
+    }
+
+    /// The same error, with what user code returned.
+    pub(crate) fn caused_by(mut self, cause: impl Cause + 'static) -> Self {
+        self.inner.cause = Some(Arc::new(cause));
+        self
     }
 
     /// The same error, with the rank on which it happened (kept if it is known already).
@@ -161,6 +180,26 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What user code returned as its error, if it is an `E` and arose in this process.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let config = armature::Config::new();
+    /// let error = armature::run(&config, |session| {
+    ///     Pipeline::source("texts", || ["12", "x"]).try_map("parse", str::parse::<u32>).for_each("out", drop).run(session)?;
+    ///     Ok(())
+    /// });
+    /// let error = error.unwrap_err();
+    /// assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
+    /// assert_eq!((error.stage(), error.item()), (Some("parse"), Some(1)));
+    /// ```
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        std::error::Error::source(self)?.downcast_ref()
+    }
+}
+
 impl Clone for Error {
     fn clone(&self) -> Self {
         Error { inner: self.inner.clone() }
@@ -169,7 +208,7 @@ impl Clone for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, rank, stage, item, place } = &*self.inner;
+        let Inner { kind, message, rank, stage, item, place, cause: _ } = &*self.inner;
         let (place, thing) = place.words();
         if let Some(rank) = rank {
             write!(f, "rank {rank}: ")?;
@@ -194,7 +233,11 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.cause.as_ref()?.error()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,14 +7,14 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::error::{BoxError, Cause, Error, ErrorKind, Result};
 
 /// Calls user code. Who calls adds the place: rank, stage, task.
 ///
 /// What the closure touches may be left half changed by a panic: the job ends with the error, or what user code owned is made anew.
 ///
 /// # Errors
-/// What user code returns, with all its causes in the message ([`ErrorKind::User`], or as it was if it is an [`Error`] already);
+/// What user code returns, as the cause, with the texts of all its causes in the message ([`ErrorKind::User`], or as it was if it is an [`Error`] already);
 /// [`ErrorKind::Panic`] if it panics.
 pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) -> Result<R> {
     match caught(|| work().map_err(|error| described(error.into()))) {
@@ -25,22 +25,38 @@ pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) ->
 
 /// An error of user code as ours; one that is ours already keeps what it knows.
 pub(crate) fn described(error: BoxError) -> Error {
-    let error = match error.downcast::<Error>() {
+    let theirs = match error.downcast::<Error>() {
         Ok(ours) => return *ours,
         Err(theirs) => theirs,
     };
     let text = caught(|| {
-        let mut text = error.to_string();
-        let mut source = error.source();
+        let mut text = theirs.to_string();
+        let mut source = theirs.source();
         while let Some(cause) = source {
             text = format!("{text}: {cause}");
             source = cause.source();
         }
-        drop(error);
         text
     });
     let failed = |panic| format!("an error of which no text can be made: it panics with {panic:?}");
-    Error::new(ErrorKind::User, text.unwrap_or_else(failed))
+    Error::new(ErrorKind::User, text.unwrap_or_else(failed)).caused_by(Theirs(Some(theirs)))
+}
+
+/// An error of user code; `None` only while it is dropped. A panic in its own `Drop` is caught, and nobody hears of it.
+struct Theirs(Option<BoxError>);
+
+impl Cause for Theirs {
+    fn error(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let error = self.0.as_deref()?;
+        Some(error)
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let error = self.0.take();
+        let _ = caught(|| drop(error));
+    }
 }
 
 /// A panic that got past the boundary, which is the framework's own fault.
@@ -113,12 +129,24 @@ mod tests {
     }
 
     #[test]
+    fn the_cause_stays_with_all_copies() {
+        let cause = "x".parse::<u32>().unwrap_err();
+        let error = call(|| "x".parse::<u32>()).unwrap_err();
+        let copy = error.clone().at_rank(1);
+        drop(error);
+        assert_eq!((copy.message(), copy.downcast_ref()), (cause.to_string().as_str(), Some(&cause)));
+        assert!(copy.downcast_ref::<fmt::Error>().is_none());
+        assert!(Error::new(ErrorKind::Io, "no").downcast_ref::<fmt::Error>().is_none());
+    }
+
+    #[test]
     fn an_error_that_panics_when_it_is_shown_or_dropped_is_one_error() {
         let shown = failing(true, false);
         assert_eq!(shown.kind(), ErrorKind::User);
         assert!(shown.message().contains("no text for you"), "{shown}");
         let dropped = failing(false, true);
-        assert!(dropped.message().contains("never drop me"), "{dropped}");
+        assert_eq!(dropped.message(), "a bad end");
+        drop(dropped);
     }
 
     #[test]
