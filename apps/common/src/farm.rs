@@ -1,6 +1,5 @@
 //! Options of a farm.
 
-use crate::run::RunArgs;
 use crate::terminal::tell;
 use armature::farm::{Chunking, Farm};
 use armature::{Item, Session};
@@ -30,7 +29,7 @@ pub struct FarmArgs {
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
-    run: RunArgs,
+    run: armature::cli::RunArgs,
 }
 
 impl FarmArgs {

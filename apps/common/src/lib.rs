@@ -1,6 +1,6 @@
 //! What the programs of `apps` share.
 //!
-//! - [`run`]: the options that every program has for its ranks, and how it ends
+//! - [`run`]: how every program ends
 //! - [`farm`](mod@farm): the options that every farm has
 //! - [`pipeline`]: the options that every pipeline has
 //! - [`loops`]: the options that every loop has

@@ -1,31 +1,16 @@
 //! Options of a loop whose units move.
 
-use crate::run::RunArgs;
 use crate::terminal;
 use armature::loops::{Checkpoint, Settings, Summary};
-use armature::{Balance, BoxError, RunSummary, Session};
-use clap::{Args, ValueEnum};
+use armature::{BoxError, RunSummary, Session};
+use clap::Args;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Whether units move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Moves {
-    /// Never
-    Off,
-    /// Once at most
-    Once,
-    /// Whenever that pays
-    Live,
-}
-
 /// How a loop is run, and the settings of the run.
 #[derive(Debug, Args)]
 pub struct LoopArgs {
-    /// Whether units move between ranks [default: live]
-    #[arg(long, value_enum)]
-    balance: Option<Moves>,
     /// The part of the units that each rank has at first: 2,1 for two thirds and one third [default: equal]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     shares: Option<Vec<f64>>,
@@ -39,7 +24,7 @@ pub struct LoopArgs {
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
-    run: RunArgs,
+    run: armature::cli::RunArgs,
 }
 
 impl LoopArgs {
@@ -64,13 +49,6 @@ impl LoopArgs {
     /// The loop's settings as they were asked for.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::new();
-        if let Some(moves) = self.balance {
-            settings = settings.balance(match moves {
-                Moves::Off => Balance::Off,
-                Moves::Once => Balance::Once,
-                Moves::Live => Balance::Live,
-            });
-        }
         if let Some(shares) = &self.shares {
             settings = settings.shares(shares.clone());
         }
@@ -215,24 +193,15 @@ mod tests {
             format!("{:?} {:?}", block.units(args.settings()), block.columns(Settings::new()))
         };
         let plain = settings("");
-        assert!(
-            !plain.contains("block_size: Some")
-                && !plain.contains("strip_width: Some")
-                && plain.contains("balance: None"),
-            "{plain}"
-        );
-        let set = settings("--block 10 --balance off --shares 2,1.5 --forced 7");
-        for part in [
-            "block_size: Some(10)",
-            "strip_width: Some(10)",
-            "balance: Some(Off)",
-            "shares: Some([2.0, 1.5])",
-            "forced: Some(7)",
-        ] {
+        assert!(!plain.contains("block_size: Some") && !plain.contains("strip_width: Some"), "{plain}");
+        let set = settings("--block 10 --shares 2,1.5 --forced 7");
+        for part in
+            ["block_size: Some(10)", "strip_width: Some(10)", "shares: Some([2.0, 1.5])", "forced: Some(7)"]
+        {
             assert!(set.contains(part), "{part}: {set}");
         }
-        assert!(settings("--balance once").contains("Some(Once)"));
-        assert!(settings("--balance live").contains("Some(Live)"));
+        let config = line("--balance off").unwrap().args.run.config().unwrap();
+        assert!(format!("{config:?}").contains("balance: Some(Off)"), "{config:?}");
     }
 
     #[test]
@@ -255,7 +224,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_refused() {
         assert!(parse("--block 0").is_err());
-        assert!(parse("--balance never").unwrap_err().contains("once"));
+        assert!(parse("--balance never").unwrap_err().contains("never"));
         assert!(parse("--shares 1,x").is_err());
     }
 }

@@ -1,10 +1,9 @@
 //! Options that every pipeline has.
 
 use crate::names::shown;
-use crate::run::RunArgs;
 use crate::terminal::tell;
+use armature::Config;
 use armature::pipeline::{MappingChoice, Runnable, Summary};
-use armature::{Balance, Config};
 use clap::Args;
 
 /// Settings of a run of a pipeline.
@@ -18,14 +17,7 @@ pub struct PipelineArgs {
     #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
     remap: Vec<(u64, MappingChoice)>,
     #[command(flatten)]
-    run: RunArgs,
-    /// Whether the mapping changes while the stream runs: `live` whenever another one is worth it, `once` at most once,
-    /// `off` never [default: live where it was planned, off where it was given]
-    #[arg(long, value_name = "off|once|live", value_parser = parse_balance)]
-    balance: Option<Balance>,
-    /// The same as --balance off
-    #[arg(long, conflicts_with = "balance")]
-    no_balance: bool,
+    run: armature::cli::RunArgs,
     /// Show at the end what every rank did, by stage
     #[arg(long)]
     summary: bool,
@@ -37,11 +29,7 @@ impl PipelineArgs {
     /// # Errors
     /// A variable with a value that cannot be used.
     pub fn config(&self) -> armature::Result<Config> {
-        let config = self.run.config()?;
-        Ok(match self.balance.or(self.no_balance.then_some(Balance::Off)) {
-            Some(balance) => config.balance(balance),
-            None => config,
-        })
+        self.run.config()
     }
 
     /// Which rank runs which stage.
@@ -65,15 +53,6 @@ impl PipelineArgs {
         if self.summary {
             tell(summary);
         }
-    }
-}
-
-fn parse_balance(text: &str) -> Result<Balance, String> {
-    match text {
-        "off" => Ok(Balance::Off),
-        "once" => Ok(Balance::Once),
-        "live" => Ok(Balance::Live),
-        _ => Err("expected off, once or live".into()),
     }
 }
 
@@ -104,16 +83,6 @@ mod tests {
     fn parse(words: &str) -> Result<PipelineArgs, String> {
         let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
         line.map(|line| line.args).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn balancing_is_one_of_three_modes() {
-        for (word, balance) in [("off", Balance::Off), ("once", Balance::Once), ("live", Balance::Live)] {
-            assert_eq!(parse(&format!("--balance {word}")).unwrap().balance, Some(balance));
-        }
-        assert_eq!(parse("").unwrap().balance, None);
-        assert!(parse("--balance often").unwrap_err().contains("expected off, once or live"));
-        assert!(parse("--balance live --no-balance").unwrap_err().contains("--no-balance"));
     }
 
     #[test]

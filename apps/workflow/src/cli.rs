@@ -9,8 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
 use armature::workflow::{Cluster, Summary, TaskMemory, Workflow};
-use armature::{BoxError, Commands, Session};
-use armature_apps::run::RunArgs;
+use armature::{BoxError, Commands, Config, Session};
 use armature_apps::spin;
 use armature_apps::terminal::{print, tell};
 use armature_files::regular::{self, Links};
@@ -110,8 +109,27 @@ struct Cli {
     /// Show at the end what every rank did
     #[arg(long)]
     summary: bool,
-    #[command(flatten)]
-    run: RunArgs,
+    /// Run so many ranks as threads of one process [default: 1]. A launcher such as mpirun sets the number itself
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    ranks: Option<u16>,
+    /// Write a log of the run to this directory; `armature report DIR` shows it
+    #[arg(long, value_name = "DIR")]
+    events: Option<PathBuf>,
+}
+
+impl Cli {
+    /// Returns the settings of the environment with these options on top. Not those of every program: nothing moves in a workflow that
+    /// `--balance` could turn off.
+    fn config(&self) -> armature::Result<Config> {
+        let mut config = Config::from_env()?;
+        if let Some(ranks) = self.ranks {
+            config = config.ranks(ranks.into());
+        }
+        if let Some(events) = &self.events {
+            config = config.events(Some(events.clone()));
+        }
+        Ok(config)
+    }
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -230,7 +248,7 @@ fn toil(
     let scale = Scale { time: args.time_scale, memory: args.memory_scale, size: args.size_scale };
     let description = prepare::with_toil(described, scale)?;
     let cluster = cluster(args)?;
-    Ok(armature::run(&args.run.config()?, |session| {
+    Ok(armature::run(&args.config()?, |session| {
         let toil = Toil::new(&description, task_memory, pace(args, session)?);
         let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
         let summary = workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?;
@@ -276,7 +294,7 @@ fn commands(
     let cluster = cluster(args)?;
     let settings = Settings { directory, outputs, check_outputs: check_files };
     let starters = Commands::new().cores(args.cores).output(&settings.outputs);
-    let config = args.run.config()?.commands(starters);
+    let config = args.config()?.commands(starters);
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
         let mut described = described.clone();

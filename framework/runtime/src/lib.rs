@@ -33,8 +33,14 @@
 //! # Features
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
 //! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
+//! - `clap`: [`cli::RunArgs`], the options of a run as a part of a program's own parser.
 
 mod balance;
+#[cfg(feature = "clap")]
+pub mod cli {
+    //! Options of a run for programs that parse their arguments with clap.
+    pub use crate::session::RunArgs;
+}
 mod comm;
 mod context;
 mod error;

@@ -23,7 +23,7 @@ type Given = ((String, Vec<u8>), Vec<bool>, Option<(String, Vec<u8>)>);
 pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<dyn Error>> {
     let rescue = rescue(args, file);
     let outputs = std::path::absolute(args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs")))?;
-    let config = args.run.config()?.commands(Commands::new().cores(args.cores).output_on_root(&outputs));
+    let config = args.config()?.commands(Commands::new().cores(args.cores).output_on_root(&outputs));
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
         let (given, lock) = session.is_root().then(|| read(args, file, &rescue)).transpose()?.unzip();

@@ -58,8 +58,8 @@ fn a_job_is_work_from_its_begin_to_its_end() {
         tally.begin(1);
         let work = || tally.with(|tally| tally.time(clock.now())).expect("it has begun");
         let (first, waits) = channel();
-        executor.submit(waits).expect("the thread is there");
         let submitted = clock.now();
+        executor.submit(waits).expect("the thread is there");
         let within_10_s = |is_so: &dyn Fn() -> bool| {
             while !is_so() {
                 assert!(

@@ -38,6 +38,8 @@ pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
 pub use commands::Commands;
 pub(crate) use commands::{RankCommands, output_file};
+#[cfg(feature = "clap")]
+pub use config::RunArgs;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, main};
 pub(crate) use logging::name_rank;
 pub(crate) use values::{NextPiece, PIECE};

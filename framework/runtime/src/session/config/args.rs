@@ -11,7 +11,7 @@ use crate::session::topology::this_process;
 use crate::session::{Session, run};
 
 /// Options with the name of their value, if they have one, and their line of help.
-const OPTIONS: [(&str, &str, &str); 6] = [
+pub(super) const OPTIONS: [(&str, &str, &str); 6] = [
     (
         "--ranks",
         "N",

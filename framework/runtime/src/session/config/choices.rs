@@ -58,6 +58,7 @@ pub enum Progress {
 
 /// Whether the mapping of a pipeline, or the number of a farm's workers, is changed while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Balance {
     /// The mapping, or number, that the run starts with stays to its end.

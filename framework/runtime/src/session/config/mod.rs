@@ -7,6 +7,8 @@
 mod args;
 mod choices;
 mod read;
+#[cfg(feature = "clap")]
+mod run_args;
 #[cfg(test)]
 mod table_tests;
 mod variables;
@@ -16,6 +18,8 @@ use std::time::Duration;
 
 pub use args::main;
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
+#[cfg(feature = "clap")]
+pub use run_args::RunArgs;
 
 use super::commands::Commands;
 #[cfg(feature = "mpi")]

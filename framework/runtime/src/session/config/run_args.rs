@@ -1,0 +1,111 @@
+//! The options of a run for programs that parse their arguments with clap.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Config;
+use super::choices::Balance;
+use crate::error::Result;
+
+/// The options that [`Config::from_args`] takes, to be flattened into a program's own parser.
+///
+/// ```
+/// use clap::Parser;
+///
+/// /// Counts primes
+/// #[derive(Parser)]
+/// struct Arguments {
+///     /// Count below this number
+///     #[arg(long, default_value_t = 1_000)]
+///     below: u64,
+///     #[command(flatten)]
+///     run: armature::cli::RunArgs,
+/// }
+///
+/// // A program would call `parse`.
+/// let arguments = Arguments::parse_from(["primes", "--below", "50", "--ranks", "3"]);
+/// let size = armature::run(&arguments.run.config()?, |session| Ok(session.size()))?;
+/// assert_eq!((size, arguments.below), (3, 50));
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// Run so many ranks as threads of one process [default: 1]. A launcher such as mpirun sets the number itself
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=super::read::MAX_RANKS as i64))]
+    ranks: Option<u16>,
+    /// Rebalance while the run lasts: whenever it pays (`live`), once at most (`once`), or never (`off`) [default: live, unless the
+    /// program says how the work is to be divided]
+    #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
+    balance: Option<Balance>,
+    /// Same as --balance off
+    #[arg(long, conflicts_with = "balance")]
+    no_balance: bool,
+    /// Write a log of the run to this directory; `armature report DIR` shows it
+    #[arg(long, value_name = "DIR")]
+    events: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// Returns the settings of the environment, as [`Config::from_env`], with these options on top.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a variable with a value that cannot be used.
+    pub fn config(&self) -> Result<Config> {
+        let mut config = Config::from_env()?;
+        if let Some(ranks) = self.ranks {
+            config.ranks = Some(ranks.into());
+        }
+        if let Some(balance) = self.balance.or(self.no_balance.then_some(Balance::Off)) {
+            config.balance = Some(balance);
+        }
+        if let Some(events) = &self.events {
+            config.events = Some(events.clone());
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn parse(words: &str) -> Result<RunArgs, String> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+        line.map(|line| line.run).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_reach_the_settings() {
+        let config = |words: &str| parse(words).unwrap().config().unwrap();
+        let all = config("--ranks 3 --balance once --events log");
+        assert_eq!(
+            (all.ranks, all.balance, all.events),
+            (Some(3), Some(Balance::Once), Some(PathBuf::from("log")))
+        );
+        assert_eq!(config("--no-balance").balance, Some(Balance::Off));
+        assert_eq!(config("").balance, Config::from_env().unwrap().balance);
+        assert!(parse("--ranks 0").unwrap_err().contains("1..=4096"));
+        assert!(parse("--balance often").unwrap_err().contains("'often'"));
+        assert!(parse("--balance live --no-balance").unwrap_err().contains("--no-balance"));
+    }
+
+    /// Programs with and without a parser of their own have the same options.
+    #[test]
+    fn the_options_are_those_of_from_args() {
+        let command = Line::command();
+        let here = command.get_arguments().filter_map(|option| option.get_long());
+        let here: Vec<String> = here.filter(|name| *name != "help").map(|name| format!("--{name}")).collect();
+        let there: Vec<&str> = super::super::args::OPTIONS.iter().map(|option| option.0).collect();
+        assert!(here.iter().all(|name| there.contains(&name.as_str())), "{here:?}, {there:?}");
+        assert_eq!(here.len() + ["--help", "--version"].len(), there.len(), "{here:?}, {there:?}");
+    }
+}
