@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use armature_text::{line, shown};
 
-/// What user code may return as its error: anything that can be shown and sent between threads.
+/// Error type of user code: any error that can be sent between threads.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Result of the runtime's own calls.
+/// Result of the functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a run could not go on.
+/// Error of a run.
 ///
-/// The type is opaque: read it with [`kind`](Error::kind), [`rank`](Error::rank), [`stage`](Error::stage)
-/// and [`item`](Error::item), or show it. An error that left user code always carries all three.
+/// The type is opaque: read it with [`kind`](Error::kind), [`rank`](Error::rank), [`stage`](Error::stage) and [`item`](Error::item), or
+/// display it. An error from user code always has rank, stage and item.
 ///
-/// What user code returned as its error is the [`source`](std::error::Error::source), and [`downcast_ref`](Error::downcast_ref) gives it as
-/// its own type. Only the process in which it arose has it: what other processes get is its text, with the texts of its causes, which
-/// [`message`](Error::message) has everywhere.
+/// The error that user code returned is the [`source`](std::error::Error::source), and [`downcast_ref`](Error::downcast_ref) returns it as
+/// its own type. It is only available in the process in which it arose. Other processes get its text: [`message`](Error::message) has the
+/// texts of the error and of all its causes on every rank.
 pub struct Error {
     // Boxed, so that a `Result` on the path of every message stays one word wide.
     inner: Box<Inner>,
@@ -35,13 +35,13 @@ struct Inner {
     cause: Option<Arc<dyn Cause>>,
 }
 
-/// What user code returned as its error.
+/// Error that user code returned.
 pub(crate) trait Cause: Send + Sync {
-    /// The error as it was returned.
+    /// Returns the error as it was returned.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
-/// What an error calls a stage, and what an item.
+/// Names of a stage and an item in messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Stage,
@@ -52,7 +52,7 @@ enum Place {
 }
 
 impl Place {
-    /// The words for the place and for what is done there.
+    /// Returns the words for the place and for one unit of its work.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// What sort of failure an [`Error`] is; new kinds may be added.
+/// Kind of an [`Error`]. New kinds may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -91,7 +91,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error of the given kind. The message says what is wrong, where, and what was expected.
+    /// Creates an error. The message states the problem, its place, and what was expected.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = match kind {
             // These messages contain paths and text from files, which must not act on a terminal or a log.
@@ -103,40 +103,40 @@ impl Error {
         Error { inner: Box::new(inner) }
     }
 
-    /// The same error, with what user code returned.
+    /// Sets the error that user code returned.
     pub(crate) fn caused_by(mut self, cause: impl Cause + 'static) -> Self {
         self.inner.cause = Some(Arc::new(cause));
         self
     }
 
-    /// The same error, with the rank on which it happened (kept if it is known already).
+    /// Sets the rank, unless one is set.
     pub(crate) fn at_rank(mut self, rank: usize) -> Self {
         self.inner.rank.get_or_insert(rank);
         self
     }
 
-    /// The same error, with the stage in which it happened (kept if it is known already).
+    /// Sets the stage, unless one is set.
     pub(crate) fn in_stage(mut self, stage: &str) -> Self {
         self.inner.stage.get_or_insert_with(|| stage.to_string());
         self
     }
 
-    /// The same error, with the pipeline as a whole to which it belongs (kept if a place is known already).
+    /// Sets the pipeline, unless a place is set.
     pub(crate) fn in_pipeline(self, name: &str) -> Self {
         self.in_place(Place::Pipeline, name)
     }
 
-    /// The same error, with the farm in which it happened (kept if a place is known already).
+    /// Sets the farm, unless a place is set.
     pub(crate) fn in_farm(self, farm: &str) -> Self {
         self.in_place(Place::Farm, farm)
     }
 
-    /// The same error, with the loop in which it happened (kept if a place is known already).
+    /// Sets the loop, unless a place is set.
     pub(crate) fn in_loop(self, name: &str) -> Self {
         self.in_place(Place::Loop, name)
     }
 
-    /// The same error, with the workflow in which it happened (kept if a place is known already).
+    /// Sets the workflow, unless a place is set.
     pub(crate) fn in_workflow(self, name: &str) -> Self {
         self.in_place(Place::Workflow, name)
     }
@@ -148,40 +148,40 @@ impl Error {
         self.in_stage(name)
     }
 
-    /// The same error, with the number of the item, task or unit (from 0, in the source's order) that was processed.
+    /// Sets the number of the item, task or unit, from 0 in the source's order, unless one is set.
     pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
     }
 
-    /// What sort of failure this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// The message alone, without rank, stage and item.
+    /// Returns the message without rank, stage and item.
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// The rank on which it happened, if it is known.
+    /// Returns the rank on which the error arose, if it is known.
     pub fn rank(&self) -> Option<usize> {
         self.inner.rank
     }
 
-    /// The stage in which it happened, or the pipeline, farm, loop or workflow, if it happened in one.
+    /// Returns the name of the stage in which the error arose, or of the pipeline, farm, loop or workflow.
     pub fn stage(&self) -> Option<&str> {
         self.inner.stage.as_deref()
     }
 
-    /// The number of the item that was processed, if there was one; in a farm or a workflow the task, in a loop the unit.
+    /// Returns the number of the item in process, if there was one: of the task in a farm or workflow, of the unit in a loop.
     pub fn item(&self) -> Option<u64> {
         self.inner.item
     }
 }
 
 impl Error {
-    /// What user code returned as its error, if it is an `E` and arose in this process.
+    /// Returns the error that user code returned, if it is an `E` and arose in this process.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -226,7 +226,7 @@ impl fmt::Display for Error {
     }
 }
 
-// `main` that returns an `Error` prints it with `Debug`: a person reads it, so it is the same text.
+// `main` prints a returned error with `Debug`, so `Debug` is as readable as `Display`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self} [{:?}]", self.inner.kind)

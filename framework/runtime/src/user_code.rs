@@ -1,21 +1,20 @@
-//! The boundary between the framework and user code: the only place where panics are caught.
+//! The boundary between the framework and user code: the only place that catches panics.
 //!
-//! A panic becomes an error like any other. Whatever user code hands over on its way out is its own code once more: the text of an
-//! error is made by its `Display`, and the payload of a panic is dropped by its `Drop`. Both happen in here, so that a
-//! panic in them is caught, too.
+//! A panic becomes an [`Error`]. An error value and the payload of a panic are user code as well: `Display` of the error and `Drop` of both
+//! run here, so that their panics are caught too.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{BoxError, Cause, Error, ErrorKind, Result};
 
-/// Calls user code. Who calls adds the place: rank, stage, task.
+/// Calls user code. The caller adds rank, stage and task to an error.
 ///
-/// What the closure touches may be left half changed by a panic: the job ends with the error, or what user code owned is made anew.
+/// A panic may leave half-changed whatever the closure refers to. The job then ends with the error, or the caller creates the object again.
 ///
 /// # Errors
-/// What user code returns, as the cause, with the texts of all its causes in the message ([`ErrorKind::User`], or as it was if it is an [`Error`] already);
-/// [`ErrorKind::Panic`] if it panics.
+/// [`ErrorKind::User`] with the returned error as the cause and the text of its whole chain as the message; the same error if it is an
+/// [`Error`]; [`ErrorKind::Panic`] if user code panics.
 pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) -> Result<R> {
     match caught(|| work().map_err(|error| described(error.into()))) {
         Ok(result) => result,
@@ -23,7 +22,7 @@ pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) ->
     }
 }
 
-/// An error of user code as ours; one that is ours already keeps what it knows.
+/// Converts an error of user code. An [`Error`] is returned unchanged.
 pub(crate) fn described(error: BoxError) -> Error {
     let theirs = match error.downcast::<Error>() {
         Ok(ours) => return *ours,
@@ -42,7 +41,7 @@ pub(crate) fn described(error: BoxError) -> Error {
     Error::new(ErrorKind::User, text.unwrap_or_else(failed)).caused_by(Theirs(Some(theirs)))
 }
 
-/// An error of user code; `None` only while it is dropped. A panic in its own `Drop` is caught, and nobody hears of it.
+/// An error of user code, `None` only while it is dropped. A panic in its `Drop` is caught and ignored.
 struct Theirs(Option<BoxError>);
 
 impl Cause for Theirs {
@@ -59,12 +58,12 @@ impl Drop for Theirs {
     }
 }
 
-/// A panic that got past the boundary, which is the framework's own fault.
+/// Returns the error for a panic of the framework itself.
 pub(crate) fn in_framework(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Panic, format!("in the framework itself: {}", panic_text(payload)))
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
@@ -72,17 +71,17 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .to_string()
 }
 
-/// Calls it; the text of its panic if it panics.
+/// Calls `work` and returns the message of its panic if it panics.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(dropped)
 }
 
-/// The text of a panic, whose payload is dropped in here.
+/// Returns the message of a panic and drops its payload.
 #[cold]
 fn dropped(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // It would go on like this: its memory is a small price.
+        // Dropping the new payload could panic again, without end; leaking it costs little.
         std::mem::forget(another);
     }
     text

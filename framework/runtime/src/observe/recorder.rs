@@ -1,8 +1,7 @@
-//! Keeps account of a rank's time while it runs, and writes it now and then: see [`activity`](super::activity).
+//! Accounts for the time of a rank while it runs, and writes the account to the log of events: see [`activity`](super::activity).
 //!
-//! A rank that is not asked for events pays a test of a pointer. One that is pays a reading of the clock for each wait, and a few
-//! additions for each call of user code. How much is written is bounded: the longer a run lasts, the longer are the parts of its time
-//! that are written as one.
+//! Without a log of events, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per
+//! call of user code. The size of the log is bounded: the parts into which the time is divided become longer as the run does.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -17,38 +16,37 @@ use crate::comm::endpoint::{Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
-/// The shortest part of a rank's time that is written as one: a line has 150 bytes, so that this is at most 15 kB/s for the first
-/// seconds of a run.
+/// Minimum length of a part of a rank's time. A line has 150 bytes, so a rank writes at most 15 kB/s in the first seconds of a run.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// No part is shorter than one in this number of the run so far. With 500, what is written of a run of an hour has 3600 lines a rank.
+/// Minimum length of a part as a fraction of the run so far: with 500, a rank writes 3600 lines for a run of an hour.
 const PARTS: u32 = 500;
-/// A part is written this much later than it ends. What is noticed late, as the end of a command is, still changes it until then; what is
-/// noticed later than this changes the parts that follow, so that only the sum is right.
+/// Delay between the end of a part and its line in the log. Work that is noticed late, such as the end of a command, is still added to the
+/// part. Work that is noticed later than this is added to later parts, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
-/// Tallies are written once in this number of parts.
+/// Number of parts between two lines with tallies.
 const PARTS_PER_TALLY: u32 = 50;
-/// Between two words on how far the run is: who looks at a run that goes on looks once a second.
+/// Time between two lines with the progress of the run: `armature top` refreshes once a second.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// The shortest part of its time that a rank tells as one, when a run has lasted for so long.
+/// Returns the minimum length of a part after a run of `run_so_far`.
 pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
     SHORTEST.max(run_so_far / PARTS)
 }
 
-/// What the rank has done since the last look at the clock.
+/// Activity of a rank since the last reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// User code had a job in hand on another thread.
+    /// The compute thread had a job.
     Computing,
-    /// The rank took in messages and handed them out; what user code did on the same thread is in the tally.
+    /// The rank processed messages. User code on the same thread is in the tally.
     Communicating,
-    /// It waited, with nothing to compute.
+    /// The rank waited and had nothing to compute.
     Waiting,
-    /// The same, and is not needed for now.
+    /// The rank waited and is parked.
     Parked,
 }
 
-/// Keeps account of one rank's time in one run, or does nothing.
+/// Accounts for one rank's time in one run, or does nothing.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     open: Option<Box<Open>>,
@@ -57,34 +55,34 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// Up to here the time is accounted for.
+    /// End of the time that is accounted for.
     last: Duration,
     begin: Duration,
     part: Part,
-    /// Parts that have ended and are not written yet.
+    /// Parts that have ended and are not written.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Work that is in parts of the time so far. It follows the [measured work](Tally::time), which becomes known later.
+    /// Work in all parts so far. It follows the [measured work](Tally::time), part of which becomes known late.
     attributed: Duration,
-    /// The same for [set-up](Tally::set_up).
+    /// [Set-up](Tally::set_up) in all parts so far.
     set_up: Duration,
-    /// [Messages](Endpoint::messages) at the last look.
+    /// [Message count](Endpoint::messages) at the last call of `mark`.
     messages: u64,
     parts_since_tally: u32,
-    /// When to look next how far the run is.
+    /// Time of the next line with the progress of the run.
     progress_due: Duration,
-    /// What had been sent at the last look, and when that was last written.
+    /// Sent messages at the end of the last part, and those already written.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
-    /// [Throttled time](this_process::throttled) when it was last written.
+    /// [Throttled time](this_process::throttled) already written.
     throttled: Duration,
-    /// The thread that computes.
+    /// Id of the thread that runs user code, with its waits for a core.
     core: Option<(i32, RunDelay)>,
-    /// Its ranks are threads of one process, whose memory says nothing of them.
+    /// The ranks are threads of a simulator, whose memory use says nothing about a rank.
     simulated: bool,
 }
 
-/// Account of a part of a rank's time, before it is written.
+/// Account of one part of a rank's time, before it is written.
 #[derive(Debug, Default)]
 struct Part {
     since: Duration,
@@ -94,19 +92,20 @@ struct Part {
     parked: Duration,
     messages: Duration,
     set_up: Duration,
-    // Set when the part ends.
+    // The fields below are set when the part ends.
     lost: Duration,
     done: Vec<u64>,
     longest: Option<Longest>,
 }
 
 impl Part {
-    /// Adds work that became known after the part, as far as the part has time that is neither work nor parked. Returns the time added.
+    /// Adds work that became known after the part ended, up to the time of the part that is neither work nor parked. Returns the time
+    /// added.
     fn add_late(&mut self, work: Duration) -> Duration {
         let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
         let late = work.min(room);
         self.work += late;
-        // The ends of jobs and the starts of commands are noticed late, so some of the work was counted as something else.
+        // The end of a job or the start of a command is noticed late, so some of the work was counted as another activity.
         let rest = room - late;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
@@ -114,7 +113,7 @@ impl Part {
         late
     }
 
-    /// Turns work into idle time: the compute thread waited for a core or for the next job. Returns the time turned.
+    /// Turns work into idle time, because the compute thread waited for a core or for its next job. Returns the time turned.
     fn take_back(&mut self, work: Duration) -> Duration {
         let less = work.min(self.work);
         self.work -= less;
@@ -124,8 +123,7 @@ impl Part {
 }
 
 impl Recorder {
-    /// Begins an account if there is a directory for it. `what` the rank takes part in, the kinds of what user code does there, and the
-    /// tally of user code.
+    /// Begins an account if `dir` is given. `what` is the skeleton, `kinds` are the kinds of jobs of user code, and `tally` is their tally.
     pub(crate) fn begin(
         endpoint: &mut Endpoint,
         dir: Option<&Path>,
@@ -137,14 +135,14 @@ impl Recorder {
         Recorder { open }
     }
 
-    /// Whether an account is kept.
+    /// Returns true if an account is kept.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Accounts for the time from the last call until `now`, in which the rank was `doing` this. `thread` is the number of the
-    /// thread that computes, and `measured` adds what the skeleton has measured beside user code.
+    /// Accounts for the time between the last call and `now`, in which the rank was `doing` this. `thread` is the id of the thread that
+    /// runs user code. `measured` adds work that the skeleton has measured itself.
     pub(crate) fn mark(
         &mut self,
         now: Duration,
@@ -166,7 +164,7 @@ impl Recorder {
         }
     }
 
-    /// It is `now`, and rank 0 knows how far the run is, if anybody asks it.
+    /// Writes the progress of the run if a line is due. Called on rank 0.
     pub(crate) fn note_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
@@ -175,14 +173,14 @@ impl Recorder {
         }
     }
 
-    /// The rank may not look again at what it has sent.
+    /// Updates the counts of sent messages, because the rank may not account for its time again.
     pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());
         }
     }
 
-    /// The rank has done its part, at the time that was looked at last.
+    /// Ends the account at the last reading of the clock.
     pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
             open.write_rest();
@@ -202,7 +200,7 @@ impl Open {
     ) -> Option<Self> {
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let begin = clock.now();
-        // A clock before 1970 is set by nobody.
+        // The duration is only negative if the clock is set to a time before 1970.
         let unix = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let clock_s = if clock.is_simulated() { begin.as_secs_f64() } else { unix() };
         let run = endpoint.run().saturating_sub(1);
@@ -263,8 +261,8 @@ impl Open {
         }
     }
 
-    /// Brings the work of all unwritten parts to the measured work. New work is added to the last `passed` time first, then to earlier
-    /// parts, newest first. Returns the work within `passed`.
+    /// Brings the work in all unwritten parts to the measured work. New work goes to the last `passed` time first, then to earlier parts,
+    /// the latest first. Returns the work within `passed`.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -287,7 +285,7 @@ impl Open {
         self.tally.with(f).unwrap_or_default()
     }
 
-    /// For how long the thread that computes was ready and had no core, since this was last asked.
+    /// Returns the time since the last call in which the thread that runs user code was ready and had no core.
     fn lost(&mut self, thread: Option<i32>) -> Duration {
         let Some(thread) = thread else { return Duration::ZERO };
         match &mut self.core {
@@ -299,7 +297,7 @@ impl Open {
         }
     }
 
-    /// Writes what is known up to the last look. A job that is still running then is left out, as it is in the summary.
+    /// Writes all that is known up to the last reading of the clock. A job that is still running is left out, as in the summary.
     fn write_rest(&mut self) {
         let last = self.last;
         self.tally(|tally| tally.end_job(|| last));
@@ -326,7 +324,7 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the parts that ended [`HELD`] ago.
+    /// Writes the parts that ended [`HELD`] ago or earlier.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)
@@ -370,13 +368,13 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// A run that failed.
+    /// Writes the account of a run that failed.
     fn drop(&mut self) {
         self.write_rest();
     }
 }
 
-/// To a tenth of a microsecond: more figures would only make lines longer.
+/// Rounds to a tenth of a microsecond, to keep lines short.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e7).round() / 1e7
 }

@@ -1,4 +1,4 @@
-//! The loop of a rank: messages in, results in, tasks out, and what a rank does while there is nothing of these.
+//! The loop of a rank: receives messages, fetches results, submits tasks, and waits.
 
 use std::time::Duration;
 
@@ -14,34 +14,35 @@ use crate::error::Result;
 use crate::observe::{Display, Doing, Recorder};
 use crate::session::{Config, Progress};
 
-/// Messages taken in before the rank looks at its own work again: enough that the look costs little beside them.
+/// Maximum number of messages received before the rank checks its own work; large enough that the check costs little in comparison.
 pub(crate) const BURST: usize = 16;
-/// Jobs of less than a microsecond done inline before the rank looks at its messages: a look costs as much as such a job.
+/// Maximum number of inline jobs of less than a microsecond between two polls for messages: a poll costs as much as one such job.
 const TINY_BURST: u32 = 8;
-/// How long a parked rank sleeps before it looks at its messages: it is woken that much later.
+/// Longest sleep of a parked rank between two polls, and so the delay with which a parked rank is woken.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
 /// Runs a [`Protocol`] on a rank.
 pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
-    /// Whether time passes by itself; in a simulator messages leave by themselves, and nobody is silent.
+    /// False in a simulator, where messages progress without polling and no rank can be silent.
     real_time: bool,
     backoff: Backoff,
-    /// It waits as a parked rank does.
+    /// The backoff is that of a parked rank.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// Jobs begun and ended, and turns in which something else was done; the number that a sign of life told last, and since when.
+    /// `moves` counts started jobs, ended jobs and busy turns. `steady` holds the count at the last sign of life that reported a new one,
+    /// and its time.
     moves: u64,
     steady: (u64, Duration),
     display: Display,
     turns: u32,
-    /// Whether anything was computed on this thread since it last looked for messages and found none.
+    /// User code ran on this thread after the last empty poll.
     is_late: bool,
     recorder: Recorder,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -50,7 +51,7 @@ enum Turn {
 }
 
 impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
-    /// `name` is what ranks come to, in words that follow "has waited 10 s for rank 3 to come to".
+    /// `name` is the skeleton for messages, such as "the farm" in "has waited 10 s for rank 3 to come to the farm".
     pub(crate) fn new(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -60,7 +61,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
     }
 
-    /// The same where user code does several `kinds` of things, for the log of events.
+    /// Like [`new`](Driver::new), for user code with several `kinds` of jobs, which the log of events names.
     pub(crate) fn of_kinds(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -69,7 +70,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         kinds: Vec<String>,
     ) -> Self {
         let begin = endpoint.clock().now();
-        // A simulator has a time of its own, at which nobody looks.
+        // Nobody watches the progress of a simulation in simulated time.
         let is_shown = endpoint.rank() == 0 && endpoint.capabilities().real_time;
         let progress = if is_shown { config.progress } else { Progress::Off };
         Driver {
@@ -88,10 +89,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Runs `protocol` until it has finished. Returns the user code, and when that was.
+    /// Runs `protocol` until it has finished. Returns the user code and the time of the end.
     ///
     /// # Errors
-    /// The first one of user code, of the transport or of the protocol, with the rank; a needed rank has died or is silent for too long.
+    /// The first error of user code, of the transport or of the protocol, with the rank; the death or silence of a rank that the job needs.
     pub(crate) fn run<P: Protocol<Code = C>>(
         mut self,
         endpoint: &mut Endpoint,
@@ -102,7 +103,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok((self.finish()?, end))
     }
 
-    /// As [`run`](Driver::run), but does not wait for user code that is still busy: [`finish`](Driver::finish) does.
+    /// Like [`run`](Driver::run), but does not wait for user code that is still busy; [`finish`](Driver::finish) does.
     pub(crate) fn run_until_finished<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -122,12 +123,12 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(())
     }
 
-    /// What the rank does that does not wait.
+    /// Returns the activity of a rank that is not waiting.
     fn doing(&self) -> Doing {
         if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
     }
 
-    /// What the rank says of itself now.
+    /// Returns the content of this rank's next sign of life.
     fn sign<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> Sign {
         if self.steady.0 != self.moves {
             self.steady = (self.moves, now);
@@ -136,7 +137,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .or_computes(!self.executor.is_idle())
     }
 
-    /// The time since the last call is accounted for, if there is a log of events.
+    /// Accounts for the time since the last call, if there is a log of events.
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
@@ -144,27 +145,27 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Signs of life are given often enough for ranks that wait for so long.
+    /// Makes signs of life frequent enough for a limit of silence of `limit`.
     pub(crate) fn with_signs_within(mut self, limit: Duration) -> Self {
         self.heartbeat.hurry(limit);
         self
     }
 
-    /// Hands a task over: by the caller before the protocol begins.
+    /// Submits a task before the protocol begins.
     pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
         self.executor.submit(task)
     }
 
-    /// Returns the user code, once it is done with what it has.
+    /// Ends the log of events and returns the user code once it is idle.
     pub(crate) fn finish(mut self) -> Result<C> {
         self.recorder.end();
         self.executor.finish()
     }
 
-    /// Begins with a protocol whose jobs the caller does itself, on this thread; [`step`](Driver::step) follows.
+    /// Begins a protocol whose jobs the caller runs itself on this thread, between calls of [`step`](Driver::step).
     ///
     /// # Errors
-    /// As [`run`](Driver::run), without the rank.
+    /// The errors of [`run`](Driver::run), without the rank.
     pub(crate) fn begin<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -173,11 +174,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         protocol.start(&self.moment(), &mut Outgoing::new(endpoint))
     }
 
-    /// Goes on, when what user code was asked last has been `done` by the caller, until `protocol` says that it has finished: a
-    /// protocol whose jobs the caller does says so when there is one, too. Returns the user code, which has noted the job.
+    /// Continues until `protocol` has a job for the caller or has finished. `done` is the outcome of the job that the caller has just run.
+    /// Returns the user code, which holds the job.
     ///
     /// # Errors
-    /// As [`run`](Driver::run), without the rank.
+    /// The errors of [`run`](Driver::run), without the rank.
     pub(crate) fn step<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -223,7 +224,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Moment::new((self.clock, self.real_time), &self.executor, self.is_late)
     }
 
-    /// Takes in what has come, and starts what can be started.
+    /// Receives pending messages, fetches outcomes and submits tasks.
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
@@ -250,7 +251,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Fetches what user code has done. Returns whether it has done anything.
+    /// Passes all available outcomes to the protocol. Returns true if there was one.
     fn take_outcomes<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -269,7 +270,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(has_done)
     }
 
-    /// Fetches what user code has done, and hands over what comes next.
+    /// Fetches outcomes and submits tasks until the protocol or the executor has to wait.
     fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         let (mut tiny, mut has_turned) = (0, false);
@@ -308,15 +309,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_tiny() {
                 tiny += 1;
             } else if self.executor.is_inline() {
-                // Nobody knows how long it took, so that the others may have waited for a sign of life.
+                // The time of the job was unknown, so other ranks may have waited for a sign of life.
                 self.turns = P::TURNS_PER_TICK;
-                // Its result is fetched in the next turn, after a look at the messages.
+                // The outcome is fetched in the next turn, after a poll for messages.
                 return Ok(turn);
             }
         }
     }
 
-    /// What has to happen now and then. Returns whether there is something to compute now.
+    /// Does the periodic work: time accounting, progress, signs of life. Returns true if a task can be submitted now.
     fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
         self.record(endpoint, protocol, self.doing());
@@ -328,7 +329,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 note_done(endpoint, protocol);
             }
         }
-        // The simulator finds its own deadlocks.
+        // The simulator detects its own deadlocks.
         if !self.real_time {
             return Ok(has_task);
         }
@@ -347,13 +348,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(has_task)
     }
 
-    /// Waits a little, or until a message or the compute thread wakes the rank.
+    /// Waits until a message or the compute thread wakes the rank, or until the backoff ends.
     ///
-    /// A thread that only communicates leaves the core to the one that computes, and sleeps also while that one rests: whom
-    /// others wait for has short jobs, done inline, or jobs of a millisecond or more, beside which a wake-up is little. And a rank
-    /// that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline of one item
-    /// then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what its own rank
-    /// waits for, and the others have asked for theirs ahead of time.
+    /// A thread that only communicates leaves the core to the compute thread and sleeps even while the compute thread is idle: a rank that
+    /// others wait for has either short jobs, which run inline, or jobs of a millisecond or more, compared with which a wake-up is short. A
+    /// spinning rank would also keep compute threads of other ranks from waking up on its core: a pipeline of one item on two ranks would
+    /// take twice as long. While a job runs, the first sleep is longer, because a message that arrives then is rarely one that this rank
+    /// needs at once: results were requested ahead of time.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;
@@ -377,7 +378,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 }
 
-/// Notes in the job status how much of the run is completed.
+/// Writes the number of completed items, tasks or units to the job status.
 fn note_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
         endpoint.note_done(progress.done);

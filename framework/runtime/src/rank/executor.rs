@@ -1,11 +1,11 @@
-//! The two places of user code: on the thread that communicates, or on a thread of its own.
+//! Runs user code, on the thread that communicates or on a compute thread.
 //!
-//! A rank begins with a compute thread, so that it can answer while user code is being set up, which may load for long. When
-//! jobs turn out to be so short that handing them over costs more than they do, user code moves to the
-//! communicating thread; it moves back when they become long.
+//! A rank starts with a compute thread, so that it can answer messages while user code is set up, which may load data for long. User code
+//! moves to the communicating thread when jobs become so short that passing them to another thread costs more than the jobs, and back when
+//! jobs become long.
 //!
-//! The simulator gives a rank one thread. There user code runs inline, but its declared time passes beside the
-//! communication, as on a real rank with a compute thread.
+//! The simulator gives a rank one thread. User code then runs on that thread, but its declared time passes concurrently with communication,
+//! as on a real rank with a compute thread.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,43 +21,43 @@ use crate::observe::SharedTally;
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Jobs that take less than one part in this number of that do not need one: handing them over would cost a part of them. The gap
-/// keeps jobs of changing length from moving to and fro.
+/// Hysteresis between the two placements: user code moves inline when the mean job time is below `THREADED_ABOVE / GAP`. A gap of 1 would
+/// let jobs of varying length move user code back and forth.
 const GAP: u32 = 5;
-/// Jobs that are looked at before user code moves: their decayed mean holds the last eight or so.
+/// Minimum number of jobs before user code moves: the decayed mean covers about the last eight jobs.
 const JOBS_BEFORE_CHANGE: u32 = 16;
-/// Short jobs are handed to the compute thread two at a time, so that it need not wait for the next one. Long
-/// ones are not: a batch that lies in wait here is missed elsewhere.
+/// Jobs shorter than this are queued two at a time on the compute thread, so that it does not wait for the next job. Longer jobs are not:
+/// another rank might run the queued one sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
-/// Jobs shorter than this cost less than a look at the messages does.
+/// Jobs shorter than this cost less than one poll for messages.
 const TINY: Duration = Duration::from_micros(1);
 
-/// Runs user code, here or on a thread.
+/// Runs user code inline or on a compute thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
-    /// Where a thread can be started; nowhere for user code that stays inline.
+    /// Scope of the compute thread; `None` if user code always runs inline.
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
-    /// The user wants everything on this thread.
+    /// The user has chosen [`Driver::Inline`].
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
-    /// Whether the first task starts the thread: nothing has been done yet, and nobody knows how long it takes.
+    /// The first task starts the compute thread, because the time of a task is unknown.
     is_new: bool,
-    /// The outcome of the last task (inline).
+    /// Outcome of the last inline task that has not been fetched.
     ready: Option<Result<W::Outcome>>,
-    /// Under the simulator, which has no second thread.
+    /// Set under the simulator, which has no second thread.
     simulated: Option<SimulatedThread>,
     outstanding: usize,
     mean: Duration,
     jobs: u32,
-    /// The system's number of the compute thread, once that has started.
+    /// Thread id of the compute thread; 0 until it has started.
     thread_id: Arc<AtomicI32>,
     work_log: WorkLog,
 }
 
-/// Notes for the log of events what user code does, on the thread that does it.
+/// Updates the tally of the log of events on the thread that runs user code.
 #[derive(Clone)]
 struct WorkLog {
     tally: SharedTally,
@@ -65,14 +65,14 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    /// User code is about to be given this task.
+    /// Records that a task starts.
     fn begins<W: UserCode>(&self, task: &W::Task) {
         if W::answers(task) {
             self.tally.with(|tally| tally.begin_job(self.clock.now(), W::is_work(task)));
         }
     }
 
-    /// User code has done it; there is no outcome where it failed.
+    /// Records that a task has ended; `outcome` is `None` if it failed.
     fn ends<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
         self.tally.with(|tally| {
             tally.end_job(|| self.clock.now());
@@ -82,12 +82,12 @@ impl WorkLog {
         });
     }
 
-    /// Does the task.
+    /// Runs a task and records it.
     fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         self.begins::<W>(&task);
         let outcome = user_code.run(task);
         match &outcome {
-            // The caller finds it, or nobody waits for it.
+            // The caller computes the outcome itself, or the task has none.
             Ok(None) => {}
             Ok(Some(outcome)) => self.ends::<W>(Some(outcome)),
             Err(_) => self.ends::<W>(None),
@@ -96,13 +96,13 @@ impl WorkLog {
     }
 }
 
-/// The last task of a simulated rank, as if another thread did it.
+/// Last task of a simulated rank, as if a compute thread ran it.
 struct SimulatedThread {
     start: Duration,
     done: Duration,
 }
 
-/// How long a simulated rank that computes sleeps at least before it looks at its messages: nothing wakes it when one comes.
+/// Minimum time between two polls of a simulated rank that computes. No message wakes such a rank.
 const SIMULATED_POLL: Duration = Duration::from_micros(50);
 
 enum State<'scope, W: UserCode> {
@@ -110,18 +110,18 @@ enum State<'scope, W: UserCode> {
     Threaded {
         tasks: Sending<W::Task>,
         outcomes: Receiving<Result<W::Outcome>>,
-        /// Where the thread leaves the user code when it ends.
+        /// Holds the user code after the thread has ended.
         left: Left<W>,
         thread: ScopedJoinHandle<'scope, ()>,
     },
-    /// Only while user code changes places, or after its thread has died.
+    /// User code is moving, or its thread has died.
     Nowhere,
 }
 
 type Left<W> = Arc<Mutex<Option<Box<W>>>>;
 
 impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
-    /// Starts user code under the chosen driver. `waker` wakes the calling thread when a job is done.
+    /// Starts user code as `choice` says. `waker` wakes the calling thread when a job has ended.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         rank: usize,
@@ -137,9 +137,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(executor)
     }
 
-    /// The same, with a thread that is started for the first task: for runs that may have none and last microseconds. Where tasks
-    /// are known to take `usual` time each, and that is little, there is no thread at first. Without a `scope` user code is
-    /// inline, whatever the choice.
+    /// Like [`new`](Executor::new), but starts the thread with the first task, because some runs have no task and take microseconds. No
+    /// thread is started while tasks are known to take a short time, `usual`, each. Without a `scope`, user code runs inline whatever
+    /// `choice` says.
     pub(crate) fn at_first_task(
         scope: Option<&'scope Scope<'scope, 'env>>,
         rank: usize,
@@ -152,7 +152,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let simulated = (clock.is_simulated() && choice != Driver::Inline)
             .then_some(SimulatedThread { start: Duration::ZERO, done: Duration::ZERO });
         let is_inline_by_choice = choice == Driver::Inline;
-        // The simulator's ranks are threads of its own; user code runs on them.
+        // The simulator's ranks are threads that it controls; user code has to run on them.
         let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
         let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < W::THREADED_ABOVE / GAP);
         Executor {
@@ -173,12 +173,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Whether user code keeps this thread from communicating although the user has not asked for that.
+    /// Returns true if user code runs on the communicating thread although the user has not chosen that.
     pub(crate) fn is_interleaved(&self) -> bool {
         self.is_inline() && !self.is_inline_by_choice
     }
 
-    /// The user code, where it is inline.
+    /// Returns the user code if it runs inline.
     pub(crate) fn inline(&mut self) -> Option<&mut W> {
         match &mut self.state {
             State::Inline(user_code) => Some(user_code),
@@ -186,23 +186,23 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// What user code has done.
+    /// Returns the tally of user code, which counts once a log of events has begun it.
     pub(crate) fn tally(&self) -> SharedTally {
         self.work_log.tally.clone()
     }
 
-    /// Puts an outcome there that user code has left to the caller to find, inline.
+    /// Sets the outcome of an inline task that the caller has computed itself.
     pub(crate) fn answer(&mut self, outcome: W::Outcome) {
         self.work_log.ends::<W>(Some(&outcome));
         self.ready = Some(Ok(outcome));
     }
 
-    /// Whether user code keeps this thread from communicating.
+    /// Returns true if user code runs on the communicating thread and blocks it.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.state, State::Inline(_)) && self.simulated.is_none()
     }
 
-    /// The system's number of the thread that user code runs on; `None` where that is not known yet, or where the rank is simulated.
+    /// Returns the id of the thread that runs user code; `None` if it is not known yet or the rank is simulated.
     pub(crate) fn thread_id(&self) -> Option<i32> {
         match self.state {
             _ if self.simulated.is_some() => None,
@@ -211,14 +211,14 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Whether user code stays where it is, however long jobs take.
+    /// Returns true if user code never moves, whatever the job times are.
     pub(crate) fn is_fixed(&self) -> bool {
         self.choice != Driver::Auto
     }
 
-    /// Under the simulator, while there is a task in hand: how long the rank may sleep before it looks at its messages.
-    /// Each look costs the simulator as much as a message does, so they become rarer the longer a task takes: a message
-    /// waits for at most one `patience`th of the time that the task has taken so far.
+    /// Returns how long a simulated rank with a task in progress may sleep before it polls for messages. A poll costs the simulator as much
+    /// as a message, so polls become rarer as the task takes longer: a message waits for at most `1 / patience` of the time that the task
+    /// has run.
     pub(crate) fn pause(&self, patience: u32) -> Option<Duration> {
         let SimulatedThread { start, done } = self.in_hand()?;
         let now = self.work_log.clock.now();
@@ -230,12 +230,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.simulated.as_ref().filter(|_| self.ready.is_some())
     }
 
-    /// Whether jobs are done inline and take microseconds each.
+    /// Returns true if jobs run inline and take less than [`TINY`] on average.
     pub(crate) fn is_tiny(&self) -> bool {
         self.is_inline() && self.jobs >= JOBS_BEFORE_CHANGE && self.mean < TINY
     }
 
-    /// Whether another task can be handed over now.
+    /// Returns true if another task can be submitted now.
     pub(crate) fn has_room(&self) -> bool {
         match self.state {
             State::Inline(_) => self.ready.is_none(),
@@ -243,24 +243,24 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Whether nothing is being done and nothing waits to be fetched.
+    /// Returns true if no task is in progress and no outcome waits to be fetched.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding == 0 && self.ready.is_none()
     }
 
-    /// Whether this thread may wait busily: no other thread of the rank has anything to do. A master that only hands out
-    /// has its compute thread at rest for ever, and whoever waits for it would wait for its sleeps.
+    /// Returns true if the communicating thread may spin while it waits, because no other thread of the rank computes. A master that only
+    /// dispatches has an idle compute thread; if it slept, every worker would wait for its sleeps.
     pub(crate) fn leaves_the_core(&self) -> bool {
         self.is_inline() || self.is_idle()
     }
 
-    /// Hands a task over; inline, it is done when this returns.
+    /// Submits a task. An inline task has ended when the call returns.
     pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
         let answers = W::answers(&task);
         if let State::Inline(user_code) = &self.state
             && (self.is_new || self.choice == Driver::Auto && user_code.may_block(&task))
         {
-            // The others must hear of this rank meanwhile.
+            // Other ranks need signs of life while the task runs.
             self.jobs = 0;
             self.move_to_thread()?;
         }
@@ -292,7 +292,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Err(self.thread_died())
     }
 
-    /// Fetches what has been finished, if anything has.
+    /// Returns the next outcome, if there is one.
     pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
         let pending = self.in_hand().is_some_and(|task| task.done > self.work_log.clock.now());
         let outcome = match &mut self.state {
@@ -322,9 +322,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(outcome)
     }
 
-    /// Moves user code if jobs have become short or long.
+    /// Updates the mean job time and moves user code if jobs have become short or long.
     fn weigh(&mut self, took: Duration) -> Result<()> {
-        // One eighth of the newest: a single long item does not turn the rank over.
+        // A weight of one eighth: one long item alone does not move user code.
         self.mean = (self.mean * 7 + took) / 8;
         self.jobs = self.jobs.saturating_add(1);
         if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
@@ -341,7 +341,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Whether the rank would rather have no job in hand now, so that user code can move.
+    /// Returns true if user code should move inline, which needs an empty queue.
     pub(crate) fn wants_pause(&self) -> bool {
         self.choice == Driver::Auto
             && !self.is_inline()
@@ -370,7 +370,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let thread_id = self.thread_id.clone();
         let left = Left::default();
         let leaves = Arc::clone(&left);
-        // Boxed, so that the standard library's code for threads is compiled once.
+        // Boxed, so that the standard library's code for threads is compiled once instead of once for each type.
         let compute: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             name_rank(rank);
             thread_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
@@ -411,13 +411,13 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(())
     }
 
-    /// The thread has gone: behind an error of user code, or by the framework's own fault, as user code is
+    /// Returns the error of a compute thread that has ended: that of user code, or a panic of the framework, since panics of user code are
     /// caught.
     fn thread_died(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Threaded { thread, outcomes, .. } => match thread.join() {
                 Err(panic) => user_code::in_framework(&*panic).at_rank(self.rank),
-                // It ends behind an error of user code, which may not have been fetched yet.
+                // The thread ends after an error of user code, which may not have been fetched yet.
                 Ok(()) => std::iter::from_fn(|| outcomes.next())
                     .find_map(Result::err)
                     .unwrap_or_else(|| self.framework_panic("the compute thread ended early".to_string())),
@@ -430,7 +430,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Error::new(ErrorKind::Panic, format!("in the framework itself: {text}")).at_rank(self.rank)
     }
 
-    /// Ends the executor, once it is idle.
+    /// Ends an idle executor and returns the user code.
     pub(crate) fn finish(mut self) -> Result<W> {
         self.move_inline()?;
         match self.state {
@@ -441,7 +441,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     }
 }
 
-/// Stack of a compute thread, as large as that of a process on most systems: it runs user code.
+/// Stack size in bytes of a compute thread, which runs user code: the default of a process on most systems.
 const STACK: usize = 8 << 20;
 
 #[cfg(test)]

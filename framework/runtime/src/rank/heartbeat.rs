@@ -1,7 +1,7 @@
-//! Signs of life between rank 0 and the others, and what is said when they stop.
+//! Signs of life between rank 0 and the other ranks, and the messages when they stop.
 //!
-//! Ranks that share nothing but rank 0 need not know of each other: rank 0 hears all of them, and they hear rank 0. How long a
-//! rank has been silent is counted by `comm/liveness`, in time in which this one looked.
+//! Workers need not know each other: each worker exchanges signs of life with rank 0 only, unless its protocol asks for more. The silence
+//! of a rank is counted by `comm/liveness`, in time in which this rank polled for messages.
 
 use std::time::Duration;
 
@@ -15,63 +15,63 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
 
-/// Signs of life within a limit of silence, at least: where one comes late, the next ones are still in time.
+/// Minimum number of signs of life within a limit of silence, so that one late sign does not reach the limit.
 const SIGNS_PER_LIMIT: u32 = 4;
 
-/// How a rank looks after another one.
+/// Supervision of one rank by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Not at all.
+    /// No supervision.
     No,
-    /// Only whether its process has ended.
+    /// Only the end of the process is detected.
     Process,
-    /// Rank 0 and the others give each other signs of life, within the limits of the session.
+    /// Rank 0 and each other rank exchange signs of life, within the limits of the session.
     Usual,
-    /// The ranks give each other signs of life; this one may be silent for so long.
+    /// The two ranks exchange signs of life, within this limit.
     Within {
-        /// The longest silence.
+        /// Longest silence allowed.
         limit: Duration,
-        /// Whether it has come to what the ranks do together.
+        /// The rank has reached the skeleton.
         has_come: bool,
     },
 }
 
-/// A rank whose process has ended, or that has been silent for too long.
+/// A rank whose process has ended or whose silence has reached its limit.
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) rank: usize,
-    /// Whether its process is seen to have ended.
+    /// The process has ended.
     pub(crate) has_ended: bool,
-    /// How long nothing has come from it.
+    /// Time since the last message of the rank.
     pub(crate) silent: Duration,
-    /// Which rank it is and what it said last; on rank 0, what the others said, too.
+    /// Error that names the rank and its last state; on rank 0 also the states of all other ranks.
     pub(crate) error: Error,
 }
 
-/// Who has been heard when: of rank 0, or on rank 0 of all the others.
+/// Signs of life that a rank sends and receives: every rank those of rank 0, rank 0 those of all ranks.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// What ranks come to.
+    /// The skeleton, for messages.
     name: &'static str,
     every: Duration,
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
-    /// Whether user code may keep this rank from giving signs of life, which they say; unknown before the first turn.
+    /// User code may block this rank, as its signs of life report; `None` before the first turn.
     is_interleaved: Option<bool>,
-    /// By rank: its last sign of life in this run.
+    /// Last sign of life in this run, by rank.
     signs: Vec<Option<Sign>>,
-    /// Ranks from which anything has come in this run.
+    /// Ranks that have sent a message in this run.
     has_come: Vec<bool>,
-    /// Rank 0: since when no rank has computed anything although it waits for them, as the endpoint counts silence.
+    /// Time since which no rank has computed although rank 0 waits for results. Only on rank 0; counted as the endpoint counts silence.
     standstill: Option<Duration>,
-    /// Says which ranks have not come.
+    /// Schedules messages about ranks that have not reached the skeleton.
     reminder: Reminder,
     hold_ups: HoldUps,
 }
 
 impl Heartbeat {
-    /// Begins; what was heard before this run says nothing about it.
+    /// Begins a run; earlier messages do not count.
     pub(crate) fn new(endpoint: &mut Endpoint, config: &Config, name: &'static str) -> Self {
         let (now, size) = (endpoint.clock().now(), endpoint.size());
         endpoint.look(now);
@@ -94,25 +94,25 @@ impl Heartbeat {
         }
     }
 
-    /// From now on gives signs of life often enough for ranks that wait for so long.
+    /// Makes signs of life frequent enough for a limit of silence of `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         let every = self.every.min(limit / SIGNS_PER_LIMIT);
         self.next -= self.every - every;
         self.every = every;
     }
 
-    /// Takes in whether user code may keep this rank from giving signs of life from now on. Returns whether the others are to know
-    /// at once. At the beginning they need not: who has not given a sign yet is waited for longer in any case.
+    /// Sets whether user code may block this rank. Returns true if other ranks have to know at once; not on the first call, because the
+    /// limit for a rank without a sign of life is longer anyway.
     pub(crate) fn is_news(&mut self, is_interleaved: bool) -> bool {
         self.is_interleaved.replace(is_interleaved).is_some_and(|told| told != is_interleaved)
     }
 
-    /// Whether it is time for a [`beat`](Heartbeat::beat).
+    /// Returns true if a [`beat`](Heartbeat::beat) is due.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.signs.len() > 1 && now >= self.next
     }
 
-    /// Takes a message in if it is a sign of life, and returns what it says. Any message shows that its sender has come.
+    /// Returns the sign of life in a message, if it is one. Every message shows that its sender has reached the skeleton.
     pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&Sign>> {
         self.has_come[message.from] = true;
         if !message.is(Control::Heartbeat) {
@@ -121,15 +121,15 @@ impl Heartbeat {
         Ok(Some(self.signs[message.from].insert(wire::from_bytes(&message.body)?)))
     }
 
-    /// The other ranks, and how this one looks after each, as `watch` says: within which limits if as usual.
+    /// Returns the other ranks with their supervision; `Watch::Usual` is resolved to limits.
     fn others(&self, endpoint: &Endpoint, watch: &dyn Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {
             Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
             Watch::Usual => match &self.signs[other] {
-                // It may still be busy with the caller's own work before its `run`.
+                // The rank may still run the caller's code before the skeleton.
                 None => Watch::Within { limit: self.join_limit, has_come: false },
-                // It may be in a call that takes longer than those before.
+                // The rank may be in a call that takes longer than earlier calls.
                 Some(sign) if sign.is_interleaved && !endpoint.is_stopped(other) => {
                     Watch::Within { limit: self.peer_limit.max(self.join_limit), has_come: true }
                 }
@@ -140,7 +140,7 @@ impl Heartbeat {
         (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
     }
 
-    /// Gives a sign of life to those with whom this rank exchanges them, as `watch` says.
+    /// Sends a sign of life to the ranks with which this rank exchanges them, according to `watch`.
     pub(crate) fn give(
         &self,
         endpoint: &mut Endpoint,
@@ -149,7 +149,7 @@ impl Heartbeat {
     ) -> Result<()> {
         let mine = &Sign { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
-            // One that hangs in a task of an earlier run waits for the end of the job.
+            // A rank that hangs in a task of an earlier run waits for the end of the job.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
             if stays || matches!(watch, Watch::Within { .. }) {
                 endpoint.send(to, Control::Heartbeat, mine)?;
@@ -158,13 +158,13 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Gives a sign of life, and looks at who gives none, as `watch` says. `is_held_up` says (rank 0) that this rank
-    /// waits for what others compute; `on_lost` is asked whether the job goes on without a rank.
+    /// Sends signs of life and checks the silence of the ranks that `watch` supervises. `is_held_up` is true on rank 0 if it waits for
+    /// results. `on_lost` decides whether the job continues without a rank.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] when a rank without which the job does not go on has died or has been silent for too long, and
-    /// when nothing has moved for too long. The job never goes on without a rank that has not come to the skeleton: that rank
-    /// was in the program's own code, where no other rank can take its place.
+    /// [`ErrorKind::Timeout`] if a rank that the job needs has died or has been silent for too long, or if no rank has made progress for
+    /// too long. A rank that has not reached the skeleton is always needed: it was in the code of the program, where no other rank can take
+    /// its place.
     pub(crate) fn beat(
         &mut self,
         endpoint: &mut Endpoint,
@@ -205,13 +205,13 @@ impl Heartbeat {
                 pause = pause.min(limit - silent);
             }
         }
-        // The next beat is not later than the first limit that can be reached, so that what is said is the limit.
+        // The next beat is not later than the first limit that can be reached, so that the message states that limit.
         self.next = now + pause;
-        // Only now: what a silent rank said last is no longer true.
+        // After the checks, because the last state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, is_held_up, here) } else { Ok(()) }
     }
 
-    /// Says now and then which ranks have not come.
+    /// Prints from time to time which ranks have not reached the skeleton.
     fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
         let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_come: false, .. });
         let away: Vec<usize> =
@@ -223,7 +223,8 @@ impl Heartbeat {
         }
     }
 
-    /// Says now and then for whom ranks wait. Rank 0, which hears all, speaks for all; where it is silent itself, rank 1 does.
+    /// Prints from time to time which ranks wait for which. Rank 0 prints it, as it receives all signs of life; rank 1 does if rank 0 is
+    /// silent.
     fn tell_hold_ups(&mut self, endpoint: &Endpoint, mine: &Sign, others: &[(usize, Watch)]) {
         let me = endpoint.rank();
         let heard = others.iter().filter(|(rank, watch)| {
@@ -242,7 +243,7 @@ impl Heartbeat {
         }
     }
 
-    /// That a rank has died or is silent for too long, in words.
+    /// Returns the message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.signs[other].as_ref();
         let last = last
@@ -254,12 +255,12 @@ impl Heartbeat {
         format!("has waited {seconds:.0} s for a sign of life from rank {other}; {last}")
     }
 
-    /// Rank 0: if it waits for what others compute and no rank computes, nothing will ever come. That is a fault of the
-    /// framework; it is reported with every rank's state instead of waiting for ever.
+    /// Ends the job if rank 0 waits for results and no rank computes: a fault of the framework, reported with the state of every rank
+    /// instead of waiting forever.
     fn check_standstill(&mut self, mine: &Sign, is_held_up: bool, here: Duration) -> Result<()> {
         let is_quiet = !mine.is_computing() && !self.signs.iter().skip(1).flatten().any(Sign::is_computing);
-        // Anything that arrived here would have ended rank 0's wait. It counts from now, not from when that
-        // began: until the last beat another rank may have computed, for longer than the limit.
+        // A message received now would have ended the wait of rank 0. The limit counts from now and not from the start of the wait: until
+        // the last beat another rank may have computed for longer than the limit.
         if !is_held_up || !is_quiet {
             self.standstill = None;
             return Ok(());
@@ -275,7 +276,7 @@ impl Heartbeat {
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 
-    /// Rank 0: every rank's state, a line each.
+    /// Returns the state of every rank, one line each. Only on rank 0.
     fn all(&self, mine: &Sign) -> String {
         let mut lines = vec![format!("  rank 0: {}", mine.state)];
         for (rank, sign) in self.signs.iter().enumerate().skip(1) {

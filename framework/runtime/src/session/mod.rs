@@ -1,8 +1,7 @@
-//! Start-up, shutdown and failure: the world in which skeletons run.
+//! Start-up, shutdown and failure of a job.
 //!
-//! [`run`] brings up the ranks, calls one closure on each of them, and takes them down again. What goes wrong
-//! anywhere ends the whole job: on MPI within seconds and with a non-zero exit code, on `local` as an error
-//! that every rank returns.
+//! [`run`] starts the ranks, calls a closure on each of them, and ends them. A failure on any rank ends the whole job: under MPI within
+//! seconds and with a non-zero exit code, on threads as an error that every rank returns.
 
 mod agreement;
 mod bootstrap;
@@ -44,9 +43,9 @@ pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportCh
 pub(crate) use logging::name_rank;
 pub(crate) use values::{NextPiece, PIECE};
 
-/// One rank's view of a running job: who it is, how many there are, and the settings.
+/// A running job as one rank sees it: its number, the number of ranks, and the settings.
 ///
-/// A skeleton is run by handing it the session. Sessions are made by [`run`].
+/// Skeletons run on a session. [`run`] creates sessions.
 pub struct Session {
     config: Config,
     rank: usize,
@@ -54,55 +53,55 @@ pub struct Session {
     transport: String,
     sharing: Sharing,
     probed: Probed,
-    /// The endpoint's, which is borrowed while a skeleton runs.
+    /// Clock of the endpoint, readable while a skeleton borrows the endpoint.
     clock: Clock,
     endpoint: RefCell<Endpoint>,
     commands: RefCell<Option<RankCommands>>,
-    /// The communicator that the program gets, once it has asked for it.
+    /// Communicator for the program, once the program has asked for it.
     #[cfg(feature = "mpi")]
     communicator: std::cell::OnceCell<crate::comm::mpi::Communicator>,
 }
 
-/// Speeds and links of the ranks, and when they were probed.
+/// Measured speeds and links of the ranks, with the time of the measurement.
 pub(crate) type Probed = RefCell<Option<(Duration, crate::balance::probe::Probed)>>;
 
 impl Session {
-    /// This rank's number, from 0.
+    /// Returns the number of this rank, from 0.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many ranks the job has.
+    /// Returns the number of ranks.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// True on rank 0, which reads the source, feeds the sink and plans.
+    /// Returns true on rank 0, which reads the source, runs the sink and plans.
     pub fn is_root(&self) -> bool {
         self.rank == 0
     }
 
-    /// The settings of this run.
+    /// Returns the settings of this run.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What carries the messages: `local…`, or `mpi…` with the library's own name and version.
+    /// Returns the name of the transport: `local…`, or `mpi…` with the name and version of the library.
     pub fn transport(&self) -> &str {
         &self.transport
     }
 
-    /// True when the job runs inside a simulator: time is simulated and only declared work takes any.
+    /// Returns true if the job runs in a simulator: time is simulated, and only declared work takes time.
     pub fn is_simulated(&self) -> bool {
         self.clock.is_simulated()
     }
 
-    /// Time since this rank started, by the clock that the run goes by (simulated under a simulator).
+    /// Returns the time since this rank started; simulated time in a simulator.
     pub fn elapsed(&self) -> Duration {
         self.clock.now()
     }
 
-    /// The same clock to take along: a running skeleton keeps the session to itself.
+    /// Returns the clock of [`elapsed`](Session::elapsed) as a value of its own, because a running skeleton borrows the session.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -119,17 +118,17 @@ impl Session {
         Stopwatch(self.clock)
     }
 
-    /// Groups of ranks that share cores; known on rank 0.
+    /// Returns the groups of ranks that share cores; known on rank 0.
     pub(crate) fn sharing(&self) -> &Sharing {
         &self.sharing
     }
 
-    /// Where rank 0 keeps what it last probed, for skeletons that run one soon after the other.
+    /// Returns the cell in which rank 0 keeps its last measurement of speeds and links, for skeletons that run soon after each other.
     pub(crate) fn probed(&self) -> &Probed {
         &self.probed
     }
 
-    /// The endpoint; borrowed for as long as a skeleton runs.
+    /// Borrows the endpoint; a skeleton borrows it while it runs.
     pub(crate) fn endpoint(&self) -> Result<RefMut<'_, Endpoint>> {
         self.endpoint.try_borrow_mut().map_err(|_| {
             Error::new(
@@ -140,7 +139,7 @@ impl Session {
         })
     }
 
-    /// What starts commands for this rank, if something does; borrowed for as long as a skeleton runs.
+    /// Borrows the starter of this rank's commands, if there is one; a skeleton borrows it while it runs.
     pub(crate) fn commands(&self) -> RefMut<'_, Option<RankCommands>> {
         self.commands.borrow_mut()
     }
@@ -149,10 +148,9 @@ impl Session {
         self.endpoint.into_inner()
     }
 
-    /// States on rank 0 that the job has failed, although all ranks will end in good order: the job status then says that the job has failed,
-    /// with this message, and `armature run` exits with 1. To be called inside of [`run`](run()) by a program that will exit with an error
-    /// because of its results, such as tasks that have failed. Otherwise the job status would say that the job has finished. On other ranks the
-    /// call has no effect.
+    /// Marks the job as failed in the job status, with this message, although all ranks will end without an error; `armature run` then
+    /// exits with 1. Call it inside of [`run`](run()) in a program that will exit with an error because of its results, such as failed
+    /// tasks. Otherwise the job status would state that the job has finished. The call has no effect on ranks other than 0.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] inside of a skeleton.
@@ -161,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    /// Brings a rank up: everybody registers with rank 0, which answers with who sits where.
+    /// Opens the session of a rank: all ranks register with rank 0, which answers with the hosts of all ranks.
     fn open(
         transport: Box<dyn Transport>,
         config: &Config,
@@ -203,14 +201,14 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Starts the ranks, calls `body` on each, and returns rank 0's result (on MPI: this process's own).
+/// Starts the ranks, calls `body` on each of them, and returns the result of rank 0 (under MPI: of this process).
 ///
-/// Where an MPI launcher started the program, the ranks are its processes: `mpirun -n 6 app`. Otherwise they
-/// are threads of this process, as many as [`Config::ranks`] says, one by default.
+/// Under an MPI launcher the ranks are its processes: `mpirun -n 6 app`. Otherwise they are threads of this process; [`Config::ranks`] is
+/// their number, 1 by default.
 ///
 /// # Errors
-/// The error or panic of the first rank that failed, with its rank. On MPI a failure is printed on stderr and
-/// ends the whole job with a non-zero exit code instead of returning.
+/// The error or panic of the first rank that failed, with its rank. Under MPI a failure is printed on stderr and ends the whole job with a
+/// non-zero exit code instead of returning.
 ///
 /// ```
 /// let config = armature::Config::new().ranks(3);
@@ -220,7 +218,7 @@ impl std::fmt::Debug for Session {
 /// ```
 pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> Result<R> {
     let result = Mutex::new(None);
-    // Of ranks that are threads, rank 0 is the calling one. The others drop what they have.
+    // The calling thread is rank 0 if ranks are threads; results of other threads are dropped.
     let caller = thread::current().id();
     let body = |session: &Session| {
         let value = body(session)?;
@@ -236,11 +234,11 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxErr
     })
 }
 
-/// What each rank calls. Without the type of the result, so that starting ranks is compiled once.
+/// The function that every rank calls, without the type of its result, so that the code that starts ranks is compiled once.
 type Body<'a> = dyn Fn(&Session) -> Result<(), BoxError> + Sync + 'a;
 
 fn run_ranks(config: &Config, body: &Body) -> Result<()> {
-    // A process that was started to run commands has come here by the program's way, and goes no further.
+    // A process that was started to run commands enters here and does not return.
     armature_commands::enter();
     config.validate()?;
     #[cfg(feature = "mpi")]
@@ -266,7 +264,7 @@ fn run_ranks(config: &Config, body: &Body) -> Result<()> {
     run_local(config, body)
 }
 
-/// Ranks as threads. Rank 0 is the calling thread.
+/// Runs the ranks as threads; rank 0 is the calling thread.
 fn run_local(config: &Config, body: &Body) -> Result<()> {
     logging::start(None);
     config.remarks(None).iter().for_each(|remark| log::warn!("{remark}"));
@@ -293,7 +291,7 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
         }
         let mine = rank(0);
         for other in others {
-            // A rank catches its own panics; one in the framework itself is passed on.
+            // A rank catches panics of user code; a panic of the framework is passed on.
             if let Err(payload) = other.join() {
                 std::panic::resume_unwind(payload);
             }
@@ -306,7 +304,7 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
     }
 }
 
-/// Stack of a rank that is a thread: as much as a process has on most systems.
+/// Stack size in bytes of a rank that is a thread: the default of a process on most systems.
 const STACK: usize = 8 << 20;
 
 #[cfg(feature = "mpi")]
@@ -317,11 +315,11 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
         && launcher.rank == Some(0)
         && config.communicator.is_none()
     {
-        // The launcher distinguishes a job that dies while MPI starts from a program that never calls MPI. A file that cannot be
-        // written is an error as soon as the other ranks can be told.
+        // The launcher distinguishes a job that dies while MPI starts from a program that never calls MPI. A job status that cannot be
+        // written becomes an error later, when other ranks can be told.
         let _ = StatusWriter::start(config.job_status.as_deref(), None, 0, launcher.size.unwrap_or(1));
     }
-    // A process that is part of an MPI job is not to start others.
+    // A process that is part of an MPI job does not start other ranks.
     let own = launcher.as_ref().and_then(|launcher| launcher.rank);
     let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
     let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
@@ -334,7 +332,7 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     let result = on_rank(Box::new(transport), config, prepared, &mut |session| body(session));
     result.map(drop).map_err(|(_, error)| {
         if processes {
-            // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
+            // Another rank failed and is ending the job. If it cannot, this rank exits.
             thread::sleep(GRACE);
             std::process::exit(1);
         }
@@ -342,10 +340,10 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     })
 }
 
-/// What starts commands for a rank, if that is asked for.
+/// Starts the process that runs commands for a rank, if commands are enabled.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] on simulated hosts, which are parts of one process; otherwise as [`Commands::start`].
+/// [`ErrorKind::Config`] on simulated hosts, which are parts of one process; otherwise the errors of [`Commands::start`].
 fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
     let Some(commands) = &config.commands else { return Ok(None) };
     #[cfg(feature = "mpi")]
@@ -356,11 +354,11 @@ fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
     commands.start(rank).map(Some)
 }
 
-/// What a rank has before its session is opened.
+/// State of a rank before its session is opened.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,
-    /// On rank 0, if events are logged.
+    /// Set on rank 0 if events are logged.
     attempt: Option<Attempt>,
 }
 
@@ -370,7 +368,7 @@ impl Prepared {
     }
 }
 
-/// One rank from its start to its end. Returns which ranks have died.
+/// Runs one rank from start to end. Returns the ranks that have died.
 fn on_rank(
     transport: Box<dyn Transport>,
     config: &Config,
@@ -399,14 +397,14 @@ fn on_rank(
     };
     let rank = session.rank;
     let result = user_code::call(|| body(&session)).map_err(|e| e.at_rank(rank));
-    // With what it has of MPI, which is about to be ended.
+    // Includes objects of MPI, which is about to be finalised.
     let mut endpoint = session.into_endpoint();
     let result = result.and_then(|()| finalize::leave(&mut endpoint, config));
     match result {
         Ok(()) => {
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
-                // MPI may still read what was on its way to the dead.
+                // MPI may still read messages to dead ranks.
                 std::mem::forget(endpoint);
             }
             Ok(lost)

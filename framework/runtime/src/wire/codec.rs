@@ -1,4 +1,4 @@
-//! Which codec a type of items gets, decided once a batch from the type.
+//! Selects the codec for a type of items, once per batch.
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
@@ -21,17 +21,17 @@ use super::{
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The number of the codec for plain old data in frames.
+/// Codec number of plain old data in frames.
 const PLAIN: u8 = Id::Plain as u8;
 
-/// Calls a macro with every type that is sent as its memory, alone or in vectors.
+/// Calls a macro with every scalar type. A batch of scalars, or of vectors of scalars, is sent as its memory.
 macro_rules! scalars {
     ($call:ident) => {
         $call!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64 bool char)
     };
 }
 
-/// What a codec number means, for messages.
+/// Returns the name of a codec number for messages.
 pub(super) fn describe(id: u8) -> String {
     macro_rules! names {
         ($($scalar:ident)*) => {
@@ -50,8 +50,8 @@ pub(super) fn describe(id: u8) -> String {
     scalars!(names)
 }
 
-/// The codec of a type that does not go by serde. Batches are `Vec`s of that type; as `dyn Any` they need no code of their own for each
-/// type of items.
+/// Codec of a type that is not serialised with serde. Batches are `Vec`s of the type, passed as `dyn Any`, so that the functions are
+/// compiled once instead of for each type of items.
 struct Known {
     of: TypeId,
     id: u8,
@@ -90,7 +90,7 @@ impl Known {
         }
     }
 
-    /// Returns the codec of `T`, unless that goes by serde.
+    /// Returns the codec of `T`, or `None` if `T` is serialised with serde.
     fn of<T: 'static>() -> Option<&'static Known> {
         static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
             macro_rules! all {
@@ -108,15 +108,14 @@ impl Known {
     }
 }
 
-/// The batch as what it is.
+/// Returns the batch as a vector of its own type.
 fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
     items
         .downcast_mut()
         .ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was asked for another type's items"))
 }
 
-/// Appends a batch to a message: small things to its head, behind what the caller has put there, bulk data
-/// to its parts.
+/// Appends a batch to a message: small values to `head`, after the existing bytes, and large ones to `parts`.
 ///
 /// # Errors
 /// If serde cannot encode an item, or the batch has more than 2^26 items.
@@ -128,11 +127,11 @@ pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut
     }
 }
 
-/// Reads the `count` items that [`encode`] wrote; `head` starts where `encode` started.
+/// Decodes the `count` items of a batch; `head` starts where [`encode`] began to write.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] for anything else than that. It never panics and never allocates more than a small
-/// multiple of the bytes that it got (at most the size of one item for each byte).
+/// [`ErrorKind::Wire`] for any other content. The function never panics, and allocates at most the size of one item for each byte of the
+/// message.
 pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     let name = type_name::<T>();
     check_count(count, name)?;
@@ -149,8 +148,8 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     }
 }
 
-/// Bytes of what [`encode`] puts before the content of a batch of one item: the start, and behind it the item's length or the
-/// fingerprint of its type, unless the codec says both.
+/// Returns the number of bytes that [`encode`] writes before the content of a batch of one item: the start of a batch, and the item's
+/// length or the fingerprint of its type where the codec does not imply it.
 pub(crate) fn notes_of_one(head: &[u8]) -> usize {
     let is_scalar = head.get(1).is_some_and(|&codec| codec <= Id::Char as u8);
     START + if is_scalar { 0 } else { size_of::<u32>() }
@@ -166,13 +165,13 @@ fn check_count(count: usize, what: &str) -> Result<()> {
     ))
 }
 
-/// How the items of one edge of a pipeline become bytes.
+/// Codec for the items on one edge of a pipeline.
 ///
-/// The two ends of an edge must use the same one; where they do not, decoding says so.
+/// Both ends of an edge must use the same codec; otherwise decoding fails with an error.
 pub(crate) struct Codec<T> {
     encode: Encode<T>,
     decode: Decode<T>,
-    /// Of items that go by serde: what is known of their type.
+    /// Checks of the type, for items that are serialised with serde.
     agreement: Option<&'static Agreement>,
     is_plain: bool,
 }
@@ -181,17 +180,17 @@ type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
 type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 
 impl<T: Item> Codec<T> {
-    /// The codec that follows from the type: [`encode`] and [`decode`].
+    /// Returns the codec for the type: [`encode`] and [`decode`].
     pub(crate) fn of_type() -> Self {
         let agreement = Known::of::<T>().is_none().then(Agreement::of::<T>);
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
     }
 
-    /// Looks at some of these items, which stay on this rank, whether they could travel: a program that is refused on many
-    /// ranks is to be refused on one, too. Returns whether it has looked at any.
+    /// Checks that some of these items, which stay on this rank, could be sent: a program that fails on many ranks should fail on one rank
+    /// too. Returns true if any item was checked.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if one of them would not come back as what it is; [`ErrorKind::Panic`] if its own code panics.
+    /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its own code panics.
     #[inline]
     pub(crate) fn check(&self, items: &[T]) -> Result<bool> {
         self.agreement.map_or(Ok(false), |agreement| agreement.check(items))
@@ -199,15 +198,15 @@ impl<T: Item> Codec<T> {
 }
 
 impl<T: bytemuck::Pod + Send> Codec<T> {
-    /// The items' memory as it is, the whole batch in one copy or none: for structs and arrays of plain old
-    /// data, which must have the same layout on all ranks.
+    /// Returns the codec that sends the memory of a whole batch with at most one copy: for structs and arrays of plain old data, whose
+    /// layout must be the same on all ranks.
     pub(crate) fn plain() -> Self {
         Codec { encode: encode_plain::<T>, decode: decode_plain::<T>, agreement: None, is_plain: true }
     }
 }
 
 impl<T> Codec<T> {
-    /// Returns the type of the items, and how they are encoded if the program has chosen that: both ends of an edge must agree.
+    /// Returns the name of the type, with the encoding if the program has chosen it. Both ends of an edge must agree on it.
     pub(crate) fn item(&self) -> String {
         let name = type_name::<T>();
         if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }
@@ -218,7 +217,7 @@ impl<T> Codec<T> {
         (self.encode)(items, head, parts)
     }
 
-    /// Reads a batch of `count` items. See [`decode`].
+    /// Decodes a batch of `count` items. See [`decode`].
     pub(crate) fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
         (self.decode)(head, parts, count)
     }
