@@ -1,12 +1,12 @@
-//! What user code may ask while it works.
+//! Information about the current call for user code.
 
 use std::sync::Arc;
 
 use crate::comm::clock::Clock;
 
-/// What user code may ask while it processes an item of a pipeline or does a task of a farm or a workflow: where it runs, and what for.
+/// Information about the current call of user code, for an item of a pipeline or a task of a farm or a workflow.
 ///
-/// Results must depend on none of it but the [number](Context::number).
+/// Results may depend on the [number](Context::number) and on nothing else in the context: everything else changes from run to run.
 ///
 /// ```
 /// use armature::BoxError;
@@ -37,9 +37,9 @@ pub struct Context {
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
     pub(crate) attempt: u32,
-    /// Ranks may have died in it.
+    /// Number of failed attempts, deaths of ranks included.
     pub(crate) is_suspect: bool,
-    /// That of the rank, where it runs by another than wall time.
+    /// Clock of the rank, if it is not wall time.
     pub(crate) clock: Clock,
 }
 
@@ -56,38 +56,40 @@ impl Context {
         }
     }
 
-    /// A context for calling user code by hand: the first attempt at number 0 of `test`, on the only rank.
+    /// Returns a context for tests that call user code directly: the first attempt at number 0 of `test`, on the only rank.
     pub fn for_test() -> Self {
         Context::new((0, 1), "test")
     }
 
-    /// The rank on which this runs.
+    /// Returns the rank that runs the call.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many ranks the job has.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// The name of the stage, of the farm, or of the workflow's task.
+    /// Returns the name of the stage, of the farm, or of the task of a workflow.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The item's or task's number in the order of the source, from 0; behind a stage of a pipeline that makes several items of one,
-    /// that of the one; in a farm's iterations, in the present one; in a workflow, in the order of its description.
+    /// Returns the number of the item or task, from 0. In a pipeline it is the position in the source; items that a stage makes of one item
+    /// share its number. In a farm it is the position in the source, or in the current iteration; in a workflow the position in its
+    /// description.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How often this has failed before; a process that died in it counts. Always 0 in pipelines, which try nothing again.
+    /// Returns the number of earlier failed attempts, including those that ended with the death of a process. Always 0 in pipelines, which
+    /// do not retry.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Does `work` and accounts for its cost, as [`crate::declare`] does.
+    /// Calls `work` and accounts for its declared cost, as [`crate::declare`] does.
     pub fn declare<R>(&self, flops: f64, work: impl FnOnce() -> R) -> R {
         crate::declare(flops, work)
     }

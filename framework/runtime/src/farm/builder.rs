@@ -1,4 +1,4 @@
-//! How a farm is written down: what is done with a task, and how the tasks are handed out.
+//! Construction of a farm: the function of its tasks, and its options.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,10 +15,9 @@ use crate::error::{BoxError, Result};
 use crate::session::Balance;
 use crate::wire::{Codec, Item, Movable};
 
-/// Tasks are handed out by rank 0, the master, to whichever rank asks, and their results collected there.
+/// A task farm: rank 0, the master, sends tasks to the other ranks on request and collects their results.
 ///
-/// Every rank builds the same farm and calls the same method to run it. See the [module's page](super) for a complete
-/// program.
+/// Every rank builds the same farm and calls the same method to run it. See the [module documentation](super) for a complete program.
 #[must_use = "a farm does nothing until it is run"]
 pub struct Farm<'f, I, O> {
     pub(super) name: String,
@@ -28,7 +27,7 @@ pub struct Farm<'f, I, O> {
 }
 
 impl<'f, I: Item, O: Item> Farm<'f, I, O> {
-    /// A farm whose tasks are arguments of a function.
+    /// Creates a farm whose tasks are the arguments of a function.
     pub fn new<F>(name: &str, mut f: F) -> Self
     where
         F: FnMut(I) -> O + Movable + Clone + 'f,
@@ -38,7 +37,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         Farm::try_new(name, move |task| Ok(f(task)))
     }
 
-    /// The same for a function that can fail; see [`retries`](Farm::retries) for what becomes of its errors.
+    /// Creates a farm with a function that can fail. [`retries`](Farm::retries) describes how errors are handled.
     pub fn try_new<F>(name: &str, mut f: F) -> Self
     where
         F: FnMut(I) -> Result<O, BoxError> + Movable + Clone + 'f,
@@ -48,7 +47,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         Farm::with_context(name, move |task, _| f(task))
     }
 
-    /// The same for a function that is also told where it runs, and what for: the task's number, the attempt, the rank.
+    /// Creates a farm with a function that also gets a [`Context`]: the number of the task, the attempt, the rank.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -69,8 +68,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         Farm::worker(name, move || Ok(Closure::new(f.clone())))
     }
 
-    /// A farm whose ranks each set something up, once, before their first task: `make` opens a model or a database, and returns the
-    /// function that does tasks with it.
+    /// Creates a farm with set-up on each rank: before its first task a rank calls `make` once, which opens a model or a database and
+    /// returns the function for tasks.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -89,7 +88,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// # Ok::<(), armature::Error>(())
     /// ```
     ///
-    /// It is as with [`worker`](Farm::worker), of which this is a short form.
+    /// This is a short form of [`worker`](Farm::worker).
     pub fn with_setup<F>(name: &str, mut make: impl FnMut() -> Result<F, BoxError> + Movable + 'f) -> Self
     where
         F: FnMut(I, &mut Context) -> Result<O, BoxError> + Send + 'f,
@@ -99,10 +98,10 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         Farm::worker(name, move || Ok(Closure::new(make()?)))
     }
 
-    /// A farm whose ranks each make a [`Worker`], once, before their first task: also one that is parked at first and woken later. A rank that
-    /// does no tasks, such as a [dedicated master](Farm::dedicated_master), makes none. It stays for all runs of the farm, and is dropped with it.
+    /// Creates a farm with a [`Worker`] on each rank. A rank calls `make` once, before its first task; a rank without tasks, such as a
+    /// [dedicated master](Farm::dedicated_master), does not call it. The worker is kept for all runs of the farm and dropped with the farm.
     ///
-    /// An error or panic of `make` ends the job. The [`Summary`](super::Summary) has the time that it takes, which counts as idle.
+    /// An error or panic of `make` ends the job. The [`Summary`](super::Summary) contains the time of `make`, which counts as idle time.
     pub fn worker<W>(name: &str, mut make: impl FnMut() -> Result<W, BoxError> + Movable + 'f) -> Self
     where
         W: Worker<In = I, Out = O> + 'f,
@@ -116,7 +115,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         }
     }
 
-    /// How tasks are put together to chunks; [`Chunking::Auto`] unless it is set.
+    /// Sets how tasks are grouped into chunks. The default is [`Chunking::Auto`].
     ///
     /// ```
     /// use armature::farm::{Chunking, Farm};
@@ -133,7 +132,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Hands results to the sink as they come. Without it they come in the order of the tasks.
+    /// Passes results to the sink in the order of their arrival. The default is the order of the tasks.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -156,11 +155,11 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// How often a task that failed is tried again, on another rank where there is one; 1 unless it is set.
+    /// Sets how many times a failed task is retried, on another rank if there is one. The default is 1.
     ///
-    /// The death of a process in a task counts as a failure of it, where the launcher lets the others go on. Rank 0 tries no
-    /// task that others have died of, and the last worker none that two have: such a task may have failed after fewer
-    /// attempts. Where it is not known which task of several it was, each is tried alone first.
+    /// The death of a process in a task counts as a failed attempt, if the launcher lets the other ranks continue. Rank 0 does not run a
+    /// task in which a rank died, and the last worker does not run one in which two ranks died, so that such a task may fail after fewer
+    /// attempts. If a rank died in an unknown task of a chunk, each task of the chunk is retried alone.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -178,8 +177,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Ends the job when a task has failed at every attempt. Without it the sink gets it as a
-    /// [`FailedTask`](super::FailedTask).
+    /// Ends the job when a task has failed at every attempt. By default the sink gets such a task as a [`FailedTask`](super::FailedTask).
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -195,7 +193,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Leaves rank 0 to handing out and collecting, where there are other ranks. Without it rank 0 does tasks, too.
+    /// Lets rank 0 only dispatch tasks and collect results, if there are other ranks. By default rank 0 runs tasks too.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -213,10 +211,11 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// How many ranks do tasks at first, at least 1, rank 0 among them if it does; the others are parked. Without it, all.
+    /// Sets the number of ranks that run tasks at first: at least 1, including rank 0 if it runs tasks. The other ranks are parked. By
+    /// default no rank is parked.
     ///
-    /// The number is changed while the farm runs, unless [`balance`](Farm::balance) says otherwise: workers beyond those that
-    /// pay are parked, and woken when they pay.
+    /// The number changes during the run unless [`balance`](Farm::balance) forbids it: workers are parked when they do not pay, and woken
+    /// when they do.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -233,70 +232,68 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Whether the number of workers is changed while the farm runs. Without it,
-    /// [`Config::balance`](crate::Config::balance) says so, and by default it is changed whenever that pays.
+    /// Sets whether the number of workers changes during the run. The default is [`Config::balance`](crate::Config::balance), and without
+    /// it a change whenever it pays.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.options.balance = Some(balance);
         self
     }
 
-    /// Bytes that tasks which are drawn, and results which are not yet taken, may have, at most: 256 MiB unless it is set, by this
-    /// or by `ARMATURE_WINDOW_BYTES`.
+    /// Sets the maximum number of bytes in tasks that are drawn and results that are not yet taken by the sink. The default is 256 MiB, or
+    /// `ARMATURE_WINDOW_BYTES`.
     pub fn window_bytes(mut self, bytes: usize) -> Self {
         self.options.window_bytes = Some(bytes);
         self
     }
 
-    /// What [`collect`](Farm::collect) returns is given to every rank, not to rank 0 alone. With any other method of a run it is an
-    /// error.
+    /// Returns the results of [`collect`](Farm::collect) on every rank instead of on rank 0 alone. With other methods of a run this option
+    /// is an error.
     pub fn on_all_ranks(mut self) -> Self {
         self.options.on_all_ranks = true;
         self
     }
 
-    /// Puts the workers under `count` sub-masters from the start, or never if 0. Without it, they are put under some when
-    /// a stream has more of them than rank 0 can send chunks to.
+    /// Sets the number of sub-masters; 0 for none. By default sub-masters are introduced when a stream has more workers than rank 0 can
+    /// supply with chunks.
     ///
-    /// A sub-master does no tasks: it gets chunks for its workers from rank 0, many in one message, and sends their
-    /// results back in the same way. With a [`task_limit`](Farm::task_limit) there are none, and to ask for some is an error.
+    /// A sub-master runs no tasks: it receives chunks for its workers from rank 0, many in one message, and returns their results in the
+    /// same way. The option is an error together with a [`task_limit`](Farm::task_limit).
     pub fn sub_masters(mut self, count: usize) -> Self {
         self.options.sub_masters = Some(count);
         self
     }
 
-    /// How many chunks a worker holds beyond the one that it computes. Without it, as many as keep it busy while the
-    /// master does not answer.
+    /// Sets the number of chunks that a worker holds besides the one it computes. By default it is as large as needed to keep the worker
+    /// busy until the master answers.
     pub fn request_ahead(mut self, chunks: usize) -> Self {
         self.options.ahead = Some(u32::try_from(chunks).unwrap_or(u32::MAX));
         self
     }
 
-    /// A task that takes longer than `limit` is given up: its rank is not used any more, and the task counts as
-    /// failed and is tried on another rank. Without it, a task may take as long as it likes.
+    /// Sets the maximum time of a task. A task that exceeds it counts as failed and is retried on another rank; its rank gets no more
+    /// tasks. By default the time is not limited.
     ///
-    /// The rank cannot end the task: it stays until the end of the job, without coming back from the farm's run, and leaves
-    /// with the others then. With a limit rank 0 does no tasks, because nobody could take over from it.
+    /// The rank cannot stop the task: it stays in the task, without returning from the run of the farm, until the end of the job, and then
+    /// leaves with the other ranks. With a limit rank 0 runs no tasks, because no rank could replace it.
     ///
-    /// Ranks must be processes, two at least: a thread cannot be ended, and a run would wait for it for ever. Elsewhere a
-    /// farm with a limit is an error when it is run.
+    /// The ranks must be at least two processes, because a thread cannot be ended. Otherwise the run returns an error.
     pub fn task_limit(mut self, limit: Duration) -> Self {
         self.options.task_limit = Some(limit);
         self
     }
 
-    /// Keeps every result in a file on rank 0's host. A job that is started again with the same file takes them from
-    /// there and does only the tasks that are missing; tasks that failed are done again.
+    /// Keeps every result in a file on the host of rank 0. A job that is started again with the same file reads these results and runs only
+    /// the missing tasks; failed tasks are run again.
     ///
-    /// `fingerprint` is whatever the results depend on beside the tasks' numbers: parameters, seeds, the input or a
-    /// checksum of it. A file that was written with another one, or by a farm of another name, is refused. The tasks
-    /// are drawn as before, also those that are not done again.
+    /// `fingerprint` names everything that the results depend on besides the numbers of the tasks: parameters, seeds, the input or its
+    /// checksum. A file with another fingerprint, or of a farm with another name, is refused. All tasks are drawn from the source again,
+    /// including those that are not run again.
     ///
-    /// [`iterate`](Farm::iterate) goes through its iterations as before, those whose results are all known without
-    /// computing anything. The tasks that `next` makes must follow from the results; other ones than when the file was
-    /// written are refused. Since what follows depends on them, tasks that failed in
+    /// [`iterate`](Farm::iterate) repeats its iterations; those with all results in the file compute nothing. The tasks that `next` makes
+    /// must be a function of the results: other tasks than before are refused. For the same reason tasks that failed in
     /// [`try_iterate`](Farm::try_iterate) stay failed.
     ///
-    /// A file is of one run: a farm that has a journal and is run a second time says so.
+    /// A file belongs to one run: a second run of a farm with a journal returns an error.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -317,17 +314,17 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// The tasks of a worker that gives no sign of life for `limit` go to others: 10 s unless it is set, or
-    /// [`Config::peer_limit`](crate::Config::peer_limit) if that is less.
+    /// Sets the silence after which the tasks of a worker are given to other workers. The default is 10 s, or
+    /// [`Config::peer_limit`](crate::Config::peer_limit) if that is shorter.
     ///
-    /// Signs of life do not wait for tasks, so a long task does not count: a thread of its own computes. Only where chunks
-    /// take less than a millisecond they are done between messages. A rank that falls silent there is either dead, or
-    /// has met a task that is much longer than the ones before; it takes part again as soon as it is heard, and is dead
-    /// after [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has ended without it. Whoever does its
-    /// tasks meanwhile does them beside the messages. With [`Driver::Inline`](crate::Driver::Inline) no task can be told
-    /// from a death, and only [`Config::peer_limit`](crate::Config::peer_limit) counts. A rank that has not come to the
-    /// farm is in the caller's own code, where nobody can stand in for it: if it dies there, or takes longer than
-    /// [`Config::join_limit`](crate::Config::join_limit), the job fails.
+    /// A long task does not delay signs of life, because tasks run on a thread of their own. Only chunks of less than a millisecond run
+    /// between messages. A rank that falls silent there is either dead, or has a task that is much longer than earlier ones. It takes part
+    /// again as soon as it sends a message; it counts as dead after [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has
+    /// ended without it. The ranks that take over its tasks run them on a compute thread. With [`Driver::Inline`](crate::Driver::Inline) a
+    /// long task cannot be told from a death, and only [`Config::peer_limit`](crate::Config::peer_limit) applies.
+    ///
+    /// A rank that has not reached the farm is in the code of the program, where no other rank can replace it: if it dies there, or takes
+    /// longer than [`Config::join_limit`](crate::Config::join_limit), the job fails.
     pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.options.silence = Some(limit);
         self
@@ -335,10 +332,10 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 }
 
 impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
-    /// Sends tasks as the memory that they are.
+    /// Sends tasks as their memory.
     ///
-    /// Numbers, and vectors of numbers, are sent so anyway. This is for plain structs and arrays, on ranks of one
-    /// byte order. serde is not asked, although the type must implement its traits as every [`Item`] does.
+    /// Numbers and vectors of numbers are always sent as their memory. This option is for plain structs and arrays, on ranks with the same
+    /// byte order. serde is not used, although the type must implement its traits like every [`Item`].
     pub fn plain_tasks(mut self) -> Self {
         self.codecs.tasks = Codec::plain();
         self
@@ -346,7 +343,7 @@ impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
 }
 
 impl<I, O: Item + bytemuck::Pod> Farm<'_, I, O> {
-    /// The same for results.
+    /// Sends results as their memory; see [`plain_tasks`](Farm::plain_tasks).
     pub fn plain_results(mut self) -> Self {
         self.codecs.results = Codec::plain();
         self
@@ -354,7 +351,7 @@ impl<I, O: Item + bytemuck::Pod> Farm<'_, I, O> {
 }
 
 impl<I: Item + bytemuck::Pod, O: Item + bytemuck::Pod> Farm<'_, I, O> {
-    /// Sends tasks and results as the memory that they are; see [`plain_tasks`](Farm::plain_tasks).
+    /// Sends tasks and results as their memory; see [`plain_tasks`](Farm::plain_tasks).
     ///
     /// ```
     /// use armature::farm::Farm;

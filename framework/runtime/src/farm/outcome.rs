@@ -1,4 +1,4 @@
-//! What comes back for a task, and what a sink may answer.
+//! Results of tasks, and answers of a sink.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BoxError;
 
-/// A task that failed at every attempt, exceeded the farm's limit, or ended the processes that did it.
+/// A task that failed at every attempt, exceeded the time limit, or ended the processes that ran it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTask {
     pub(crate) task: u64,
@@ -19,28 +19,28 @@ pub struct FailedTask {
 }
 
 impl FailedTask {
-    /// The task's number in the order in which tasks were drawn, from 0.
+    /// Returns the number of the task in the order of the source, from 0.
     pub fn task(&self) -> u64 {
         self.task
     }
 
-    /// The rank that tried it last.
+    /// Returns the rank of the last attempt.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How often it was tried; fewer times than [`retries`](super::Farm::retries) allows where it ended processes and no rank
-    /// was left to risk with it.
+    /// Returns the number of attempts: fewer than [`retries`](super::Farm::retries) allows if the task ended processes and no further rank
+    /// could be risked.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// What the last attempt said.
+    /// Returns the message of the last error.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether the last attempt panicked.
+    /// Returns true if the last attempt panicked.
     pub fn panicked(&self) -> bool {
         self.panicked
     }
@@ -63,7 +63,7 @@ impl fmt::Debug for FailedTask {
 
 impl std::error::Error for FailedTask {}
 
-/// What a sink may return: nothing, whether it wants more, or an error, which ends the job.
+/// Return types of a sink: `()`, [`ControlFlow`], or a `Result` of these, whose error ends the job.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -84,10 +84,10 @@ impl std::error::Error for FailedTask {}
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub trait Flow {
-    /// Whether the sink wants more results.
+    /// Returns whether the sink takes more results.
     ///
     /// # Errors
-    /// The sink's own error.
+    /// The error of the sink.
     fn flow(self) -> Result<ControlFlow<()>, BoxError>;
 }
 
@@ -112,10 +112,10 @@ impl<F: Flow> Flow for Result<F, BoxError> {
     }
 }
 
-/// What the sink has answered: go on, or no more, perhaps because of an error.
+/// Decision of a sink: continue, or stop, possibly with an error.
 pub(crate) type Answer = ControlFlow<Option<BoxError>>;
 
-/// A sink's answer as the farm reads it.
+/// Conversion of the return value of a sink.
 #[inline]
 pub(crate) fn answer(flow: impl Flow) -> Answer {
     match flow.flow() {

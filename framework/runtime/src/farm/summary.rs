@@ -1,4 +1,4 @@
-//! What a run tells at its end.
+//! Summary of a run.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 use crate::observe::words::{count, per_second, percent};
 
-/// What one rank did for a farm.
+/// Work of one rank for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankReport {
-    /// Tasks that it did, failed ones included.
+    /// Number of tasks that the rank ran, failed ones included.
     pub tasks: u64,
-    /// Chunks that it did.
+    /// Number of chunks that the rank ran.
     pub chunks: u64,
-    /// Time that it spent in tasks.
+    /// Time in tasks.
     pub busy: Duration,
-    /// Time that making its worker took.
+    /// Time of creating the worker.
     pub warm_up: Duration,
 }
 
 impl RankReport {
-    /// Adds `tasks` tasks of a chunk, which took `seconds`; `is_last` marks the end of the chunk.
+    /// Adds `tasks` tasks of a chunk that took `seconds`; `is_last` marks the end of the chunk.
     pub(super) fn add(&mut self, tasks: u32, seconds: f64, is_last: bool) {
         self.tasks += u64::from(tasks);
         self.chunks += u64::from(is_last);
@@ -30,45 +30,45 @@ impl RankReport {
     }
 }
 
-/// What rank 0 knows after a farm has run. Its `Display` is the table that people read.
+/// Summary of a run of a farm, on rank 0. Its `Display` is a table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The farm's name.
+    /// Name of the farm.
     pub name: String,
-    /// Tasks that were done or failed for good.
+    /// Number of tasks that succeeded or finally failed.
     pub tasks: u64,
-    /// Those among them whose results were in the journal.
+    /// Number of tasks whose results were in the journal.
     pub known: u64,
-    /// Tasks that failed at every attempt.
+    /// Number of tasks that failed at every attempt.
     pub failed: u64,
-    /// Attempts after the first, because of an error or a death in the task.
+    /// Number of retries after an error or a death in a task.
     pub retried: u64,
-    /// Tasks that were handed out once more because the rank that had them was lost.
+    /// Number of tasks that were sent again because their rank was lost.
     pub again: u64,
     /// Ranks that died or hung.
     pub lost: Vec<usize>,
-    /// Chunks that were handed out.
+    /// Number of chunks sent.
     pub chunks: u64,
-    /// How chunks were made.
+    /// Chunking in use.
     pub chunking: String,
-    /// Iterations; 1 for a stream.
+    /// Number of iterations; 1 for a stream.
     pub iterations: usize,
-    /// From the start of the run to the last result.
+    /// Time from the start of the run to the last result.
     pub elapsed: Duration,
-    /// By rank; what a lost rank did is what its results said.
+    /// Work by rank; for a lost rank, according to its results.
     pub ranks: Vec<RankReport>,
-    /// Ranks that were to do tasks at the start, rank 0 among them if it does; the others were parked.
+    /// Number of ranks that ran tasks at the start, including rank 0 if it did; the other ranks were parked.
     pub started_with: usize,
-    /// Ranks that did at the end.
+    /// Number of ranks that ran tasks at the end.
     pub ended_with: usize,
-    /// Why their number was changed last, in one sentence; `None` if it was not.
+    /// Reason for the last change of that number, in one sentence; `None` if it never changed.
     pub change: Option<String>,
-    /// The ranks that led others at the end instead of doing tasks.
+    /// Sub-masters at the end.
     pub sub_masters: Vec<usize>,
 }
 
 impl Summary {
-    /// Ranks that did tasks.
+    /// Returns the number of ranks that ran tasks.
     pub fn workers(&self) -> usize {
         self.ranks.iter().filter(|r| r.tasks > 0).count()
     }

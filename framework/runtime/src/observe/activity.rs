@@ -1,4 +1,4 @@
-//! What a rank tells of its time: the events of a file of their own, `activity-<n>.jsonl`.
+//! Account of a rank's time: the events of the file `activity-<n>.jsonl`.
 
 use std::fmt;
 
@@ -8,60 +8,59 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::words::{count, seconds};
 
-/// Which form the events have. It rises when an event or a field comes to mean something else, or is there no more; what only
-/// comes in addition does not change it.
+/// Version of the format. It increases when an event or a field is removed or changes its meaning, but not when one is added.
 pub const SCHEMA: u32 = 2;
 
-/// A rank begins its part of a run. Its times count from here on.
+/// A rank starts its part of a run. Times of its events count from here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
-    /// The [`SCHEMA`] of the events that follow.
+    /// [`SCHEMA`] of the events that follow.
     pub schema: u32,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: usize,
-    /// What it takes part in, as in `the farm`.
+    /// The skeleton, such as `the farm`.
     pub what: String,
-    /// The host that it runs on.
+    /// Name of the host of the rank.
     pub host: String,
-    /// The file name of the program.
+    /// File name of the program.
     pub program: String,
-    /// Now, on a clock that the ranks share: seconds since 1970, or the simulator's time.
+    /// Start time on a clock that the ranks share: seconds since 1970, or simulated time.
     #[serde(with = "figure")]
     pub clock_s: f64,
-    /// What user code does, by kind: the names of stages, or `task`.
+    /// Kinds of jobs of user code: names of stages, or `task`.
     pub kinds: Vec<String>,
-    /// Memory that the rank's process may use, in bytes, if that is limited.
+    /// Memory limit of the rank's process in bytes, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<u64>,
 }
 
-/// Account of a part of a rank's time. The part ends when the event is written. Time that no field names was not measured: see
+/// Account of a part of a rank's time. The time of the event is the end of the part. The rest of the time was not measured: see
 /// [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
-    /// The length of the part, in seconds.
+    /// Length of the part in seconds.
     pub seconds: f64,
-    /// In items, tasks and units, and in commands, in seconds. The summary's busy time is the same measurement.
+    /// Time in items, tasks, units and commands, in seconds. The busy time of the summary is the same measurement.
     pub work_s: f64,
-    /// Waiting for messages, with nothing to compute, in seconds.
+    /// Time waiting for messages with nothing to compute, in seconds.
     pub idle_s: f64,
-    /// Sending, receiving and handling messages, in seconds.
+    /// Time sending, receiving and handling messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// In jobs that are no item, task or unit, in seconds: making stages or units, planning, moving values to and from disk.
+    /// Time in other jobs, in seconds: creating stages or units, planning, spilling and loading values.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
-    /// Parked, in seconds.
+    /// Time parked, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parked_s: f64,
-    /// Ready to run without a core, in seconds. It is a part of the work.
+    /// Part of the work in which the thread was ready to run and had no core, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
-    /// Items, tasks or units that were done, by kind.
+    /// Number of completed items, tasks or units, by kind.
     pub done: Vec<u64>,
-    /// The call of user code that took longest of those that ended.
+    /// Longest call of user code that ended in this part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<Longest>,
 }
@@ -70,64 +69,63 @@ pub struct Activity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Longest {
-    /// Its kind, as a place in [`RankStart::kinds`].
+    /// Kind, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// The number of its first item, task or unit, if it is known.
+    /// Number of its first item, task or unit, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// How many items, tasks or units it did.
+    /// Number of items, tasks or units.
     pub count: u64,
-    /// What it took, in seconds.
+    /// Time in seconds.
     pub seconds: f64,
 }
 
-/// What calls of user code of one kind took since this was last written.
+/// Times of the calls of one kind since the last such event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// The kind, as a place in [`RankStart::kinds`].
+    /// Kind, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Items, tasks or units that were done.
+    /// Number of completed items, tasks or units.
     pub done: u64,
-    /// What they took together, in seconds.
+    /// Total time in seconds.
     pub seconds: f64,
-    /// How many items, tasks or units took how long: pairs of a step and a number. Step n holds times from 2^(n/2) nanoseconds on
-    /// where n is even, and from 3·2^((n-3)/2) where it is odd, up to the next step. Those of one call count with its mean.
+    /// Histogram: pairs of a step and a number of items, tasks or units. An even step n begins at 2^(n/2) nanoseconds, an odd one at
+    /// 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
-/// What a rank sent since this was last written, and its memory.
+/// Messages that a rank has sent since the last such event, and its memory use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// Receiver, messages, bytes.
+    /// Receiver, number of messages, number of bytes.
     pub to: Vec<(usize, u64, u64)>,
-    /// The most memory that its process has had so far, in bytes, if that is known.
+    /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak: Option<u64>,
-    /// Time in which a CPU quota kept the processes of the rank's control group from running since this was last written, in seconds.
+    /// Time since the last such event in which a CPU quota stopped the processes of the rank's control group, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub throttled_s: f64,
 }
 
-/// How far the run is, where it is known how much there is to do. Rank 0 writes it once a second, and later in a long run once in a
-/// five-hundredth of it.
+/// Progress of a run whose amount of work is known. Rank 0 writes it once a second, in a long run less often: at most 500 times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reached {
-    /// How much is done, …
+    /// Number of completed items, tasks or units, those of earlier runs included.
     pub done: u64,
-    /// … and how much of that an earlier run had done.
+    /// Number of those that an earlier run had completed.
     #[serde(default, skip_serializing_if = "is_none")]
     pub before: u64,
-    /// How much there is to do.
+    /// Total number.
     pub total: u64,
-    /// What is counted, in the plural: `items`, or `sweeps`.
+    /// Unit of the numbers, in the plural: `items`, `sweeps`.
     pub what: String,
 }
 
 impl Activity {
-    /// Time that was not measured, in seconds: a farm's source and sink, decisions, checkpoints, and the framework itself.
+    /// Returns the time that was not measured, in seconds: a farm's source and sink, decisions, checkpoints, the framework itself.
     pub fn unknown_s(&self) -> f64 {
         let known = self.work_s + self.idle_s + self.messages_s + self.set_up_s + self.parked_s;
         (self.seconds - known).max(0.0)
@@ -135,13 +133,13 @@ impl Activity {
 }
 
 impl Work {
-    /// Where a step begins, in seconds.
+    /// Returns the start of a step in seconds.
     pub fn step_s(step: u32) -> f64 {
         let half = f64::from(step / 2).exp2();
         1e-9 * if step.is_multiple_of(2) { half } else { 1.5 * half }
     }
 
-    /// The step of a time in nanoseconds.
+    /// Returns the step of a time in nanoseconds.
     pub(super) fn step_of(nanos: u64) -> u32 {
         match nanos.checked_ilog2() {
             None | Some(0) => 0,

@@ -1,16 +1,16 @@
-//! Work that a rank has measured, by kind.
+//! Measured work of a rank, by kind.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// The tally of a rank whose user code may run on a thread of its own. It holds nothing until the log of events is on.
+/// Tally of a rank whose user code may run on a compute thread. It is empty until the log of events begins it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
 
 impl SharedTally {
-    /// Begins a tally of so many kinds. A tally that has begun stays.
+    /// Begins the tally with this number of kinds. A second call has no effect.
     pub(crate) fn begin(&self, kinds: usize) {
         self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
     }
@@ -18,7 +18,7 @@ impl SharedTally {
     /// Calls `f` with the tally, if it has begun.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> Option<R> {
-        // A tally is whole between any two of its operations, and none of them calls user code.
+        // The tally is consistent between any two of its operations, and none of them calls user code.
         self.0.get().map(|tally| f(&mut tally.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
@@ -28,31 +28,31 @@ impl SharedTally {
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
-    /// The job that user code has in hand.
+    /// Current job of user code.
     job: Option<Job>,
-    /// Time of set-up that has ended.
+    /// Total time of set-up jobs that have ended.
     set_up: Duration,
-    /// Time of work that has begun, has not ended, and is not on the rank's own thread of user code: commands.
+    /// Time of running commands, which do not run on the thread of user code.
     running: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
     since: Duration,
-    /// It is an item, a task or a unit, and not set-up.
+    /// True for an item, a task or a unit; false for set-up.
     is_work: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    /// Items in this part of the time.
+    /// Number of items in the current part of the rank's time.
     pub(super) done: u64,
-    /// Time since the begin of the run, and since the last [`Work`] was written.
+    /// Time since the start of the run, and since the last [`Work`] was written.
     time: Duration,
     unwritten: Duration,
-    /// Items since the last [`Work`] was written, by step of their time.
+    /// Number of items since the last [`Work`] was written, by step of their time.
     steps: Vec<u64>,
-    /// The part of a unit that is done and not counted yet.
+    /// Fraction of a unit that is done and not counted yet.
     fraction: f64,
 }
 
@@ -61,7 +61,7 @@ impl Tally {
         Tally { kinds: (0..kinds).map(|_| Kind::default()).collect(), ..Tally::default() }
     }
 
-    /// Returns true if something was counted that is not written.
+    /// Returns true if the tally has counts that are not written.
     pub(super) fn is_new(&self) -> bool {
         let is_new = |kind: &Kind| {
             kind.done > 0 || !kind.unwritten.is_zero() || kind.steps.iter().any(|&count| count > 0)
@@ -69,12 +69,12 @@ impl Tally {
         self.kinds.iter().any(is_new)
     }
 
-    /// The last of the kinds.
+    /// Returns the number of the last kind.
     pub(crate) fn last_kind(&self) -> usize {
         self.kinds.len().saturating_sub(1)
     }
 
-    /// Counts `count` items, tasks or units of kind `of`, from number `first` on, which took `took` together.
+    /// Counts `count` items, tasks or units of kind `of` that took `took` in total; `first` is the number of the first one.
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };
@@ -94,13 +94,13 @@ impl Tally {
         }
     }
 
-    /// User code begins a job at `now`; `is_work` if it is an item, a task or a unit.
+    /// Starts a job at `now`; `is_work` is true for an item, a task or a unit.
     #[inline]
     pub(crate) fn begin_job(&mut self, now: Duration, is_work: bool) {
         self.job = Some(Job { since: now, is_work });
     }
 
-    /// User code has ended the job in hand, if it had one; the caller adds what was done.
+    /// Ends the current job, if there is one. The caller adds its work.
     #[inline]
     pub(crate) fn end_job(&mut self, now: impl FnOnce() -> Duration) {
         if let Some(Job { since, is_work: false }) = self.job.take() {
@@ -108,10 +108,10 @@ impl Tally {
         }
     }
 
-    /// Counts units of kind 0 that were done in parts.
+    /// Counts units of kind 0 that were computed in fractions.
     pub(crate) fn add_parts(&mut self, units: f64, took: Duration) {
         let Some(kind) = self.kinds.first_mut() else { return };
-        // Sums of parts are a little off whole numbers.
+        // Tolerance for rounding errors in sums of fractions.
         const ROUNDING: f64 = 1e-6;
         let units = kind.fraction + units;
         let whole = (units + ROUNDING).floor();
@@ -119,28 +119,28 @@ impl Tally {
         self.add(0, None, whole as u64, took);
     }
 
-    /// Sets the time of commands that have begun and not ended.
+    /// Sets the time of running commands.
     pub(crate) fn set_running(&mut self, running: Duration) {
         self.running = running;
     }
 
-    /// Time of all work since the begin of the run, up to `now`.
+    /// Returns the time of all work since the start of the run, up to `now`.
     pub(crate) fn time(&self, now: Duration) -> Duration {
         self.kinds.iter().map(|kind| kind.time).sum::<Duration>() + self.running + self.job_time(now, true)
     }
 
-    /// Time of all set-up since the begin of the run, up to `now`.
+    /// Returns the time of all set-up since the start of the run, up to `now`.
     pub(super) fn set_up(&self, now: Duration) -> Duration {
         self.set_up + self.job_time(now, false)
     }
 
-    /// For how long the job in hand has run, if it is work, or set-up.
+    /// Returns the time of the current job if it is work, or if it is set-up.
     fn job_time(&self, now: Duration, work: bool) -> Duration {
         let job = self.job.filter(|job| job.is_work == work);
         job.map_or(Duration::ZERO, |job| now.saturating_sub(job.since))
     }
 
-    /// Takes what is to be written, by kind.
+    /// Takes the unwritten work, by kind.
     pub(super) fn take(&mut self) -> Vec<Work> {
         let mut all = Vec::new();
         for (of, kind) in self.kinds.iter_mut().enumerate() {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A job in hand counts from its begin, and is replaced by what it has measured.
+    /// A job counts from its start, and its measured time replaces that when it ends.
     #[test]
     fn a_job_in_hand_is_work_or_set_up() {
         let mut tally = Tally::new(1);

@@ -1,4 +1,4 @@
-//! For whom ranks wait, by what they say of themselves. Without clock and transport.
+//! Finds the ranks that other ranks wait for, from the signs of life. Without clock and transport.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use super::sign::{Occupation, Sign};
 use crate::comm::Reminder;
 use crate::comm::waiting::FIRST_WORD;
 
-/// What is known of a rank now.
+/// Last known state of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing<'s> {
     pub(super) rank: usize,
-    /// What it said last, …
+    /// Last sign of life.
     pub(super) sign: &'s Sign,
-    /// … and how long ago.
+    /// Age of the last sign of life.
     pub(super) silent: Duration,
 }
 
 impl Standing<'_> {
-    /// Whether it may be stuck, or is so busy that it says nothing.
+    /// Returns true if the rank may be stuck, or too busy to send signs of life.
     pub(super) fn is_silent(&self) -> bool {
         self.silent >= FIRST_WORD
     }
 
-    /// For how long it has done what it does, as far as is known.
+    /// Returns the time since the rank last changed its state, as far as it is known.
     fn time(&self) -> Duration {
         self.sign.steady + self.silent
     }
@@ -36,7 +36,7 @@ impl Standing<'_> {
     }
 }
 
-/// Says now and then for whom ranks wait.
+/// Decides from time to time what is printed about waiting ranks.
 #[derive(Debug)]
 pub(super) struct HoldUps {
     reminder: Reminder,
@@ -47,9 +47,9 @@ impl HoldUps {
         HoldUps { reminder: Reminder::new() }
     }
 
-    /// What is to be said now, if anything: which ranks have waited for ten seconds or more, and for which others. Of these the one is
-    /// described that has done the same thing for longest. A rank that computes one thing after another is waited for, too, by one that
-    /// has nothing to do meanwhile.
+    /// Returns the message that is due, if any: the ranks that have waited for ten seconds or more, and the ranks that they wait for. The
+    /// message describes the rank that has been in its state for the longest time. A rank that computes one job after another counts as
+    /// well if another rank has nothing to do meanwhile.
     pub(super) fn word(&mut self, ranks: &[Standing<'_>]) -> Option<String> {
         let waiting: Vec<&Standing<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
         let waited = waiting.iter().map(|rank| rank.sign.steady).max()?;
@@ -71,7 +71,7 @@ impl HoldUps {
     }
 }
 
-/// These ranks, which ascend, in words: `ranks 0, 3-5`.
+/// Formats ascending ranks: `ranks 0, 3-5`.
 pub(crate) fn ranks_of(ranks: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &rank in ranks {
@@ -97,7 +97,7 @@ mod tests {
         Sign { occupation, steady: steady * S, ..Sign::new(false, state) }
     }
 
-    /// What is said, if anything, where each rank from 0 on has said this, and how many seconds ago.
+    /// Returns the message for ranks with these signs of life and their ages in seconds.
     fn word(hold_ups: &mut HoldUps, ranks: &[(Sign, u32)]) -> Option<String> {
         let standing = ranks.iter().enumerate().map(|(rank, (sign, silent))| Standing {
             rank,
@@ -115,7 +115,7 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(told.as_deref(), Some(expected));
         let told = word(&mut HoldUps::new(), &[busy(0), waits(10), busy(3)]);
-        // One that computes one thing after another, and one that has begun a little later than the other began to wait.
+        // One rank that computes one job after another, and one that started its job a little after the other began to wait.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(told.as_deref(), Some(expected));
     }

@@ -1,5 +1,5 @@
-//! A skeleton's part on one rank, as the [driver](super::driver) sees it: messages, results and time go in, messages and jobs
-//! come out.
+//! A skeleton's protocol on one rank, as the [driver](super::driver) runs it: messages, outcomes and time are its input; messages and jobs
+//! are its output.
 
 use std::time::Duration;
 
@@ -13,167 +13,167 @@ use crate::comm::message::Message;
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
-/// What user code is asked.
+/// Tasks of the user code of a protocol.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
-/// What user code answers.
+/// Outcomes of the user code of a protocol.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
-/// [`Protocol::LOOKS_PER_SIMULATED_JOB`] where others wait for answers: they wait by less than two hundredths of a job.
+/// Value of [`Protocol::LOOKS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of a
+/// job.
 pub(crate) const FREQUENT_LOOKS: u32 = 64;
 
-/// A skeleton's part on one rank. It has no thread and no transport, and reads no clock: the time of an event comes with it.
+/// Protocol of a skeleton on one rank. It has no thread and no transport and reads no clock: each event comes with its time.
 ///
-/// What a method sends has left when it returns. An error ends the job; the driver adds the rank.
+/// Messages have been sent when a method returns. An error ends the job; the driver adds the rank.
 pub(crate) trait Protocol: Sized {
-    /// The user code of the rank.
+    /// User code of the rank.
     type Code: UserCode;
 
-    /// Under the simulator: looks at the messages while a job runs. With n, a message waits for at most one n-th of the time
-    /// that the job has taken so far. 1 where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
+    /// Polls for messages during a job in a simulator: with n, a message waits for at most one n-th of the time that the job has run. 1 if
+    /// no message needs an answer before the job ends; more polls only slow down the simulation.
     const LOOKS_PER_SIMULATED_JOB: u32 = 1;
 
-    /// Messages taken in between two jobs where user code runs inline: one, so that the others can go on as soon as it has been
-    /// answered. More for the sake of decisions by what many ranks say.
+    /// Number of messages received between two inline jobs. One by default, so that the sender can continue as soon as it has its answer;
+    /// more for protocols whose decisions need messages of many ranks.
     const MESSAGES_BETWEEN_JOBS: usize = 1;
 
-    /// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and 256 turns
-    /// with those last about a millisecond. Fewer where turns may be long.
+    /// Number of turns between two ticks while there is work. Reading the clock costs a fraction of a turn with tiny jobs, and 256 such
+    /// turns take about a millisecond. Lower for protocols with long turns.
     const TURNS_PER_TICK: u32 = 256;
 
-    /// Whether what user code has done is looked at before messages, which would have to wait for what it brings back.
+    /// Outcomes are fetched before messages are received, because messages wait for what an outcome returns.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
 
-    /// Whether others wait for what this rank says while it has nothing to compute: then it waits busily at first also where user
-    /// code has a thread, and its sleeps beside that are short.
+    /// Other ranks wait for answers of this rank while it has nothing to compute: it then spins at first even if user code has a thread,
+    /// and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
-    /// The rank begins.
+    /// Starts the protocol.
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// A message of the skeleton has come.
+    /// Handles a message of the skeleton.
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    /// User code has done something.
+    /// Handles an outcome of user code.
     fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    /// Some time has passed, it is `now`: before each wait, and now and then while there is work. What is due is done here. Returns
-    /// whether user code is to do something now for which [`next`](Protocol::next) would otherwise be asked only after the wait.
+    /// Does what is due at `now`. Called before each wait, and periodically while there is work. Returns true if [`next`](Protocol::next)
+    /// should be called at once instead of after the wait.
     fn on_tick(&mut self, _now: Duration, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
 
-    /// Nothing can be computed, and nothing is being computed. Called before each wait.
+    /// Called before each wait of a rank that computes nothing and has nothing to compute.
     fn on_idle(&mut self, _at: &Moment) {}
 
-    /// A rank has given a sign of life.
+    /// Handles a sign of life of another rank.
     fn on_sign(&mut self, _from: usize, _sign: &Sign, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// A rank has died, or is silent for too long. Where the job goes on without it this returns without an error; it is put here
-    /// again, unless [`watch`](Protocol::watch) says that it is not watched any more, or the endpoint that it is lost.
+    /// Handles the death or the silence of a rank. Returns an error if the job cannot continue without it. The rank is reported again
+    /// unless [`watch`](Protocol::watch) returns [`Watch::No`] for it or the endpoint counts it as lost.
     fn on_lost(&mut self, silence: Silence, _out: &mut Outgoing<'_>) -> Result<()> {
         Err(silence.error)
     }
 
-    /// What comes next. Asked only when user code has room for another task.
+    /// Returns the next task. Called only if the executor has room for a task.
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
 
-    /// Whether the next job may follow without a look at the messages, where user code runs inline: for jobs that are short beside a
-    /// look, as long as nobody waits for an answer.
+    /// Returns true if the next inline job may start without a poll for messages: for jobs that are short compared with a poll, as long as
+    /// no rank waits for an answer.
     fn goes_on(&self) -> bool {
         false
     }
 
-    /// How the rank looks after this other one. Ranks that have done their part may be in the caller's code.
+    /// Returns the supervision of another rank. A rank that has finished its part may be in the code of the program.
     fn watch(&self, _rank: usize) -> Watch {
         Watch::Usual
     }
 
-    /// Whether the others are to have a sign of life now, and not when one is due: what it says has changed. Asked in each turn.
+    /// Returns true if the content of the next sign of life has changed and other ranks need it now. Called in each turn.
     fn has_news(&mut self, _at: &Moment) -> bool {
         false
     }
 
-    /// Whether other user code than that of the driver keeps the rank from communicating for now, because it has been short so far.
+    /// Returns true if user code outside of the executor, whose calls have been short so far, may block this rank.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Called in each turn, once messages and outcomes are taken in: what is done beside user code. Returns whether there was anything.
+    /// Does other work of the rank in each turn, after messages and outcomes. Returns true if there was any.
     fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
 
-    /// Whether the rank has done its part although user code is not done with what it has, which nobody wants any more.
+    /// Returns true if the rank has finished although user code is still busy with a task whose outcome is not needed.
     fn is_dismissed(&self) -> bool {
         false
     }
 
-    /// Whether nothing else of the rank computes, no thread but that of its user code and no command: then it may wait busily.
+    /// Returns true if the rank may spin while it waits, because no other thread and no command of the rank computes.
     fn leaves_the_core(&self) -> bool {
         true
     }
 
-    /// Whether the rank is not needed for now: it sleeps for longer between two looks at its messages.
+    /// Returns true if the rank is not needed for now; it then sleeps longer between two polls.
     fn is_parked(&self) -> bool {
         false
     }
 
-    /// What the rank does, for the others.
+    /// Returns the state of the rank for its signs of life.
     fn sign(&self) -> Sign;
 
-    /// Adds to `tally` the work that was measured beside user code's answers since the last call, and commands that are running.
+    /// Adds to `tally` the work that the protocol has measured itself since the last call, and the running commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
-    /// Rank 0: how far the run is, if it knows. Asked when that is to be shown.
+    /// Returns the progress of the run, if it is known. Called on rank 0 when progress is shown.
     fn progress(&mut self) -> Option<Progress> {
         None
     }
 
-    /// Rank 0: whether it waits for what others compute. If no rank computes anything meanwhile, none ever will.
+    /// Returns true if rank 0 waits for results of other ranks. If no rank computes meanwhile, none will ever arrive.
     fn is_held_up(&self) -> bool {
         false
     }
 }
 
-/// What comes next on a rank.
+/// Next action of a rank.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
-    /// User code is to do this.
+    /// Run this task.
     Task(T),
-    /// Nothing before a message comes, user code is done with what it has, or time has passed.
+    /// Wait for a message, an outcome, or the next tick.
     Wait,
-    /// Nothing before another look at the messages, which is to follow at once: what was sent leaves by looks, or all that has come
-    /// is to be known first.
+    /// Poll for messages again at once: because sends progress in polls, or because a decision needs all messages that have arrived.
     LookAgain,
-    /// The rank has done its part.
+    /// The rank has finished its part.
     Finished,
 }
 
-/// When something happens on a rank, and how the rank stands then.
+/// Time of an event on a rank, and the state of its executor.
 #[derive(Debug)]
 pub(crate) struct Moment {
     clock: Clock,
-    /// Whether the thread that communicates goes on to look for messages, because user code runs elsewhere. One that computes
-    /// itself does not look after a large message, which MPI may carry on only then.
+    /// The communicating thread continues to poll, because user code runs on another thread. A thread that runs user code itself does not
+    /// poll after it has sent a large message, which MPI may only transfer in polls.
     pub(crate) looks_after_messages: bool,
-    /// Whether what is found now may have been here for a while: the thread has computed since it last found nothing.
+    /// User code ran on this thread after the last empty poll, so a message may have arrived some time ago.
     pub(crate) is_late: bool,
-    /// Where user code runs.
+    /// Placement of user code.
     pub(crate) user_code: Place,
 }
 
-/// Where the user code of a rank runs, and whether it does.
+/// Placement of the user code of a rank, and whether it is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// On the thread that communicates.
+    /// User code runs on the communicating thread.
     pub(crate) is_inline: bool,
-    /// It stays there, however long jobs take.
+    /// User code never moves, whatever the job times are.
     pub(crate) is_fixed: bool,
-    /// It has nothing to do.
+    /// User code has nothing to do.
     pub(crate) is_idle: bool,
 }
 
@@ -188,20 +188,20 @@ impl Moment {
         Moment { clock, looks_after_messages: !is_inline || !real_time, is_late, user_code }
     }
 
-    /// The time by the rank's clock, which is read only by those who need it: for jobs of a microsecond that costs as much as
-    /// everything else.
+    /// Returns the time by the rank's clock. Read only on demand, because a reading costs as much as the rest of a turn with jobs of a
+    /// microsecond.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()
     }
 
-    /// What the calling thread has computed so far, to know what a decision costs.
+    /// Returns the processor time of the calling thread, to measure the cost of a decision.
     pub(crate) fn cpu(&self) -> Duration {
         self.clock.cpu()
     }
 }
 
-/// Where a protocol's messages go: at once to their receiver.
+/// Sends the messages of a protocol.
 pub(crate) struct Outgoing<'e>(&'e mut Endpoint);
 
 impl<'e> Outgoing<'e> {
@@ -209,12 +209,12 @@ impl<'e> Outgoing<'e> {
         Outgoing(endpoint)
     }
 
-    /// The number of the run, with which every message begins.
+    /// Number of the run, with which every message begins.
     pub(crate) fn run(&self) -> u32 {
         self.0.run()
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub(crate) fn ranks(&self) -> usize {
         self.0.size()
     }
@@ -225,22 +225,22 @@ impl<'e> Outgoing<'e> {
         self.0.send_ready(to, frame)
     }
 
-    /// Whether all that was sent has left. MPI may pass a large message on only as far as both sides look.
+    /// Returns true if all messages have been sent. MPI may transfer a large message only while both sides poll.
     pub(crate) fn sends_done(&mut self) -> Result<bool> {
         self.0.transport().sends_done()
     }
 
-    /// The number of what was sent last, by which to ask whether it [has left](Outgoing::has_left).
+    /// Returns the number of the last message, for [`has_left`](Outgoing::has_left).
     pub(crate) fn last_sent(&mut self) -> u64 {
         self.0.transport().sends()
     }
 
-    /// Whether what was sent as this number is out of memory.
+    /// Returns true if the buffers of the message with this number are free.
     pub(crate) fn has_left(&mut self, number: u64) -> bool {
         self.0.transport().has_left(number)
     }
 
-    /// The rank's end of the communicator, for what it knows of the other ranks' processes.
+    /// Returns the rank's endpoint, for its knowledge about processes of other ranks.
     pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
         self.0
     }

@@ -1,49 +1,49 @@
-//! What a rank says of itself, as a sign of life.
+//! The content of a sign of life.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a rank has something to do.
+/// Activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Occupation {
-    /// It waits for others.
+    /// The rank waits for other ranks.
     Waits,
-    /// It computes something.
+    /// The rank computes.
     Computes,
-    /// Nobody wants anything of it, as long as that is so.
+    /// The rank has nothing to do, and no other rank waits for it.
     Rests,
 }
 
-/// What a rank says of itself.
+/// The state of a rank, as it reports it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sign {
     pub(crate) occupation: Occupation,
-    /// User code runs on the thread that communicates, although the user has not asked for that: the rank says nothing while a call
-    /// of it lasts, which may be longer than those before.
+    /// User code runs on the communicating thread although the user has not chosen that: the rank sends nothing during a call, which may
+    /// take longer than earlier calls.
     pub(crate) is_interleaved: bool,
-    /// For how long it has begun nothing and ended nothing, which the driver adds.
+    /// Time since the rank started or ended a job. Set by the driver.
     pub(crate) steady: Duration,
-    /// What it does and what it waits for, in words that follow "rank 3: ".
+    /// Description of the activity for messages, after "rank 3: ".
     pub(crate) state: String,
-    /// What its protocol adds, in an encoding of its own.
+    /// Data of the skeleton's protocol, in an encoding of its own.
     pub(crate) details: Vec<u8>,
 }
 
 impl Sign {
-    /// A sign to which the protocol adds nothing.
+    /// Creates a sign without data of the protocol.
     pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
         let occupation = if is_computing { Occupation::Computes } else { Occupation::Waits };
         let (steady, details) = (Duration::ZERO, Vec::new());
         Sign { occupation, is_interleaved: false, steady, state: state.into(), details }
     }
 
-    /// The same, of a rank that `computes` although its protocol does not say so.
+    /// Sets the activity to computing if the executor is busy.
     pub(crate) fn or_computes(self, computes: bool) -> Self {
         Sign { occupation: if computes { Occupation::Computes } else { self.occupation }, ..self }
     }
 
-    /// The same, of a rank of which nothing is wanted if it `rests`.
+    /// Sets the activity to resting if the rank is not needed.
     pub(crate) fn or_rests(self, rests: bool) -> Self {
         let rests = rests && !self.is_computing();
         Sign { occupation: if rests { Occupation::Rests } else { self.occupation }, ..self }

@@ -1,59 +1,58 @@
-//! Blame for the death of a rank: how often ranks have died in a task, and which ranks may try the task again.
+//! Blame for the death of a rank: the number of deaths per task, and the ranks that may retry the task.
 //!
-//! A death counts as an attempt of the task in which the rank was. Where nobody knows which task that was, all tasks that it
-//! may have been are suspects until another death or a result tells. Rank 0 tries no task that ranks may have died of, because
-//! its death would be the job's.
+//! A death counts as an attempt of the task in which the rank was. If that task is not known, all candidates are suspects until another
+//! death or a result decides. Rank 0 never runs a suspected task, because the death of rank 0 ends the job.
 
 use serde::{Deserialize, Serialize};
 
-/// Deaths that are put down to a task.
+/// Deaths attributed to a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Suspicion {
-    /// Ranks that have died in the task for certain; its attempts count them, too.
+    /// Number of ranks that certainly died in the task. The attempts of the task include them.
     pub(crate) certain: u32,
-    /// Ranks that have died in it or in another one.
+    /// Number of ranks that died in this task or in another one.
     pub(crate) shared: u32,
-    /// The number of the last of these deaths.
+    /// Number of the last of these deaths.
     pub(crate) death: u32,
-    /// How many tasks may go into a chunk; 0 if nobody has died over them.
+    /// Maximum number of tasks in a chunk with this task; 0 if no rank died.
     pub(crate) most: u32,
 }
 
 impl Suspicion {
-    /// The suspicion of tasks below a task in whose subtree a rank has died.
+    /// Returns the suspicion of a task whose parent task has a suspicion.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 
-    /// The suspicion without the deaths that have turned out to be another task's.
+    /// Returns the suspicion without deaths that were attributed to another task.
     pub(crate) fn without_shared(self) -> Self {
         let most = if self.certain > 0 { self.most } else { 0 };
         Suspicion { shared: 0, death: 0, most, ..self }
     }
 
-    /// Returns true if a rank has died over the task.
+    /// Returns true if a rank died that may have been in the task.
     pub(crate) fn is_there(self) -> bool {
         self.most > 0
     }
 
-    /// Returns true if the task may be tried where `others` ranks beside rank 0 are left. The last of them is not risked for a
-    /// task that two have died of.
+    /// Returns true if the task may run while `others` ranks besides rank 0 are left. The last of them does not run a task in which two
+    /// ranks died.
     pub(crate) fn is_worth_a_rank(self, others: usize) -> bool {
         others >= if self.certain >= 2 { 2 } else { 1 }
     }
 }
 
-/// What a death says about a task.
+/// Relation of a death to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing.
+    /// The task was not running on the rank.
     Innocent,
-    /// The rank was in it or in another one. It is tried again in a chunk of at most this number of tasks.
+    /// The rank was in this task or in another one. The task is retried in a chunk of at most this number of tasks.
     Suspect(u32),
-    /// The rank was in it.
+    /// The rank was in this task.
     Guilty,
 }
 
 impl Verdict {
-    /// Attempts and suspicion of a task after the death with this number.
+    /// Returns attempts and suspicion of a task after the death with this number.
     pub(crate) fn after(self, attempt: u32, was: Suspicion, death: u32) -> (u32, Suspicion) {
         match self {
             Verdict::Innocent => (attempt, was),
@@ -61,7 +60,7 @@ impl Verdict {
                 let most = if was.is_there() { most.min(was.most) } else { most };
                 (attempt, Suspicion { shared: was.shared + 1, death, most, ..was })
             }
-            // The deaths that it was suspected of were its doing, too.
+            // The earlier suspected deaths are attributed to the task as well.
             Verdict::Guilty => {
                 let deaths = was.shared + 1;
                 (attempt + deaths, Suspicion { certain: was.certain + deaths, shared: 0, death: 0, most: 1 })

@@ -1,8 +1,8 @@
-//! The trail of a rank: the task that it is in, written where the death of the rank does not wipe it out.
+//! The trail of a rank: the number of its current task, in memory that outlives the rank.
 //!
-//! A task that kills its process leaves no time for a message. So a rank that is a process writes what it begins into a file
-//! without a name in memory: each chunk, task or closure that is not short. Rank 0, or a sub-master, on the same machine keeps
-//! the file open and reads it when the process has ended. On other machines nothing is known.
+//! A task that kills its process leaves no time for a message. A rank that is a process therefore records each chunk, task and closure of
+//! some length in an anonymous file in memory. Rank 0, or a sub-master, on the same machine keeps the file open and reads it when the
+//! process has ended. Trails of ranks on other machines cannot be read.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -14,30 +14,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::process::Process;
 
-/// A chunk or a task that takes at least this time is noted when it begins. A note takes about 0.6 µs, and a chunk has two of
-/// them beside those of its tasks, so this is less than a hundredth.
+/// Minimum time of a chunk or task that is recorded. A record takes about 0.6 µs and a chunk has two besides those of its tasks, so
+/// recording costs less than 1 %.
 pub(crate) const NOTED: Duration = Duration::from_micros(200);
 
-/// Where a trail can be found.
+/// Location of a trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrailLocation {
     pub(crate) process: Process,
     pub(crate) file: i32,
 }
 
-/// What is noted: the number of a chunk and one, or 0 for none that is known; the same of a task.
+/// The record: the number of the current chunk plus one, or 0 for none; the same for the task.
 type DeathNote = [u8; 16];
 
-/// The end that is written.
+/// The end that the rank writes.
 #[derive(Debug)]
 pub(crate) struct Trail {
     file: File,
-    /// Whether the last note says something.
+    /// The last record names a chunk or task.
     says: bool,
 }
 
 impl Trail {
-    /// An empty one, if the system can make it: without it less is known of a death, and that is all.
+    /// Creates an empty trail; `None` if the system has no anonymous files, in which case less is known about a death.
     pub(crate) fn new() -> Option<Self> {
         let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
         file.write_all_at(&DeathNote::default(), 0).ok()?;
@@ -48,7 +48,7 @@ impl Trail {
         TrailLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
-    /// Chunk `id` is begun, or its task `task`.
+    /// Records that chunk `id`, or its task `task`, starts.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
         let mut note = DeathNote::default();
         note[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
@@ -57,7 +57,7 @@ impl Trail {
         self.write(&note);
     }
 
-    /// Nothing is known from now on.
+    /// Records that no chunk is running.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.says) {
             self.write(&DeathNote::default());
@@ -65,12 +65,12 @@ impl Trail {
     }
 
     fn write(&self, note: &DeathNote) {
-        // There is room for it since the beginning. What a note would have told is then not known.
+        // The space was reserved at creation, so that a failure is unlikely; the record is then missing.
         let _ = self.file.write_all_at(note, 0);
     }
 }
 
-/// The end that is read.
+/// The end that rank 0 or a sub-master reads.
 #[derive(Debug)]
 pub(crate) struct TrailReader(File);
 
@@ -84,7 +84,7 @@ impl TrailReader {
         File::open(path).ok().map(TrailReader)
     }
 
-    /// The chunk that was begun last and is not ended, and its task, as far as they are known.
+    /// Returns the last started chunk that has not ended, and its task, as far as they are recorded.
     pub(crate) fn read(&self) -> Option<(u64, Option<u64>)> {
         let mut note = DeathNote::default();
         self.0.read_exact_at(&mut note, 0).ok()?;
