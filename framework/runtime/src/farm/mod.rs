@@ -1,4 +1,4 @@
-//! Farms: independent tasks, done by whichever rank is free.
+//! Task farms: independent tasks, which run on whichever rank is free.
 //!
 //! ```
 //! use armature::farm::Farm;
@@ -14,25 +14,22 @@
 //! # Ok::<(), armature::Error>(())
 //! ```
 //!
-//! Every rank builds the same farm. Rank 0, the *master*, draws tasks from an iterator and gives them away in *chunks*
-//! to ranks that ask; by default it does tasks itself, too. How large chunks are is decided by [`Chunking`]. Workers hold
-//! a few chunks ahead, so that they need not wait for the next one.
+//! Every rank builds the same farm. Rank 0, the *master*, draws tasks from an iterator and sends them in *chunks* to ranks that request
+//! work; by default it runs tasks too. [`Chunking`] determines the size of chunks. Workers request chunks in advance, so that they do not
+//! wait for the next one.
 //!
-//! [`Farm::for_each`] does a stream of tasks, finite or endless; [`Farm::iterate`] does sets of tasks, each made from the
-//! results of the one before; with [`Farm::worklist`] the sink adds tasks, and those of a farm that is made by
-//! [`Farm::exploring`] make tasks themselves.
+//! [`Farm::for_each`] runs a stream of tasks, finite or endless. [`Farm::iterate`] runs sets of tasks, each made from the results of the
+//! previous set. With [`Farm::worklist`] the sink adds tasks, and in a farm made by [`Farm::exploring`] tasks make tasks.
 //!
-//! # What can go wrong
-//! - A task that returns an error or panics is tried again on another rank, as often as [`Farm::retries`] says, then it
-//!   comes back as a [`FailedTask`] (or ends the job: [`Farm::fail_fast`]).
-//! - A worker that gives no sign of life ([`Farm::silence_limit`]) is dead, and its tasks go to others; results of it that
-//!   come late are not used. Each task's result is delivered exactly once. This needs a launcher that lets the other
-//!   ranks go on.
-//! - A task may take as long as it likes, unless [`Farm::task_limit`] says otherwise.
-//! - The death of rank 0 ends the job. With a [journal](Farm::journal) the job that is started again does only what is
-//!   missing.
+//! # Failures
+//! - A task that returns an error or panics is retried on another rank, up to [`Farm::retries`] times. Then it is returned as a
+//! [`FailedTask`], or ends the job ([`Farm::fail_fast`]).
+//! - A worker without signs of life ([`Farm::silence_limit`]) counts as dead, and its tasks are sent to other workers. Its late results are
+//! ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue.
+//! - The time of a task is not limited, unless [`Farm::task_limit`] is set.
+//! - The death of rank 0 ends the job. With a [journal](Farm::journal) a job that is started again runs only the missing tasks.
 //!
-//! The protocol is described in `state/README.md` beside this module's source.
+//! `state/README.md` in the source directory of this module describes the protocol.
 
 mod builder;
 mod chunk_result;

@@ -1,4 +1,4 @@
-//! Running a farm on a session.
+//! Runs a farm on a session.
 
 use std::thread::Scope;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::session::{Announcement, Driver, Session};
 use crate::user_code;
 use crate::wire::{Item, Movable};
 
-/// What rank 0 does in a run; returns the number of iterations.
+/// Rank 0's part of a run; returns the number of iterations.
 pub(super) trait Script<I: Item, O: Item> {
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
@@ -32,23 +32,21 @@ pub(super) trait Script<I: Item, O: Item> {
 }
 
 impl<I: Item, O: Item> Farm<'_, I, O> {
-    /// Does all `tasks` and hands their results to `sink`, each exactly once, with the task's number: in the order of
-    /// the tasks, or as they come if the farm is [unordered](Farm::unordered).
+    /// Runs all `tasks` and passes each result to `sink` exactly once, with the number of the task: in the order of the tasks, or in the
+    /// order of arrival if the farm is [unordered](Farm::unordered).
     ///
-    /// Tasks are drawn, and the sink is fed, on rank 0, each on a thread that does nothing else: they may take as long as they
-    /// like. Where calls turn out to be short and frequent they are made between messages instead, and the workers wait for a sudden one
-    /// that lasts long, up to [`Config::join_limit`](crate::Config::join_limit); with
-    /// [`Driver::Threaded`](crate::Driver::Threaded) they stay on their threads, with [`Driver::Inline`](crate::Driver::Inline)
-    /// they have none. `tasks` may be endless: no more of them are drawn than fit
-    /// [`window_bytes`](Farm::window_bytes) with their results, and a sink that returns
+    /// Rank 0 draws the tasks and runs the sink, each on a thread of its own, so both may take any time. If their calls are short and
+    /// frequent, rank 0 makes them between messages instead. A single long call then delays the workers, up to
+    /// [`Config::join_limit`](crate::Config::join_limit). With [`Driver::Threaded`](crate::Driver::Threaded) source and sink always have
+    /// threads, with [`Driver::Inline`](crate::Driver::Inline) never. `tasks` may be endless: only as many are drawn as fit
+    /// [`window_bytes`](Farm::window_bytes) together with their results, and a sink that returns
     /// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
     ///
-    /// Returns a [`Summary`] on rank 0 and `None` on the others.
+    /// Returns a [`Summary`] on rank 0 and `None` on other ranks.
     ///
     /// # Errors
-    /// An error of the sink; a panic of the iterator or the sink; a worker that cannot be made; a task that failed, if
-    /// that [ends the job](Farm::fail_fast); the loss of all workers, or of rank 0. On MPI a failure ends the job
-    /// instead of returning.
+    /// An error of the sink; a panic of the iterator or the sink; a worker that cannot be created; a failed task, if it [ends the
+    /// job](Farm::fail_fast); the loss of all workers, or of rank 0. Under MPI a failure ends the job instead of returning.
     pub fn for_each<R: Flow>(
         &mut self,
         session: &Session,
@@ -59,11 +57,11 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.run(session, self.options.clone(), "for_each", Stream { tasks, sink, plain: false })
     }
 
-    /// Does all `tasks` and returns their results in the order of the tasks, and a [`Summary`]: on rank 0, or on every rank with
-    /// [`on_all_ranks`](Farm::on_all_ranks); `None` on the others.
+    /// Runs all `tasks` and returns their results in the order of the tasks, with a [`Summary`]: on rank 0, or on every rank with
+    /// [`on_all_ranks`](Farm::on_all_ranks). Returns `None` on other ranks.
     ///
     /// # Errors
-    /// As [`for_each`](Farm::for_each); here a task that failed at every attempt always ends the job.
+    /// The errors of [`for_each`](Farm::for_each). A task that failed at every attempt always ends the job.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -95,14 +93,13 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         session.share(&farm, &self.codecs.results, all, |error| error.in_farm(&self.name)).map(Some)
     }
 
-    /// Iterations that depend on each other: `next` gets all results of a set of tasks, in their order, with the
-    /// number of the iteration from 0, and makes the next set from them, or ends the run by `None`.
+    /// Runs iterations that depend on each other. `next` gets all results of a set of tasks, in their order, with the number of the
+    /// iteration from 0, and returns the next set, or `None` to end the run.
     ///
-    /// Only rank 0 draws `first` and calls `next`, on a thread beside the one that communicates: they may take as long as they
-    /// like.
+    /// Only rank 0 draws `first` and calls `next`, on a thread that does not communicate, so both may take any time.
     ///
     /// # Errors
-    /// As [`collect`](Farm::collect), and an error of `next`.
+    /// The errors of [`collect`](Farm::collect), and an error of `next`.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -138,10 +135,10 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.run(session, options, "iterate", Iterations { first, next })
     }
 
-    /// As [`iterate`](Farm::iterate), but tasks that failed at every attempt come along with the results.
+    /// Like [`iterate`](Farm::iterate), but passes failed tasks to `next` together with the results.
     ///
     /// # Errors
-    /// As [`for_each`](Farm::for_each), and an error of `next`.
+    /// The errors of [`for_each`](Farm::for_each), and an error of `next`.
     pub fn try_iterate(
         &mut self,
         session: &Session,
@@ -152,7 +149,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.run(session, options, "try_iterate", Iterations { first, next })
     }
 
-    /// What all ranks must run in the same way. How tasks are put together, and where results are kept, rank 0 decides.
+    /// Settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
     fn announcement(&self, options: &Options, form: &str) -> Announcement {
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
         what.with("method", form)
@@ -227,16 +224,16 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     }
 }
 
-/// An option as an announcement has it.
+/// Formats an option for an announcement.
 fn shown(limit: Option<Duration>) -> String {
     limit.map_or("unset".to_string(), |limit| format!("{limit:?}"))
 }
 
-/// Independent tasks.
+/// Script of a stream of independent tasks.
 struct Stream<T, S> {
     tasks: T,
     sink: S,
-    /// The sink is the framework's own, and never slow.
+    /// The sink belongs to the framework and is never slow.
     plain: bool,
 }
 
@@ -264,7 +261,7 @@ where
     }
 }
 
-/// Sets of tasks, each from the results of the one before.
+/// Script of sets of tasks, each made from the results of the previous set.
 struct Iterations<T, N> {
     first: T,
     next: N,

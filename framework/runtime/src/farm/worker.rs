@@ -1,4 +1,4 @@
-//! What a user writes: a worker, as a trait impl or a closure.
+//! User code of a farm: a worker, as a trait impl or a closure.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use crate::context::Context;
 use crate::error::BoxError;
 use crate::wire::Item;
 
-/// What one rank sets up once and then uses for every task that it is given.
+/// State that a rank sets up once and uses for all of its tasks.
 ///
-/// The result of a task must depend on the task alone: which rank gets it, in which order and how often is not
-/// known. A task that fails, or whose rank is lost, is tried again elsewhere.
+/// The result of a task may depend on the task only: the rank, the order and the number of attempts are not known in advance. A task that
+/// fails, or whose rank is lost, is retried on another rank.
 ///
 /// ```
 /// use armature::BoxError;
@@ -38,20 +38,20 @@ use crate::wire::Item;
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub trait Worker: Send {
-    /// A task.
+    /// Type of the tasks.
     type In: Item;
-    /// Its result.
+    /// Type of the results.
     type Out: Item;
 
-    /// Does one task.
+    /// Runs one task.
     ///
     /// # Errors
-    /// An error, like a panic, is one failed attempt: the task is tried again as often as
-    /// [`retries`](super::Farm::retries) says, then it comes back as a [`FailedTask`](super::FailedTask).
+    /// An error or a panic is one failed attempt: the task is retried up to [`retries`](super::Farm::retries) times, then it is returned as
+    /// a [`FailedTask`](super::FailedTask).
     fn work(&mut self, task: Self::In, cx: &mut Context) -> Result<Self::Out, BoxError>;
 }
 
-/// A closure as a worker.
+/// Adapts a closure to [`Worker`].
 pub(crate) struct Closure<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,

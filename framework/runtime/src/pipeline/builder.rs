@@ -1,4 +1,4 @@
-//! How a pipeline is written down: a source, stages one after the other, a sink.
+//! Construction of a pipeline: a source, stages, a sink.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,25 +17,25 @@ use super::stage_def::{Factory, StageDef};
 use crate::error::{BoxError, Result};
 use crate::wire::{self, Item, Movable};
 
-/// A pipeline that is being written down; `T` is what comes out of the part that exists so far.
+/// A pipeline under construction; `T` is the type of the items behind its last stage.
 ///
-/// Every rank builds the same pipeline. The source is read and the sink is fed on rank 0; the stages run where
-/// the mapping puts them. See the [module's page](super) for a complete program.
+/// Every rank builds the same pipeline. Rank 0 reads the source and runs the sink; the mapping assigns the stages to ranks. See the [module
+/// documentation](super) for a complete program.
 #[must_use = "a pipeline does nothing until its sink is attached and it is run"]
 pub struct Pipeline<'p, T> {
     source_name: String,
     source: Box<dyn ErasedSource + 'p>,
     stages: Vec<StageDef<'p>>,
-    /// One codec for each edge: `codecs[0]` leaves the source, `codecs[n]` leaves stage n - 1.
+    /// Codecs of the edges: `codecs[0]` behind the source, `codecs[n]` behind stage n - 1.
     codecs: Vec<Arc<dyn Codec>>,
     ordered: bool,
-    /// An option that means nothing where it stands.
+    /// Error of an option that has no meaning at its place.
     misuse: Option<&'static str>,
     item: PhantomData<fn() -> T>,
 }
 
 impl<'p, T: Item> Pipeline<'p, T> {
-    /// Starts a pipeline from an iterator, which `make` makes on rank 0 only.
+    /// Starts a pipeline with an iterator. `make` creates it on rank 0 only.
     pub fn source<I>(name: &str, make: impl FnOnce() -> I + Movable + 'p) -> Self
     where
         I: IntoIterator<Item = T>,
@@ -44,7 +44,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         Pipeline::from_erased(name, SourceOf::new(move || make().into_iter()))
     }
 
-    /// As [`source`](Pipeline::source), for an iterator that can fail. Its first error ends the job.
+    /// Starts a pipeline with an iterator of results. The first error ends the job.
     pub fn try_source<I>(name: &str, make: impl FnOnce() -> I + Movable + 'p) -> Self
     where
         I: IntoIterator<Item = Result<T, BoxError>>,
@@ -65,9 +65,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
         }
     }
 
-    /// Adds a stage that may be replicated. `make` makes one instance on every rank that hosts it.
+    /// Adds a stage that may be replicated. `make` creates one instance on every rank that runs the stage.
     ///
-    /// An error of `make` ends the job, as an error of the stage itself does.
+    /// An error of `make` ends the job, like an error of the stage.
     pub fn stage<S, F>(self, name: &str, mut make: F) -> Pipeline<'p, S::Out>
     where
         S: Stage<In = T> + 'p,
@@ -78,7 +78,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         pipeline
     }
 
-    /// Adds a stage whose output is `U`.
+    /// Adds a stage with output type `U`.
     fn push<U: Item>(mut self, name: &str, factory: Factory<'p>) -> Pipeline<'p, U> {
         let name = name.to_string();
         let (serial, at_root, expands, may_finish) = (false, false, false, false);
@@ -95,13 +95,13 @@ impl<'p, T: Item> Pipeline<'p, T> {
         }
     }
 
-    /// Adds a stage that is a function of the item.
+    /// Adds a stage with a function of the item.
     pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Movable + Clone + 'p) -> Pipeline<'p, U> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
 
-    /// Adds a stage that changes items where they lie. For large items that are not behind a pointer: nothing is
-    /// moved. The items go on as they came, also [plain](Pipeline::plain).
+    /// Adds a stage that modifies items in place: for large items that are not behind a pointer, which are not moved. The codec of the
+    /// items stays the same, also if it is [plain](Pipeline::plain).
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -121,7 +121,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Adds a stage that is a function which can fail; an error ends the job.
+    /// Adds a stage with a function that can fail. An error ends the job.
     pub fn try_map<U: Item>(
         self,
         name: &str,
@@ -130,7 +130,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.closure(name, move |item| f(item).map(Some))
     }
 
-    /// Adds a stage that drops the items for which `f` gives `None`.
+    /// Adds a stage that drops the items for which `f` returns `None`.
     pub fn filter_map<U: Item>(
         self,
         name: &str,
@@ -139,7 +139,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.closure(name, move |item| Ok(f(item)))
     }
 
-    /// Adds a stage that drops the items for which `f` says no.
+    /// Adds a stage that drops the items for which `f` returns false.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -159,14 +159,14 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Adds a stage that makes any number of items of one: those of the iterator that `f` gives.
+    /// Adds a stage that makes any number of items of one item: those of the iterator that `f` returns.
     ///
-    /// Their order is that of the iterators, and that of the source among these. What is made leaves the stage in pieces, for which there
-    /// has to be [room](Runnable::window_bytes), and the iterator is asked for more when there is: one of a million items, or of more
-    /// than fit the memory, takes no more than others. An iterator stays on the rank where it was made, so `f` should do little
-    /// itself, and what is long be left to stages behind it, which may run elsewhere.
+    /// Items are in the order of the source, and those of one iterator in its order. They leave the stage in pieces, as far as there is
+    /// [room](Runnable::window_bytes), and the iterator is asked for more when there is room again: an item from which a million items are
+    /// made needs no more memory than others. The iterator stays on its rank, so `f` should do little work; long work belongs to stages
+    /// behind it, which may run on other ranks.
     ///
-    /// Errors and [`Context::number`](super::Context::number) speak of the item of the source that something was made of.
+    /// [`Context::number`](super::Context::number) and errors of later stages refer to the item of the source.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -202,10 +202,10 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.push(name, Box::new(move || Ok(Box::new(Closure::new(f.clone())))))
     }
 
-    /// Declares the stage added last to be serial: one rank runs it, and it sees the items in order.
+    /// Makes the last added stage serial: it runs on one rank and gets the items in order.
     ///
-    /// Stages with state between items, and stages that write in order, are serial. Behind the source, where there is no stage
-    /// yet, it is an error when the pipeline is run.
+    /// Stages with state between items are serial, and so are stages that write in order. Directly behind the source the option makes the
+    /// run fail, because there is no stage.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -222,8 +222,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.declare("serial", |stage| stage.serial = true)
     }
 
-    /// Declares the stage added last to be serial and to run on rank 0, because it touches what only rank 0
-    /// has (files, a terminal). Behind the source it is an error when the pipeline is run.
+    /// Makes the last added stage serial and runs it on rank 0, because it uses files or a terminal of rank 0. Directly behind the source
+    /// the option makes the run fail.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -248,20 +248,20 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Lets items overtake each other: serial stages and the sink take them as they come.
+    /// Lets items overtake each other: serial stages and the sink get them in the order of their arrival.
     ///
-    /// Without it the sink sees the items in the order of the source, whatever the mapping.
+    /// By default the sink gets the items in the order of the source, whatever the mapping is.
     pub fn unordered(mut self) -> Self {
         self.ordered = false;
         self
     }
 
-    /// Ends the pipeline with a function that takes every item, on rank 0.
+    /// Ends the pipeline with a function that rank 0 calls with every item.
     pub fn for_each(self, name: &str, f: impl FnMut(T) + Movable + 'p) -> Runnable<'p> {
         self.end(name, SinkOf::new(f))
     }
 
-    /// Ends the pipeline with a function that can fail; its first error ends the job.
+    /// Ends the pipeline with a function that can fail. The first error ends the job.
     pub fn try_for_each(
         self,
         name: &str,
@@ -292,8 +292,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
         Runnable { def, collect }
     }
 
-    /// Ends the pipeline by keeping all items: [`run`](Runnable::run) gives them in the order of the source, also those of an
-    /// [unordered](Pipeline::unordered) pipeline, on rank 0, or on every rank with [`on_all_ranks`](Runnable::on_all_ranks).
+    /// Ends the pipeline by collecting all items. [`run`](Runnable::run) returns them on rank 0, or on every rank with
+    /// [`on_all_ranks`](Runnable::on_all_ranks), in the order of the source, even if the pipeline is [unordered](Pipeline::unordered).
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -315,10 +315,10 @@ impl<'p, T: Item> Pipeline<'p, T> {
 }
 
 impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
-    /// Sends what comes out of the stage added last (or of the source) as the memory that it is.
+    /// Sends the items behind the last added stage, or behind the source, as their memory.
     ///
-    /// Numbers, and vectors of numbers, are sent so anyway. This is for plain structs and arrays, on ranks of
-    /// one byte order. serde is not asked, although the type must implement its traits as every [`Item`] does.
+    /// Numbers and vectors of numbers are always sent as their memory. This option is for plain structs and arrays, on ranks with the same
+    /// byte order. serde is not used, although the type must implement its traits like every [`Item`].
     ///
     /// ```
     /// use armature::pipeline::Pipeline;

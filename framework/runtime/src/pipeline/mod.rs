@@ -1,4 +1,4 @@
-//! Pipelines: items flow from a source through stages to a sink, over as many ranks as there are.
+//! Pipelines: items flow from a source through stages to a sink, on any number of ranks.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;
@@ -18,21 +18,19 @@
 //! # Ok::<(), armature::Error>(())
 //! ```
 //!
-//! Every rank builds the same pipeline. Rank 0 reads the source and feeds the sink; which rank runs which stage
-//! is the [mapping](MappingChoice): by default a short calibration run measures the stages and the planner
-//! decides. Consecutive stages on one rank are *gathered* and pass items on without a message; a slow stage, or a
-//! run of stages, is *replicated* on several ranks, and each replica takes the next batch when it is free.
+//! Every rank builds the same pipeline. Rank 0 reads the source and runs the sink. The [mapping](MappingChoice) assigns stages to ranks; by
+//! default a short calibration run measures the stages and the planner computes a mapping. Consecutive stages on one rank are *gathered*
+//! and pass items on without a message. A slow stage, or a group of consecutive stages, is *replicated* on several ranks, and each replica
+//! takes the next batch when it is free.
 //!
-//! The sink sees items in the order of the source, each exactly once, whatever the mapping; a
-//! [serial](Pipeline::serial) stage does too. [`Pipeline::unordered`] lets items overtake each other instead.
+//! The sink and [serial](Pipeline::serial) stages get items in the order of the source, each exactly once, whatever the mapping is.
+//! [`Pipeline::unordered`] lets items overtake each other.
 //!
 //! # Limits
-//! - The source is drawn from while rank 0 has nothing better to do. An iterator that blocks holds up the stages
-//!   and the sink of rank 0 as long.
-//! - What is in flight is bounded by a window ([`window_bytes`](Runnable::window_bytes)), which
-//!   counts the bytes that items have on the wire.
+//! - Rank 0 reads the source between its other work. An iterator that blocks delays the stages and the sink of rank 0.
+//! - A window ([`window_bytes`](Runnable::window_bytes)) limits the items in flight. It counts encoded bytes.
 //!
-//! The protocol is described in `machine/README.md` beside this module's source.
+//! `machine/README.md` in the source directory of this module describes the protocol.
 
 mod builder;
 mod choice;
@@ -72,7 +70,7 @@ mod summary;
 mod tasks;
 mod worker;
 
-/// What ranks wait for each other to come to, in words.
+/// Name of the skeleton in messages about ranks that wait for each other.
 const NAME: &str = "the pipeline";
 
 pub use crate::context::Context;

@@ -1,4 +1,4 @@
-//! A pipeline that is complete, with its options.
+//! A complete pipeline and its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Balance, BatchMode, Config};
 
-/// A pipeline that is complete: choose how it is run, then [`run`](Runnable::run) it.
+/// A complete pipeline. Set its options, then [`run`](Runnable::run) it.
 #[must_use = "a pipeline does nothing until it is run"]
 pub struct Runnable<'p, C = ()> {
     pub(super) def: PipelineDef<'p>,
-    /// What becomes of the items, beside the sink.
+    /// Result of the pipeline: `()`, or the collected items.
     pub(super) collect: C,
 }
 
-/// What has been written down.
+/// Definition of the pipeline.
 pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,
@@ -34,11 +34,11 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) remaps: Vec<(u64, MappingChoice)>,
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
-    /// An option that means nothing where it stands.
+    /// Error of an option that has no meaning at its place.
     pub(crate) misuse: Option<&'static str>,
 }
 
-/// What a pipeline says of itself, instead of the settings of the run.
+/// Options of the pipeline that override the settings of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     name: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Options {
 }
 
 impl<C> Runnable<'_, C> {
-    /// What the pipeline is called in summaries and messages: as its source unless it is set.
+    /// Sets the name of the pipeline in summaries and messages. The default is the name of its source.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -69,7 +69,7 @@ impl<C> Runnable<'_, C> {
         self
     }
 
-    /// Which rank runs which stage; [`MappingChoice::Auto`] unless it is set.
+    /// Sets which ranks run which stages. The default is [`MappingChoice::Auto`].
     ///
     /// ```
     /// use armature::pipeline::{MappingChoice, Pipeline};
@@ -86,11 +86,10 @@ impl<C> Runnable<'_, C> {
         self
     }
 
-    /// Asks for another mapping as soon as `items` items have reached the sink. The stream goes on meanwhile.
+    /// Requests another mapping as soon as `items` items have reached the sink. The stream continues during the change.
     ///
-    /// May be called several times. For experiments and tests, and for streams whose changes are known in advance;
-    /// otherwise the framework finds out by itself when another mapping is worth it
-    /// ([`Balance::Live`](crate::Balance::Live)).
+    /// The option may be given several times. It is for experiments and tests, and for streams whose changes are known in advance;
+    /// otherwise the framework changes the mapping when another one is better ([`Balance::Live`](crate::Balance::Live)).
     ///
     /// ```
     /// use armature::pipeline::{MappingChoice, Pipeline};
@@ -107,7 +106,7 @@ impl<C> Runnable<'_, C> {
         self
     }
 
-    /// How items are handed to the replicas of a stage; on demand unless it is set.
+    /// Sets how items are sent to the replicas of a stage. The default is on demand.
     ///
     /// ```
     /// use armature::pipeline::{Dispatch, MappingChoice, Pipeline};
@@ -125,55 +124,54 @@ impl<C> Runnable<'_, C> {
         self
     }
 
-    /// Whether the mapping is changed while the stream runs, a planned and a given one alike. Without it,
-    /// [`Config::balance`](crate::Config::balance) says so, and by default a planned one is changed whenever that pays, a given
-    /// one never.
+    /// Sets whether the mapping changes while the stream runs. The default is [`Config::balance`](crate::Config::balance); without it, a
+    /// planned mapping changes whenever that pays and a given one never changes.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.def.options.balance = Some(balance);
         self
     }
 
-    /// Items per message; grown from one unless it is set, by this or by `ARMATURE_BATCH`.
+    /// Sets the number of items per message. By default it is `ARMATURE_BATCH`, or grows from 1.
     pub fn batch(mut self, batch: BatchMode) -> Self {
         self.def.options.batch = Some(batch);
         self
     }
 
-    /// The work that an automatically sized batch may hold at all stages together: 500 µs unless it is set, by this or by
-    /// `ARMATURE_BATCH_MICROSECONDS`.
+    /// Sets the total work of a batch at all stages, for batches whose size is chosen automatically. The default is
+    /// `ARMATURE_BATCH_MICROSECONDS`, or 500 µs.
     pub fn batch_time(mut self, time: Duration) -> Self {
         self.def.options.batch_time = Some(time);
         self
     }
 
-    /// Batches in flight between source and sink, at least 1; sized by Little's law unless it is set, by this or by
-    /// `ARMATURE_WINDOW`.
+    /// Sets the number of batches in flight between source and sink, at least 1. By default it is `ARMATURE_WINDOW`, or follows Little's
+    /// law.
     pub fn window(mut self, batches: usize) -> Self {
         self.def.options.window = Some(batches);
         self
     }
 
-    /// Bytes in flight between source and sink, at most (one batch is always allowed): 256 MiB unless it is set, by this or by
-    /// `ARMATURE_WINDOW_BYTES`. What has not been seen yet is expected to be as large as the largest so far.
+    /// Sets the maximum number of bytes in flight between source and sink; one batch is always allowed. The default is
+    /// `ARMATURE_WINDOW_BYTES`, or 256 MiB. A batch of unknown size counts as the largest so far.
     pub fn window_bytes(mut self, bytes: usize) -> Self {
         self.def.options.window_bytes = Some(bytes);
         self
     }
 
-    /// Batches that a replica asks for before it needs them, at least 1; one fewer (but one at least) where a batch takes it
-    /// 10 ms or more. 2 unless it is set, by this or by `ARMATURE_REQUEST_AHEAD`.
+    /// Sets the number of batches that a replica requests in advance, at least 1; one less (but at least one) if a batch takes the replica
+    /// 10 ms or more. The default is `ARMATURE_REQUEST_AHEAD`, or 2.
     pub fn request_ahead(mut self, batches: usize) -> Self {
         self.def.options.request_ahead = Some(batches);
         self
     }
 
-    /// Whether the service times of stages are measured: they are unless it is set, by this or by `ARMATURE_MONITOR`.
+    /// Sets whether the service times of stages are measured. The default is `ARMATURE_MONITOR`, or true.
     pub fn monitor(mut self, on: bool) -> Self {
         self.def.options.monitor = Some(on);
         self
     }
 
-    /// The stages' names in order.
+    /// Returns the names of the stages in order.
     pub fn stage_names(&self) -> Vec<&str> {
         self.def.stage_names()
     }
@@ -184,15 +182,15 @@ impl PipelineDef<'_> {
         self.stages.iter().map(|s| s.name.as_str()).collect()
     }
 
-    /// What the pipeline is called.
+    /// Returns the name of the pipeline.
     pub(crate) fn name(&self) -> &str {
         self.options.name.as_ref().unwrap_or(&self.source_name)
     }
 
-    /// The settings of the run with what this pipeline says instead.
+    /// Returns the settings of the run with the options of this pipeline.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for a value that cannot be used, and an option that means nothing where it stands.
+    /// [`ErrorKind::Config`] for a value that cannot be used, and for an option that has no meaning at its place.
     pub(crate) fn settings(&self, config: &Config) -> Result<Config> {
         if let Some(option) = self.misuse {
             let source = &self.source_name;
