@@ -1,8 +1,8 @@
-//! Parallel loops whose units move: rows of a matrix, of a grid, of a picture.
+//! Parallel loops whose units move between ranks: rows of a matrix, of a grid, of a picture.
 //!
-//! The iterations of the distributed loop are its *units*. Each rank has some of them, with their data, which the
-//! framework keeps; while the loop runs, ranks report how fast they are, and units move to where they are done
-//! sooner. Results are those of the serial loop, to the bit, wherever units are done.
+//! The iterations of the distributed loop are its *units*. Each rank owns some of the units, with their data, which the framework stores.
+//! While the loop runs, ranks report their speed, and units move to ranks that compute them sooner. The result is that of the serial loop,
+//! to the last bit, wherever the units are.
 //!
 //! | loop | trait |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | over a table that is filled once, each value from those above and to the left (dynamic programming) | [`Table`] |
 //! | from grid to grid, each value from old neighbours (Jacobi, finite differences) | [`Stencil`] |
 //!
-//! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
-//! decision. What can be set are methods of the loops, such as [`DoAllLoop::balance`]; nothing needs to be.
-//! [`Settings`] has the same options as a value.
+//! Rank 0 decides about movements with the balancer of [`armature_planner::loops`], besides computing its own units; no rank waits for a
+//! decision. Options are methods of the loops, such as [`DoAllLoop::balance`], and all of them have defaults. [`Settings`] holds the same
+//! options as a value.
 
 mod closures;
 #[cfg(doctest)]
@@ -38,10 +38,10 @@ mod until_tests;
 
 pub use crate::persist::snapshot::Checkpoint;
 
-/// What ranks come to, in what is said of those that do not.
+/// Name of the skeleton in messages about ranks that wait for each other.
 const NAME: &str = "the loop";
-/// The time between two looks at messages while a rank has something to compute, and between two looks at a disk that it waits for:
-/// messages wait about as long anyway for ranks that sleep, and a look costs a thousandth of it.
+/// Time between two polls for messages of a rank that computes, and between two polls for a disk operation. A message to a rank that sleeps
+/// waits about as long, and a poll costs a thousandth of this time.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};

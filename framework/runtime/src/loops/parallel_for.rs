@@ -13,10 +13,10 @@ use crate::error::{BoxError, Result};
 use crate::session::{Announcement, Session};
 use crate::wire::{Codec, Item, Movable};
 
-/// A loop over indices, for data that all ranks have: any rank may do any of them, and they move from slow ranks to fast ones.
+/// A loop over indices, for data that all ranks have: every rank can process every index, and indices move from slow ranks to fast ones.
 ///
-/// Every rank makes the same and runs it in the same way. [`parallel_for`](super::parallel_for), [`map`](super::map) and
-/// [`reduce`](super::reduce) are short for loops without options.
+/// Every rank creates the same loop and runs it in the same way. [`parallel_for`](super::parallel_for), [`map`](super::map) and
+/// [`reduce`](super::reduce) are short forms without options.
 ///
 /// ```
 /// use armature::Balance;
@@ -41,7 +41,7 @@ pub struct ParallelFor {
 }
 
 impl ParallelFor {
-    /// A loop over these indices; none if the range ends before it starts.
+    /// Creates a loop over these indices; over none if the range ends before it starts.
     pub fn new(name: &str, indices: Range<u64>) -> Self {
         ParallelFor { name: name.to_string(), indices, settings: Settings::new() }
     }
@@ -55,12 +55,12 @@ impl ParallelFor {
         self
     }
 
-    /// Does `body` for ranges of the indices, on whichever rank has time; together they are all indices, each once. Returns a
-    /// [`Summary`] on rank 0 and `None` on the others.
+    /// Calls `body` with ranges of the indices, on whichever rank is free; each index is in exactly one range. Returns a [`Summary`] on
+    /// rank 0 and `None` on other ranks.
     ///
     /// # Errors
-    /// An error or a panic of `body`, with the rank, the loop and the indices; options that cannot be used; a rank that is silent
-    /// for longer than [`Config::peer_limit`](crate::Config::peer_limit). On MPI a failure ends the job instead of returning.
+    /// An error or a panic of `body`, with the rank, the loop and the indices; options that cannot be used; a rank that is silent for
+    /// longer than [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
     pub fn run(
         &self,
         session: &Session,
@@ -70,7 +70,7 @@ impl ParallelFor {
         self.announced(session, what, |range, _| body(range))
     }
 
-    /// The same without a closure: the caller asks for one range after the other.
+    /// Starts the loop without a closure: the caller asks for one range after the other.
     ///
     /// # Errors
     /// If another skeleton is running, the options cannot be used, or rank 0 runs something else.
@@ -79,11 +79,11 @@ impl ParallelFor {
         Ranges::announced(session, &self.name, &self.indices, &self.settings, what)
     }
 
-    /// A value for each of the indices, in their order, and a [`Summary`]: on rank 0, or on every rank with
-    /// [`on_all_ranks`](ParallelFor::on_all_ranks); `None` on the others.
+    /// Computes a value for each index. Returns the values in the order of the indices, with a [`Summary`]: on rank 0, or on every rank
+    /// with [`on_all_ranks`](ParallelFor::on_all_ranks). Returns `None` on other ranks.
     ///
     /// # Errors
-    /// As [`run`](ParallelFor::run); values that serde cannot encode.
+    /// The errors of [`run`](ParallelFor::run); values that serde cannot encode.
     pub fn collect<V: Item + Clone>(
         &self,
         session: &Session,
@@ -93,7 +93,7 @@ impl ParallelFor {
         if self.settings.on_all_ranks { self.share(session, all).map(Some) } else { Ok(all) }
     }
 
-    /// Runs the loop, as part of what is announced so. The body notes in which index it is, if it knows.
+    /// Runs the loop as a part of the announced operation. The body records the current index, if it knows it.
     pub(super) fn announced(
         &self,
         session: &Session,
@@ -108,7 +108,7 @@ impl ParallelFor {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// The values of all indices in their order, on rank 0, for this function of this module.
+    /// Computes the values of all indices in their order on rank 0, for this function of this module.
     pub(super) fn values<V: Item + Clone>(
         &self,
         session: &Session,
@@ -138,7 +138,7 @@ impl ParallelFor {
         Ok(values.zip(summary))
     }
 
-    /// Brings together on rank 0 what each rank has of the `units`.
+    /// Gathers the `units` of all ranks on rank 0.
     pub(super) fn gather<V: Item + Clone>(
         &self,
         session: &Session,
@@ -151,7 +151,7 @@ impl ParallelFor {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// What rank 0 has, on all ranks.
+    /// Sends the values of rank 0 to all ranks.
     pub(super) fn share<V: Item, S: Serialize + DeserializeOwned>(
         &self,
         session: &Session,
@@ -162,10 +162,10 @@ impl ParallelFor {
     }
 }
 
-/// A closure that gets ranges of indices, from `start` on, as a loop over units without data.
+/// Adapts a closure over ranges of indices, which begin at `start`, to a loop over units without data.
 struct Indices<F> {
     start: u64,
-    /// The index in which the closure is, where it says so.
+    /// Current index of the closure, if it records it.
     at: Option<u64>,
     body: F,
 }

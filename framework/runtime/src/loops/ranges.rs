@@ -1,4 +1,4 @@
-//! Loops over indices, for data that all ranks have.
+//! Loops over indices without a closure, for data that all ranks have.
 
 use std::cell::RefMut;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Session};
 
-/// The indices of a loop, handed out to the ranks in ranges: those that a rank gets are its to do.
+/// A loop over indices in the code of the program: each rank asks for ranges of indices and processes them itself.
 ///
-/// A rank that is asked for less gets less: indices move from slow ranks to fast ones.
+/// Indices move from slow ranks to fast ones, because a slow rank asks less often.
 ///
 /// ```
 /// use armature::loops::Ranges;
@@ -34,23 +34,22 @@ use crate::session::{Announcement, Config, Session};
 /// assert_eq!(sum.into_inner(), 499_500);
 /// # Ok::<(), armature::Error>(())
 /// ```
-///
-/// Every rank has to ask until there are no more: the others wait for what it was given. No other skeleton can be run
-/// meanwhile.
+/// Every rank has to ask until it gets `None`, because the other ranks wait for the ranges that it was given. No other skeleton can run on
+/// the session meanwhile.
 pub struct Ranges<'s> {
     endpoint: RefMut<'s, Endpoint>,
     rank_loop: RankLoop<()>,
     driver: Driver<'static, 'static, ByCaller>,
-    /// Until the end of the loop.
+    /// `None` after the end of the loop.
     run: Option<Run<()>>,
     start: u64,
     timer: BlockTimer,
-    /// The block that was given out last, and when.
+    /// The last block given to the program, and its start time.
     block: Option<(UnitBlock, Begun)>,
     summary: Option<Summary>,
 }
 
-/// This rank's part of a loop over indices, as it is announced so.
+/// Returns this rank's part of an announced loop over indices.
 pub(super) fn of_indices(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -72,8 +71,8 @@ pub(super) fn of_indices(
 }
 
 impl<'s> Ranges<'s> {
-    /// A loop over these indices; none if the range ends before it starts. With options, it is begun by
-    /// [`ParallelFor::ranges`](super::ParallelFor::ranges).
+    /// Creates a loop over these indices; over none if the range ends before it starts. [`ParallelFor::ranges`](super::ParallelFor::ranges)
+    /// creates one with options.
     ///
     /// # Errors
     /// If another skeleton is running, or rank 0 runs something else.
@@ -82,7 +81,7 @@ impl<'s> Ranges<'s> {
         Ranges::announced(session, name, &indices, &Settings::new(), what)
     }
 
-    /// The ranges of these indices, as they are announced so.
+    /// Creates the loop with this announcement.
     pub(super) fn announced(
         session: &'s Session,
         name: &str,
@@ -112,11 +111,11 @@ impl<'s> Ranges<'s> {
         })
     }
 
-    /// The next indices of this rank, to be done before it asks again; `None` when all ranks are done.
+    /// Returns the next range of indices, which must be processed before the next call; `None` when all ranks have finished.
     ///
     /// # Errors
-    /// The failure of another rank, and a rank that is silent for longer than [`Config::join_limit`](crate::Config::join_limit). The
-    /// caller's own thread communicates, too: a rank is silent while it does what it was given.
+    /// A failure of another rank; a rank that is silent for longer than [`Config::join_limit`](crate::Config::join_limit). The calling
+    /// thread communicates as well, so a rank is silent while it processes a range.
     // It is no iterator: it can fail, and what it gives must be done before the next is asked for.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
@@ -126,13 +125,13 @@ impl<'s> Ranges<'s> {
         Ok(self.given())
     }
 
-    /// What was given out last.
+    /// Returns the last range given to the program.
     fn given(&self) -> Option<Range<u64>> {
         let (block, _) = self.block.as_ref()?;
         Some(self.start + block.range.start..self.start + block.range.end)
     }
 
-    /// Goes on until there is a block, or `asked` has no answer. Returns whether the loop is over.
+    /// Continues until there is a block, or the request has no answer. Returns true after the end of the loop.
     fn step(&mut self, asked: Asked) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
         let done = self.block.take().map(|(block, begun)| {
@@ -149,12 +148,13 @@ impl<'s> Ranges<'s> {
         Ok(is_over)
     }
 
-    /// A hook within a range: what is still to be done of it by this rank, when all before `rest` is done.
+    /// Reports progress within a range: all indices before `rest` are done. Returns the rest of the range that this rank still has to
+    /// process.
     ///
-    /// How long ranges are is chosen so that ranks hear of each other often enough, but for indices that take much longer than
-    /// those before, and where [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long, for the sake of what is done once for each. There hooks
-    /// can be placed by hand: indices behind `rest` may then go to other ranks although they have been handed out. It takes a
-    /// reading of the clock, but for once in a millisecond.
+    /// Ranges are short enough for ranks to communicate often, unless some indices take much longer than earlier ones, or
+    /// [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long because of work that is done once per range. In these
+    /// cases a program can place hooks itself: indices behind `rest` may then move to other ranks although they were already given out. A
+    /// call costs one reading of the clock, except once in a millisecond.
     ///
     /// ```
     /// # use armature::loops::Ranges;
@@ -175,7 +175,7 @@ impl<'s> Ranges<'s> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::User`] if `rest` is not the end of the range that was handed out last; and as [`next`](Ranges::next).
+    /// [`ErrorKind::User`] if `rest` is not the end of the last range; the errors of [`next`](Ranges::next).
     pub fn hook(&mut self, rest: Range<u64>) -> Result<Range<u64>> {
         let (Some(given), Some((block, begun))) = (self.given(), &self.block) else {
             return Ok(rest.end..rest.end);
@@ -192,7 +192,7 @@ impl<'s> Ranges<'s> {
         Ok(self.given().unwrap_or(rest.end..rest.end))
     }
 
-    /// How it went: on rank 0, after [`next`](Ranges::next) has given `None`.
+    /// Returns the summary of the loop, on rank 0 after [`next`](Ranges::next) has returned `None`.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What can be set of a loop.
+//! Options of a loop.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
-/// Reports that ranks begin with in loops over grids. There rows move between sweeps only, at some cost, while in other
-/// loops a rank that has run out of units gets units at once.
+/// Initial number of reports of a rank in loops over grids. There rows move only between sweeps, at some cost; in other loops a rank
+/// without units gets units at once.
 const SETTLING: u32 = 4;
-/// Columns of a panel of a table: as many as make some strips of the widths that are tried, and few enough that a thousand rows of
-/// values of 12 bytes take 3 MB. Narrower ones cost reports and orders more often, wider ones memory.
+/// Default number of columns in a panel of a table: enough for several strips of each width that is tried, and few enough that a thousand
+/// rows of 12-byte values take 3 MB. Narrower panels need more reports and orders, wider ones more memory.
 const PANEL: usize = 256;
-/// In those others a movement that saves ten times its cost before the pass ends needs no threshold. A tenth, because the cost
-/// is that of packing and unpacking, and what is saved is as sure as the rates of ranks are.
+/// Movements in loops over units need no threshold if they save ten times their cost before the pass ends. The factor is low because the
+/// cost is packing and unpacking only, and the saving is as certain as the measured rates.
 const AT_ONCE: f64 = 0.1;
 
-/// Options of a loop as a value: for programs that make them out of their command line, or set several loops in the same way.
-/// The loops have methods of the same names. The defaults measure and choose; every choice can be made by hand.
+/// Options of a loop as a value, for programs that derive them from their command line or use the same options for several loops. The loops
+/// have methods of the same names. By default every option is measured or chosen.
 ///
-/// An option that a loop does not have is an error when it is run: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
-/// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop), `periodic` to
-/// [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), which has `strip_width`, too, and
-/// `checkpoint` to all but [`ParallelFor`](super::ParallelFor).
+/// An option that a loop does not have is an error when the loop runs: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
+/// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop) and [`TableLoop`](super::TableLoop),
+/// `periodic` to [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), and `checkpoint` to all but
+/// [`ParallelFor`](super::ParallelFor).
 ///
 /// ```
 /// use armature::Balance;
@@ -53,7 +53,7 @@ pub struct Settings {
     pub(super) on_all_ranks: bool,
 }
 
-/// The sorts of loops, which differ in the options that they have.
+/// Kinds of loops, which differ in their options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopKind {
     DoAll,
@@ -76,7 +76,7 @@ impl fmt::Display for LoopKind {
 }
 
 impl LoopKind {
-    /// What a loop over a grid does again and again.
+    /// Returns the name of one pass over a grid.
     pub(super) fn passes(self) -> &'static str {
         match self {
             LoopKind::Table => "panels",
@@ -85,89 +85,87 @@ impl LoopKind {
     }
 }
 
-/// Methods of a builder that set options of a loop: those that every loop has, and by name those that some have. The type has a
-/// method `change`, which lets a function change its [`Settings`].
+/// Adds methods for options to a builder: those of every loop, and those listed by name. The type needs a method `change` that applies a
+/// function to its [`Settings`].
 macro_rules! loop_options {
     (common) => {
-        /// Whether units move at all, once at most, or whenever that pays. Without it,
-        /// [`Config::balance`](crate::Config::balance) says so, and by default they move whenever that pays.
+        /// Sets whether units move: never, at most once, or whenever that pays. The default is [`Config::balance`](crate::Config::balance),
+        /// and without it whenever that pays.
         pub fn balance(self, balance: crate::Balance) -> Self {
             self.change(|settings| settings.balance = Some(balance))
         }
 
-        /// How it is decided what moves. Where units may go, and the scheduler's quantum, are not taken from here: the first
-        /// follows from the loop, the second is measured unless `quantum` sets it.
+        /// Sets the options of the balancer. Its reach follows from the loop, and the scheduler's quantum is measured unless `quantum` sets
+        /// it; both are ignored here.
         pub fn options(self, options: armature_planner::loops::LoopOptions) -> Self {
             self.change(|settings| settings.options = options)
         }
 
-        /// Every rank waits at an interaction until rank 0 has decided, so that decisions take effect one interaction
-        /// earlier; over grids rank 0 waits for all reports, and the others for its next border. It is there to be compared
-        /// with.
+        /// Makes every rank wait at each interaction for the decision of rank 0, so that decisions take effect one interaction earlier.
+        /// Over grids rank 0 waits for all reports, and other ranks wait for its next border. The option exists for comparisons.
         pub fn synchronous(self) -> Self {
             self.change(|settings| settings.synchronous = true)
         }
 
-        /// The part of the units that each rank has at first, in any unit: one positive number for each rank. Equal parts
-        /// without it.
+        /// Sets the initial share of each rank: one positive number per rank, in any unit. The default is equal shares.
         pub fn shares(self, shares: impl Into<Vec<f64>>) -> Self {
             self.change(|settings| settings.shares = Some(shares.into()))
         }
 
-        /// How long the operating system lets a process run while others wait; measured without it.
+        /// Sets how long the operating system lets a process run while others wait. By default it is measured.
         pub fn quantum(self, quantum: std::time::Duration) -> Self {
             self.change(|settings| settings.quantum = Some(quantum))
         }
 
-        /// What is collected is given to every rank, not to rank 0 alone.
+        /// Returns collected results on every rank instead of on rank 0 alone.
         pub fn on_all_ranks(self) -> Self {
             self.change(|settings| settings.on_all_ranks = true)
         }
 
-        /// Not for programs: at each interaction units move at random, by this seed, whatever is measured.
+        /// Moves units at random at each interaction, with this seed, whatever is measured. For tests only.
         #[doc(hidden)]
         pub fn forced(self, seed: u64) -> Self {
             self.change(|settings| settings.forced = Some(seed))
         }
     };
     (settings) => {
-        /// All options at once, instead of those that were set so far.
+        /// Replaces all options set so far.
         pub fn settings(self, settings: crate::loops::Settings) -> Self {
             self.change(|before| *before = settings)
         }
     };
     (block_size) => {
-        /// Units that are done between two looks at the messages, at least 1. Without it, chosen from measured times.
+        /// Sets the number of units between two polls for messages, at least 1. By default it follows measured times.
         pub fn block_size(self, units: u64) -> Self {
             self.change(|settings| settings.block_size = Some(units))
         }
     };
     (strip_width) => {
-        /// Columns that are done between two messages to the rank below, at least 1. Without it, chosen from measured times.
+        /// Sets the number of columns between two messages to the rank below, at least 1. By default it follows measured times.
         pub fn strip_width(self, columns: u64) -> Self {
             self.change(|settings| settings.strip_width = Some(columns))
         }
     };
     (checkpoint) => {
-        /// Keeps the units in files at the end of a pass now and then, while computing goes on. A job that is started again
-        /// with the same directory goes on from there, on any number of ranks, and ends with the same bytes. Passes of a
-        /// [table](crate::loops::Table) are panels, and what has come of its rows is kept with them.
+        /// Writes the units to files at the ends of some passes, while computing continues. A job that is started again with the same
+        /// directory resumes there, on any number of ranks, and ends with the same bytes. A pass of a [table](crate::loops::Table) is a
+        /// panel; results derived from its rows are saved with it.
         pub fn checkpoint(self, checkpoint: crate::loops::Checkpoint) -> Self {
             self.change(|settings| settings.checkpoint = Some(checkpoint))
         }
     };
     (panel_width) => {
-        /// Columns of a table that are filled between two moments at which rows can move, and that a rank keeps of its rows, at least 1; 256
-        /// without it. Where it is as many as the table has, or more, the whole table is kept and can be collected, but no row moves while it
-        /// is filled.
+        /// Sets the number of columns of a table that are filled between two moments at which rows can move, and that a rank keeps of its
+        /// rows: at least 1, by default 256. With the number of columns of the table or more, the whole table is kept and can be collected,
+        /// but no row moves while the table is filled.
         pub fn panel_width(self, columns: u64) -> Self {
             self.change(|settings| settings.panel_width = Some(columns))
         }
     };
     (periodic) => {
-        /// The rows are a ring: the last one lies above the first. There are no fixed edges then: each row of the grid is a unit, and
-        /// the one row of a grid that has no more is its own neighbour. Whether columns are a ring, too, is up to what a step
-        /// does, which has whole rows.
+        /// Makes the rows a ring: the last row is above the first. There are then no fixed edges: each row of the grid is a unit, and the
+        /// row of a grid with a single row is its own neighbour. A step gets whole rows, so the step decides whether columns are a ring
+        /// too.
         ///
         /// ```
         /// use armature::BoxError;
@@ -206,7 +204,7 @@ macro_rules! loop_options {
 pub(super) use loop_options;
 
 impl Settings {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Settings::default()
     }
@@ -223,10 +221,10 @@ impl Settings {
         self
     }
 
-    /// Whether a loop of this kind has all options that are set.
+    /// Checks that a loop of this kind has all options that are set.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it has not; the error names the option and the kind.
+    /// [`ErrorKind::Config`] with the option and the kind of loop.
     pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
         // In loops whose units go anywhere a rank keeps none at the end of a pass, and one before.
@@ -263,7 +261,7 @@ impl Settings {
         }
     }
 
-    /// Adds to an announcement what all ranks must have set in the same way. All else is rank 0's to decide.
+    /// Adds the settings that must be equal on all ranks to an announcement. Rank 0 alone decides about the others.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         let sizes = [
             ("block_size", self.block_size),
@@ -286,17 +284,17 @@ impl Settings {
             .with("on_all_ranks", self.on_all_ranks)
     }
 
-    /// Columns of a panel of a table that has this number of them.
+    /// Returns the number of columns in a panel of a table with this number of columns.
     pub(super) fn panel(&self, columns: usize) -> usize {
         self.panel_width.map_or(PANEL, |width| usize::try_from(width).unwrap_or(usize::MAX)).min(columns)
     }
 
-    /// Whether units move.
+    /// Returns whether units move.
     pub(super) fn balance_of(&self, config: &Config) -> Balance {
         self.balance.or(config.balance).unwrap_or(Balance::Live)
     }
 
-    /// The planner's options for a loop of this reach.
+    /// Returns the planner's options for a loop of this reach.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let mut options = LoopOptions { reach, ..self.options.clone() };
         match reach {
@@ -310,10 +308,10 @@ impl Settings {
         options
     }
 
-    /// How many of `units` each of `ranks` has at first. Each has at least one, where there are enough.
+    /// Returns the initial number of `units` of each of `ranks`: at least one for each rank, if there are enough.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if shares were given that are not one positive number for each rank.
+    /// [`ErrorKind::Config`] if the shares are not one positive number for each rank.
     pub(super) fn first(&self, units: u64, ranks: usize) -> Result<Vec<u64>> {
         let Some(shares) = &self.shares else {
             return Ok(distribute(units, &vec![1.0; ranks], 1));

@@ -1,4 +1,4 @@
-//! The summary of a loop's run.
+//! Summary of a loop's run.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,58 +8,58 @@ use serde::{Deserialize, Serialize};
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 use crate::observe::words::count;
 
-/// What one rank did for a loop.
+/// Work of one rank for a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankReport {
-    /// Units that it did; a unit that was done in several passes counts for each, and in parts in parts.
+    /// Number of computed units. A unit counts once per pass; a fraction of a unit counts as a fraction.
     pub units: f64,
-    /// Units that it has at the end.
+    /// Number of units at the end.
     pub held: u64,
-    /// Blocks in which it did them.
+    /// Number of blocks computed.
     pub blocks: u64,
-    /// Time that it spent in them.
+    /// Time in blocks.
     pub busy: Duration,
-    /// The part of that in which other processes had its core.
+    /// Part of that time in which other processes had the core.
     pub off_core: Duration,
-    /// Time that it waited for other ranks.
+    /// Time waiting for other ranks.
     pub waiting: Duration,
-    /// Time that it spent in sending and receiving units.
+    /// Time sending and receiving units.
     pub moving: Duration,
-    /// Time that reports, instructions and, on rank 0, decisions took.
+    /// Time for reports, instructions and, on rank 0, decisions.
     pub interacting: Duration,
-    /// Units that it sent to others.
+    /// Number of units sent to other ranks.
     pub sent: u64,
-    /// Units that it received.
+    /// Number of units received.
     pub received: u64,
 }
 
-/// What rank 0 knows after a loop has run. Its `Display` is the table that people read.
+/// Summary of a run of a loop, on rank 0. Its `Display` is a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The loop's name.
+    /// Name of the loop.
     pub name: String,
-    /// Its units.
+    /// Number of units.
     pub units: u64,
-    /// How often each was done.
+    /// Number of passes.
     pub passes: u64,
-    /// From the start of the run to the end of its last pass.
+    /// Time from the start of the run to the end of its last pass.
     pub elapsed: Duration,
-    /// Times at which the ranks reported and rank 0 decided.
+    /// Number of interactions: reports of all ranks with a decision of rank 0.
     pub interactions: u64,
-    /// Times that units moved.
+    /// Number of movements.
     pub movements: u64,
     /// Units, or iterations of the pipelined loop, in a block at the end.
     pub block: u64,
-    /// Units of each rank at first.
+    /// Initial number of units of each rank.
     pub first: Vec<u64>,
-    /// Why units moved last, in one sentence; `None` if they did not.
+    /// Reason for the last movement, in one sentence; `None` if no unit moved.
     pub change: Option<String>,
-    /// By rank.
+    /// Work by rank.
     pub ranks: Vec<RankReport>,
 }
 
 impl Summary {
-    /// Units that moved; one that passed through several ranks counts for each.
+    /// Returns the number of moved units; a unit that moved several times counts each time.
     pub fn moved(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.sent).sum()
     }

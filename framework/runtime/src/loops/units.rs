@@ -1,4 +1,4 @@
-//! Where the data of neighbouring units lie, and how they travel.
+//! Storage and transport of neighbouring units.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::pack::{Packer, Unpacker};
 use crate::error::Result;
 use crate::wire::{Codec, Item, weigh_some};
 
-/// The data of neighbouring units of a loop, which the framework keeps and moves.
+/// Data of neighbouring units of a loop, which the framework stores and moves.
 ///
 /// | storage | data of a unit | what user code gets |
 /// |---|---|---|
@@ -17,12 +17,12 @@ use crate::wire::{Codec, Item, weigh_some};
 /// | `()` | none: all ranks have what they need | `()` |
 /// | `(A, B)`, `(A, B, C)` | what each of these has | what each of these gives |
 ///
-/// The trait is sealed: these are all that there are.
+/// The trait is sealed: the table lists all implementations.
 pub trait Units: sealed::Storage {
-    /// What user code gets of it.
+    /// View of the units for user code.
     type Slices<'u>;
 
-    /// The data of these units, counted from the first that is here.
+    /// Returns a view of these units, counted from the first unit in this storage.
     #[doc(hidden)]
     fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_>;
 }
@@ -30,34 +30,34 @@ pub trait Units: sealed::Storage {
 pub(super) mod sealed {
     use super::{Packer, Result, Unpacker};
 
-    /// What the framework does with units.
+    /// The framework's operations on units.
     pub trait Storage: Sized + Send + 'static {
-        /// No units.
+        /// Creates storage without units.
         fn empty() -> Self;
-        /// What is wrong with it as the storage of `units` units.
+        /// Returns the error of the storage if it is not that of `units` units.
         fn check(&self, units: usize) -> Result<(), String>;
-        /// Takes the units from this one on away.
+        /// Removes the units from this one on and returns them.
         fn split_off(&mut self, at: usize) -> Self;
-        /// Puts units behind these.
+        /// Appends units.
         fn append(&mut self, other: Self);
-        /// Whether `more` units can be put behind these without moving them in memory.
+        /// Returns true if `more` units can be appended without moving the existing ones in memory.
         fn has_room(&self, more: usize) -> bool;
-        /// A copy to send, while the units stay.
+        /// Returns a copy of the units to send.
         fn copy(&self) -> Self;
-        /// About how many bytes they have.
+        /// Returns the approximate size of the units in bytes.
         fn bytes(&self) -> usize;
-        /// Looks at some of the units, whether they could travel.
+        /// Checks that some of the units could be sent.
         fn check_travel(&self) -> Result<()>;
-        /// Puts it into a message.
+        /// Writes the units to a message.
         fn pack(self, into: &mut Packer) -> Result<()>;
-        /// Takes `units` units out of a message.
+        /// Reads `units` units from a message.
         fn unpack(from: &mut Unpacker, units: usize) -> Result<Self>;
     }
 }
 
 use sealed::Storage;
 
-/// Rows of one width, one after the other: the storage of units that are rows of a matrix, say.
+/// Rows of equal width, one after the other, such as the rows of a matrix.
 ///
 /// ```
 /// use armature::loops::Rows;
@@ -74,19 +74,18 @@ pub struct Rows<T> {
 }
 
 impl<T: Pod> Rows<T> {
-    /// Rows of `width` values each, one after the other. That their number is that of the units is checked where they are
-    /// handed over.
+    /// Creates rows of `width` values each, one after the other. The loop checks that the number of rows is the number of units.
     pub fn new(width: usize, values: Vec<T>) -> Self {
         Rows { width, values }
     }
 
-    /// A row of zeros for each of these units.
+    /// Creates a row of zeros for each of these units.
     pub fn zeroed(units: Range<u64>, width: usize) -> Self {
         let rows = usize::try_from(units.end.saturating_sub(units.start)).unwrap_or(usize::MAX);
         Rows { width, values: vec![T::zeroed(); rows.saturating_mul(width)] }
     }
 
-    /// A row for each of these units, filled in by `fill`, which gets the number of the unit and a row of zeros.
+    /// Creates a row for each of these units; `fill` gets the number of the unit and a row of zeros.
     pub fn from_fn(units: Range<u64>, width: usize, mut fill: impl FnMut(u64, &mut [T])) -> Self {
         let mut rows = Rows::zeroed(units.clone(), width);
         if width > 0 {
@@ -95,28 +94,28 @@ impl<T: Pod> Rows<T> {
         rows
     }
 
-    /// Values in a row.
+    /// Returns the number of values in a row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// All values, row after row.
+    /// Returns all values, row after row.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// The same, to be changed.
+    /// Returns all values, row after row, for changes.
     pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
 
-    /// The same, to be kept.
+    /// Returns all values, row after row, as a vector.
     pub fn into_values(self) -> Vec<T> {
         self.values
     }
 }
 
-/// Whether `more` values can be put behind these where they lie.
+/// Returns true if `more` values can be appended without moving the existing ones.
 fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
     values.capacity() - values.len() >= more
 }
