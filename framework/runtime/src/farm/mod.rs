@@ -23,9 +23,9 @@
 //!
 //! # Failures
 //! - A task that returns an error or panics is retried on another rank, up to [`Farm::retries`] times. Then it is returned as a
-//! [`FailedTask`], or ends the job ([`Farm::fail_fast`]).
+//!   [`FailedTask`], or ends the job ([`Farm::fail_fast`]).
 //! - A worker without signs of life ([`Farm::silence_limit`]) counts as dead, and its tasks are sent to other workers. Its late results are
-//! ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue.
+//!   ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue.
 //! - The time of a task is not limited, unless [`Farm::task_limit`] is set.
 //! - The death of rank 0 ends the job. With a [journal](Farm::journal) a job that is started again runs only the missing tasks.
 //!

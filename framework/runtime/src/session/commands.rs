@@ -1,4 +1,4 @@
-//! Commands as tasks: how ranks start them.
+//! Start of commands that are tasks.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use armature_commands::{Options, Starter};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How ranks start the commands that tasks of a [workflow](crate::workflow) run: by a process beside each rank, which is started
+/// Settings for commands as tasks of a [workflow](crate::workflow). A separate process for each rank starts the commands; it is created
 /// before the rank becomes part of an MPI job.
 #[derive(Clone, Debug)]
 pub struct Commands {
     cores: u32,
     output: Option<PathBuf>,
-    /// The output is in the directory of rank 0 alone.
+    /// The output goes to the directory of rank 0 only.
     is_collected: bool,
     program: Option<PathBuf>,
 }
@@ -24,43 +24,44 @@ impl Default for Commands {
 }
 
 impl Commands {
-    /// Commands on one core of each rank, whose output is dropped.
+    /// Allows commands on one core of each rank and drops their output.
     pub fn new() -> Self {
         Commands::default()
     }
 
-    /// How many cores commands may occupy on a rank at once, at least 1.
+    /// Sets how many cores of a rank commands may occupy at a time, at least 1.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores.max(1);
         self
     }
 
-    /// A directory, which must exist, for what commands write to their standard output and standard error: in it rank n has the file
-    /// `rank-n.out`, which an `armature_commands::OutputLog` takes apart again. What an earlier job has left there stays.
+    /// Sets an existing directory for the standard output and standard error of commands. Rank n writes the file `rank-n.out`, which an
+    /// `armature_commands::OutputLog` reads. Output of earlier jobs stays in the file.
     pub fn output(mut self, directory: impl Into<PathBuf>) -> Self {
         (self.output, self.is_collected) = (Some(directory.into()), false);
         self
     }
 
-    /// The same in a directory of rank 0's host, which is made there if need be, for ranks that share none: what commands have written on
-    /// the others comes there when a workflow ends that [sends files](crate::workflow::Workflow::send_files), into `rank-n.out`, or
-    /// `2-rank-n.out` and so on beside what earlier runs have left. What commands of another workflow write is dropped on these ranks.
+    /// Sets a directory on the host of rank 0 for the output of commands, for ranks without a shared directory. It is created if it does
+    /// not exist. The output of other ranks is copied there when a workflow that [sends files](crate::workflow::Workflow::send_files) ends,
+    /// to `rank-n.out`, or to `2-rank-n.out` and so on if earlier runs have left files. The output of other workflows is dropped on these
+    /// ranks.
     pub fn output_on_root(mut self, directory: impl Into<PathBuf>) -> Self {
         (self.output, self.is_collected) = (Some(directory.into()), true);
         self
     }
 
-    /// Another program than this one that becomes the process which starts commands: one that calls `armature_commands::enter` first.
-    /// For tests, whose own program begins with something else.
+    /// Sets the program that becomes the process which starts commands, instead of this program: one that calls `armature_commands::enter`
+    /// first. For tests, whose own program begins differently.
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
         self
     }
 
-    /// Starts what starts commands for a rank.
+    /// Starts the process that starts commands for a rank.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if it cannot be started.
+    /// [`ErrorKind::Io`] if the process cannot be started.
     pub(super) fn start(&self, rank: usize) -> Result<RankCommands> {
         let mut options = Options::new().cores(self.cores);
         if let Some(directory) = self.output.as_ref().filter(|_| rank == 0 || !self.is_collected) {
@@ -83,17 +84,17 @@ impl Commands {
     }
 }
 
-/// The name of the file for what the commands of a rank write.
+/// Returns the name of the file with the output of the commands of a rank.
 pub(crate) fn output_file(rank: usize) -> String {
     format!("rank-{rank}.out")
 }
 
-/// What starts commands for a rank.
+/// Starter of the commands of a rank.
 #[derive(Debug)]
 pub(crate) struct RankCommands {
     pub(crate) starter: Starter,
-    /// How many cores these may occupy.
+    /// Number of cores for commands.
     pub(crate) cores: u32,
-    /// Where rank 0 collects what those of all ranks write, if it is to.
+    /// Directory in which rank 0 collects the output of all ranks, if it does.
     pub(crate) collected: Option<PathBuf>,
 }

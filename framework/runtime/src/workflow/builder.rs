@@ -1,4 +1,4 @@
-//! How a workflow is written down: its description, the closures that its tasks run, and how ranks run them.
+//! Construction of a workflow: its description, the closures of its tasks, and its options.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::{Announcement, Session};
 use crate::wire::{Codec, Item};
 
-/// How a workflow is run.
+/// Options of a workflow.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) memory: Option<u64>,
@@ -29,9 +29,9 @@ pub(super) struct Options {
     pub(super) wall_time: Option<Duration>,
     pub(super) plan: Option<PlanOptions>,
     pub(super) is_planned: bool,
-    /// What ranks are, if the caller knows.
+    /// Description of the ranks, if the caller has given one.
     pub(super) cluster: Option<Cluster>,
-    /// The plan, if the caller has one.
+    /// Plan, if the caller has given one.
     pub(super) given: Option<Plan>,
     pub(super) on_all_ranks: bool,
     pub(super) journal: Option<(PathBuf, Vec<u8>)>,
@@ -40,23 +40,22 @@ pub(super) struct Options {
     pub(super) enforces_memory: bool,
 }
 
-/// Tasks that depend on one another, each run by whichever rank it is planned for.
+/// Tasks that depend on each other, each of which runs on one rank.
 ///
-/// Every rank builds the same workflow and calls the same method to run it. See the [module's page](super) for a complete
-/// program.
+/// Every rank builds the same workflow and calls the same method to run it. See the [module documentation](super) for a complete program.
 #[must_use = "a workflow does nothing until it is run"]
 pub struct Workflow<'w> {
     pub(super) description: Description,
     pub(super) closures: BTreeMap<String, usize>,
     pub(super) code: Vec<Box<dyn Erased + 'w>>,
-    /// By closure: the type of what it gives.
+    /// Types of the values, by closure.
     pub(super) gives: Vec<&'static str>,
     pub(super) after_command: Option<AfterCommand<'w>>,
     pub(super) options: Options,
 }
 
 impl<'w> Workflow<'w> {
-    /// The workflow of a description, which was read from a file or [built](Description::builder).
+    /// Creates a workflow from a description, which was read from a file or [built](Description::builder).
     pub fn new(description: Description) -> Self {
         Workflow {
             description,
@@ -84,11 +83,11 @@ impl<'w> Workflow<'w> {
         }
     }
 
-    /// What tasks run whose action is the closure of this `name`: it gets what the task's parents give, and what it returns goes
-    /// to the task's children.
+    /// Sets the closure for tasks whose action has this `name`. It gets the values of the parents of a task, and its result goes to the
+    /// children of the task.
     ///
-    /// A rank runs one closure at a time. What one gives must depend on its inputs and the task alone: which rank runs a
-    /// task, and how often, is not known. A second closure of the same name replaces the first.
+    /// A rank runs one closure at a time. The result may depend on the inputs and the task only: the rank and the number of tries are not
+    /// known in advance. A second closure of the same name replaces the first.
     pub fn closure<O, F>(mut self, name: &str, call: F) -> Self
     where
         O: Item,
@@ -100,10 +99,10 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Calls this for each try of a command that has ended, on the rank that ran it, before the task counts as done: to look at
-    /// the files that it has written, say, or to note what it used. An error makes the try one that has failed.
+    /// Calls `f` after each try of a command, on the rank that ran it and before the task counts as done: to check the files that the
+    /// command has written, or to record its resource use. An error makes the try fail.
     ///
-    /// The [`Context`] is that of the task, as closures have it.
+    /// The [`Context`] is that of the task, as for closures.
     pub fn after_command<F>(mut self, call: F) -> Self
     where
         F: FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w,
@@ -112,61 +111,61 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Bytes that values and running tasks may take on a rank; without it, as many as they need.
+    /// Sets the maximum number of bytes that values and running tasks occupy on a rank. By default it is not limited.
     ///
-    /// A task begins only where what its description says it needs fits beside all values that are held. Values that wait are
-    /// written to disk when their room is needed ([`spill`](Workflow::spill)). A task that does not fit even then is an error,
-    /// before anything runs where that can be known. Small values that come from other ranks may be beyond it for a moment, by
-    /// one sixteenth at most; so may what a task gives if the description does not know its size. A value that is being sent counts
-    /// until it has left. Meanwhile the process gives freed memory back to the system at once, which costs time where values are large.
+    /// A task starts only if the needs in its description fit besides all values held. Values that wait are [spilled](Workflow::spill) to
+    /// disk when their space is needed. A task that does not fit even then is an error, before anything runs if that is known. The limit
+    /// may be exceeded for a moment by at most one sixteenth, by small values from other ranks, and by the value of a task whose
+    /// description has no size. A value that is being sent counts until it has been sent. While a limit is set, the process returns freed
+    /// memory to the system at once, which takes time if values are large.
     ///
-    /// What a task reads is counted once, as bytes. What its code makes of these is its own memory, and the description says how
-    /// much that is: [`Task::memory`](super::Task::memory). Beside the limit there are what the process held before, what
-    /// [`collect`](Workflow::collect) returns, and what was being sent to a rank that has died.
+    /// The inputs of a task count once, as encoded bytes. The memory that its code uses besides is part of the description:
+    /// [`Task::memory`](super::Task::memory). Outside of the limit are the memory of the process before the run, the results of
+    /// [`collect`](Workflow::collect), and messages to a rank that has died.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.options.memory = Some(bytes);
         self
     }
 
-    /// The directory in which ranks keep values for which there is no room; the system's for temporary files unless it is
-    /// set. Only the user can read what ranks write there. It goes when the run ends or, if that is killed, when the next rank of
-    /// this host writes there.
+    /// Sets the directory for spilled values. The default is the system's directory for temporary files. Only the user can read the files
+    /// of a rank. They are removed at the end of the run, or if the process was killed, by the next rank on the host that spills a value to
+    /// the directory.
     pub fn spill(mut self, directory: impl Into<PathBuf>) -> Self {
         self.options.spill = Some(directory.into());
         self
     }
 
-    /// The directory in which commands run; that in which the ranks were started unless it is set. Ranks on several machines must
-    /// share it: the files that one task writes and another reads are there. Where they share none, [`send_files`](Workflow::send_files).
+    /// Sets the working directory of commands. The default is the directory in which the ranks were started. Ranks on several hosts must
+    /// share it, because it contains the files that one task writes and another reads; [`send_files`](Workflow::send_files) is for hosts
+    /// that share none.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.options.directory = Some(directory.into());
         self
     }
 
-    /// Ends commands that hold more memory than their description says, with all their processes. They are tried again with twice as
-    /// much, as often as others that fail.
+    /// Ends commands that use more memory than their description says, with all their processes. They are retried with twice the memory, as
+    /// often as other failed tasks.
     pub fn enforce_memory(mut self) -> Self {
         self.options.enforces_memory = true;
         self
     }
 
-    /// How often a task that failed is tried again, on another rank where there is one, if its description does not say; 1 unless
-    /// it is set.
+    /// Sets how many times a failed task is retried, on another rank if there is one, unless its description says so. The default is 1.
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
     }
 
-    /// How many tasks may fail at every try before the job ends; none unless it is set. Tasks that depend on one that has failed
-    /// are not run, all others are.
+    /// Sets how many tasks may fail at every try before the job ends. The default is 0. Tasks that depend on a failed task are not run; all
+    /// other tasks are.
     pub fn max_failures(mut self, tasks: usize) -> Self {
         self.options.max_failures = tasks;
         self
     }
 
-    /// How long the run may take, from its beginning, planning included; as long as it likes unless it is set. When the time is over, the
-    /// job ends with [`ErrorKind::Timeout`], which says what runs and how much is left: soon enough before a batch job's own limit, the
-    /// journal is complete. Commands that run are ended; a closure that runs on rank 0's own thread
+    /// Sets the maximum time of the run, planning included. By default it is not limited. At the limit the job ends with
+    /// [`ErrorKind::Timeout`]; the message names the running tasks and the number of remaining ones. With a limit below that of a batch
+    /// job, the journal is complete when the job ends. Running commands are ended; a closure on the thread of rank 0 that communicates
     /// ([`Driver::Inline`](crate::Driver::Inline)) returns first.
     ///
     /// ```
@@ -193,11 +192,11 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Keeps what every task gives in a file on rank 0's host. A job that is started again with the same file, on any number of ranks,
-    /// takes it from there and runs only the tasks that are missing.
+    /// Keeps the value of every task in a file on the host of rank 0. A job that is started again with the same file, on any number of
+    /// ranks, reads the values and runs only the missing tasks.
     ///
-    /// `fingerprint` is whatever the results depend on beside the tasks and who reads from whom: parameters, seeds, the input or a
-    /// checksum of it. A file that was written with another one, or by another workflow, is refused.
+    /// `fingerprint` names everything that the results depend on besides the tasks and their dependencies: parameters, seeds, the input or
+    /// its checksum. A file with another fingerprint, or of another workflow, is refused.
     ///
     /// ```
     /// use armature::workflow::{Action, Description, Task, Workflow};
@@ -221,23 +220,23 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// What the memory of a task holds, by the description: [`TaskMemory::Additive`] without this, or what [`plan`](Workflow::plan)
-    /// says. It counts for plans, and for what begins on a rank.
+    /// Sets what the memory of a task in the description includes, for plans and for starting tasks. The default is that of
+    /// [`plan`](Workflow::plan), or [`TaskMemory::Additive`].
     pub fn task_memory(mut self, task_memory: TaskMemory) -> Self {
         self.options.task_memory = Some(task_memory);
         self
     }
 
-    /// What is asked of the planner. Without it, a plan is made as by default if the description knows run times, memory or
-    /// sizes of anything, and none if it does not. That takes a few seconds at most: the more tasks there are, the fewer plans are tried. With
-    /// this, planners do all that is asked, however long the run waits for its plan.
+    /// Sets the options of the planner. By default a plan is computed if the description contains run times, memory or sizes, and the time
+    /// for it is limited to a few seconds: the more tasks, the fewer plans are compared. With this option the planner does all the work
+    /// that is requested, however long the run waits for it.
     pub fn plan(mut self, options: PlanOptions) -> Self {
         (self.options.plan, self.options.is_planned) = (Some(options), true);
         self
     }
 
-    /// What the ranks are, each the processor of its number: their speeds, the bandwidths between them, in bytes a second, and
-    /// their memory. A rank holds no more than its processor has, nor more than [`memory`](Workflow::memory).
+    /// Describes the ranks as processors in the order of their numbers: their speeds, the bandwidths between them in bytes per second, and
+    /// their memory. A rank holds at most the memory of its processor, and at most [`memory`](Workflow::memory).
     ///
     /// ```
     /// use armature::workflow::{Action, Cluster, Description, Processor, Task, Workflow};
@@ -264,36 +263,36 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Runs tasks where this plan says and in its sequence, instead of having a plan made. When a rank dies it counts no longer.
+    /// Runs tasks according to this plan, on its processors and in its sequence, instead of computing one. The plan is discarded when a
+    /// rank dies.
     ///
-    /// Processors are ranks, tasks are numbered as in the description. What the plan says of memory is not relied on: ranks count what
-    /// they hold.
+    /// Processors are ranks; tasks are numbered as in the description. The memory in the plan is not used: ranks count what they hold.
     pub fn follow(mut self, plan: Plan) -> Self {
         self.options.given = Some(plan);
         self
     }
 
-    /// Makes no plan: tasks go to ranks that are free, near their inputs.
+    /// Runs without a plan: tasks go to free ranks, near their inputs.
     pub fn unplanned(mut self) -> Self {
         self.options.is_planned = false;
         self
     }
 
-    /// What [`collect`](Workflow::collect) returns is given to every rank, not to rank 0 alone. With [`run`](Workflow::run) it
-    /// is an error.
+    /// Returns the results of [`collect`](Workflow::collect) on every rank instead of on rank 0 alone. With [`run`](Workflow::run) the
+    /// option is an error.
     pub fn on_all_ranks(mut self) -> Self {
         self.options.on_all_ranks = true;
         self
     }
 
-    /// Runs all tasks. What final tasks give, those from which nobody reads, is dropped.
+    /// Runs all tasks and drops the values of final tasks, which no task reads.
     ///
-    /// Returns a [`Summary`] on rank 0 and `None` on the others, when all ranks are done.
+    /// Returns a [`Summary`] on rank 0 and `None` on other ranks, when all ranks have finished.
     ///
     /// # Errors
-    /// A description that cannot be run; more tasks fail than [may](Workflow::max_failures), with rank, task and tries; a rank
-    /// without which the job does not go on has died, or is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit). On MPI a failure ends the job instead of returning.
+    /// A description that cannot be run; more failed tasks than [allowed](Workflow::max_failures), with rank, task and tries; the death of
+    /// a rank that the job needs, or its silence for longer than [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure
+    /// ends the job instead of returning.
     pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
         if self.options.on_all_ranks {
             let text = "the option on_all_ranks is set, but run gives results to nobody; collect can give them to all";
@@ -302,11 +301,11 @@ impl<'w> Workflow<'w> {
         Ok(self.go(session, false)?.map(|(_, summary)| summary))
     }
 
-    /// Runs all tasks. Returns what final tasks give, those from which nobody reads, with a [`Summary`], on rank 0, or on every
-    /// rank with [`on_all_ranks`](Workflow::on_all_ranks); `None` on the others.
+    /// Runs all tasks and returns the values of final tasks, which no task reads, with a [`Summary`]: on rank 0, or on every rank with
+    /// [`on_all_ranks`](Workflow::on_all_ranks). Returns `None` on other ranks.
     ///
     /// # Errors
-    /// As [`run`](Workflow::run).
+    /// The errors of [`run`](Workflow::run).
     pub fn collect(&mut self, session: &Session) -> Result<Option<(Results, Summary)>> {
         let collected = self.go(session, true)?;
         if self.options.on_all_ranks { self.share(session, collected).map(Some) } else { Ok(collected) }
@@ -319,10 +318,10 @@ impl<'w> Workflow<'w> {
         Err(error)
     }
 
-    /// The closure of each task; any number for one that is a command.
+    /// Returns the number of the closure of each task; the number has no meaning for a command.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if there is none of that name, or the task is to run nothing.
+    /// [`ErrorKind::Config`] if a closure is missing, or a task has no action.
     pub(super) fn closure_of(&self) -> Result<Vec<usize>> {
         let of = |task: &armature_workflow_files::Task| {
             let name = match &task.action {
@@ -345,7 +344,7 @@ impl<'w> Workflow<'w> {
         found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
     }
 
-    /// What all ranks must run in the same way. `cores` are those of a rank for commands.
+    /// Settings that must be equal on all ranks. `cores` is the number of cores of a rank for commands.
     pub(super) fn announcement(
         &self,
         graph: &Graph,
@@ -398,7 +397,7 @@ impl<'w> Workflow<'w> {
     }
 }
 
-/// Number of groups of consecutive tasks at most that an announcement has a checksum of, so that a message can name the tasks that
+/// Maximum number of groups of consecutive tasks with a checksum of their own in an announcement, so that a message can name the tasks that
 /// differ.
 const TASK_GROUPS: usize = 32;
 

@@ -25,28 +25,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Every rank builds the same workflow. Rank 0, the *master*, has a plan made by
-//! [`armature_planner::workflow`](https://docs.rs/armature-planner) if the description knows what tasks need, and gives each rank its tasks in that order, some ahead;
-//! by default it runs tasks itself, too. What a task gives goes straight from the rank that made it to those that read it. Without a
-//! plan, tasks go to whichever rank is free, near their inputs.
+//! Every rank builds the same workflow. If the description contains run times, memory or sizes, rank 0, the *master*, computes a plan with
+//! [`armature_planner::workflow`](https://docs.rs/armature-planner) and sends each rank its tasks in the order of the plan, some in
+//! advance. By default rank 0 runs tasks too. The value of a task goes directly from the rank that computed it to the ranks that read it.
+//! Without a plan, tasks go to free ranks, near their inputs.
 //!
-//! A task may also be a command ([`Config::commands`](crate::Config::commands)): it reads and writes files in a
-//! [directory](Workflow::directory) that all ranks share, or its files are [sent](Workflow::send_files), several run at a time on a rank, and its run time and peak memory are
-//! [measured](Summary::measured). Variables tell a command about its task: `ARMATURE_TASK_NAME`, `ARMATURE_TASK_CPUS`, `ARMATURE_TASK_MEMORY` (bytes, if known),
-//! `ARMATURE_TASK_RANK` and `ARMATURE_TASK_TRY` (from 1); `PMC_TASK`, `PMC_CPUS`, `PMC_MEMORY` and `PMC_RANK` are those of pegasus-mpi-cluster.
+//! A task may also be a command ([`Config::commands`](crate::Config::commands)). Commands read and write files in a
+//! [directory](Workflow::directory) that all ranks share, or in directories of each rank between which files are
+//! [sent](Workflow::send_files). Several commands run at a time on a rank, and their run time and peak memory are
+//! [measured](Summary::measured). A command gets information about its task in variables: `ARMATURE_TASK_NAME`, `ARMATURE_TASK_CPUS`,
+//! `ARMATURE_TASK_MEMORY` (bytes, if known), `ARMATURE_TASK_RANK` and `ARMATURE_TASK_TRY` (from 1), and the variables of
+//! pegasus-mpi-cluster, `PMC_TASK`, `PMC_CPUS`, `PMC_MEMORY` and `PMC_RANK`.
 //!
-//! # What can go wrong
-//! - A task that returns an error or panics is tried again on another rank, as often as its description or
-//!   [`Workflow::retries`] says. Then it ends the job, unless [`Workflow::max_failures`] allows for it: then the tasks behind it are
-//!   not run, and the [`Summary`] names it.
-//! - A command is ended at its time limit. A closure cannot be: one that returns later has failed, and one that goes on for twice as long
-//!   ends the job.
-//! - A rank holds no more than [`Workflow::memory`], as far as tasks need what their description says.
-//! - A rank that dies is done without, where the launcher lets the others go on: what it had is run again. Its death counts as a try of the
-//!   closure that it was in, which rank 0 never tries again.
-//! - The death of rank 0 ends the job. With a [journal](Workflow::journal) the job that is started again runs only what is missing.
+//! # Failures
+//! - A task that returns an error or panics is retried on another rank, as often as its description or [`Workflow::retries`] allows. Then
+//!   the job ends, unless [`Workflow::max_failures`] allows the failure: the tasks that depend on the task are then not run, and the
+//!   [`Summary`] names the task.
+//! - A command is ended at its time limit. A closure cannot be ended: if it returns after its limit it has failed, and if it takes twice
+//!   its limit the job ends.
+//! - A rank holds at most [`Workflow::memory`], if the needs of tasks in the description are right.
+//! - If a rank dies and the launcher lets the other ranks continue, the job continues without it and repeats its tasks. The death counts as
+//!   a try of the closure in which the rank was; rank 0 does not run that closure.
+//! - The death of rank 0 ends the job. With a [journal](Workflow::journal) a job that is started again runs only the missing tasks.
 //!
-//! The protocol is described in `README.md` beside this module's source.
+//! `README.md` in the source directory of this module describes the protocol.
 
 mod builder;
 mod closure;

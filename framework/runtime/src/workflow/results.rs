@@ -1,4 +1,4 @@
-//! What a workflow gives: the values of its final tasks.
+//! Results of a workflow: the values of its final tasks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Item;
 
-/// What final tasks gave, those from which nobody reads: by task, encoded until it is taken.
+/// Values of final tasks, which no task reads, by task. A value is decoded when it is taken.
 #[derive(Default)]
 pub struct Results {
     pub(super) workflow: String,
@@ -15,16 +15,16 @@ pub struct Results {
 }
 
 impl Results {
-    /// The names of the tasks whose values are still here.
+    /// Returns the names of the tasks whose values have not been taken.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values.keys().map(String::as_str)
     }
 
-    /// Takes what a task gave.
+    /// Takes the value of a task.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the value of no final task of this name is here: it has another name, has been taken, or the task
-    /// has failed; [`ErrorKind::Wire`] if it is one of another type.
+    /// [`ErrorKind::Config`] if there is no value of this name: no final task has the name, the value has been taken, or the task has
+    /// failed. [`ErrorKind::Wire`] if the value has another type.
     pub fn take<T: Item>(&mut self, task: &str) -> Result<T> {
         let value = self.values.remove(task).ok_or_else(|| {
             let text = format!("{task:?} is not among the final tasks whose values are here");

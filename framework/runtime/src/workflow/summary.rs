@@ -1,4 +1,4 @@
-//! What a run tells at its end.
+//! Summary of a run.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,62 +10,62 @@ use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_
 use crate::observe::words::count;
 use crate::session::topology::Size;
 
-/// What one rank did for a workflow.
+/// Work of one rank for a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankReport {
-    /// Tries that it made, failed ones included.
+    /// Number of tries, failed ones included.
     pub tasks: u64,
-    /// Time that it spent in them.
+    /// Time in tries.
     pub busy: Duration,
-    /// Bytes of values that it sent to others.
+    /// Bytes of values sent to other ranks.
     pub sent: u64,
-    /// Bytes of values that it wrote to disk for want of memory.
+    /// Bytes of values spilled to disk.
     pub spilled: u64,
-    /// Most bytes that values and running tasks took, or were declared to take, at any moment.
+    /// Maximum number of bytes that values and running tasks occupied, according to their descriptions.
     pub most_held: u64,
 }
 
-/// What was measured of a task.
+/// Measurements of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Where it ran.
+    /// Rank that ran the task.
     pub rank: usize,
-    /// How long it took.
+    /// Run time.
     pub run_time: Duration,
-    /// Most memory that its processes held, in bytes, if it was a command.
+    /// Peak memory of its processes in bytes, for a command.
     pub peak_memory: Option<u64>,
 }
 
-/// What rank 0 knows after a workflow has run. Its `Display` is the table that people read.
+/// Summary of a run of a workflow, on rank 0. Its `Display` is a table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The workflow's name.
+    /// Name of the workflow.
     pub name: String,
-    /// Tasks that were done.
+    /// Number of completed tasks.
     pub tasks: u64,
-    /// Those among them that an earlier run has left in the journal.
+    /// Number of tasks that were completed according to the journal.
     pub known: u64,
-    /// Tasks that failed for good.
+    /// Tasks that failed at every try.
     pub failed: Vec<FailedTask>,
-    /// Tasks that were not run because they depend on these.
+    /// Number of tasks that were not run because they depend on a failed task.
     pub skipped: u64,
-    /// Tries after the first, because of an error or a death in the task.
+    /// Number of retries after an error or a death in a task.
     pub retried: u64,
-    /// Tasks that were run again because the rank that had them, or what they gave, was lost.
+    /// Number of tasks that were run again because their rank, or the rank with their value, was lost.
     pub again: u64,
     /// Ranks that died or hung.
     pub lost: Vec<usize>,
-    /// Who made the plan, and the makespan that it predicts, in seconds; `None` if tasks went to whichever rank was free.
+    /// Planner of the plan and its predicted makespan in seconds; `None` without a plan.
     pub plan: Option<(String, f64)>,
-    /// How often another plan was made for what was left, because a rank was lost or tasks were other than was assumed, and taken.
+    /// Number of plans that replaced an earlier plan during the run, because a rank was lost or measurements differed from the description.
     pub replanned: u32,
-    /// From the start of the run, when the plan was made, to the end of the last task.
+    /// Time from the start of the run, planning included, to the end of the last task.
     pub elapsed: Duration,
-    /// By rank; what a lost rank did is not known.
+    /// Work by rank; that of a lost rank is unknown.
     pub ranks: Vec<RankReport>,
-    /// By task: what was measured of it, if it was run.
+    /// Measurements by task, for tasks that were run.
     pub measured: Vec<Option<Measured>>,
-    /// By task: whether it is done, by this run or one before.
+    /// True for tasks that were completed in this or an earlier run, by task.
     pub done: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What a task gives to those that read it, as bytes: encoded once, where it is made, and decoded by each of its readers.
+//! Value of a task as bytes: encoded once, where it is computed, and decoded by each reader.
 
 use bytes::{Buf, Bytes};
 
@@ -9,7 +9,7 @@ use crate::wire::{Codec, Item, notes_of_one, packed};
 
 use super::messages::Tag;
 
-/// One encoded value. A clone shares the memory.
+/// An encoded value. A clone shares the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     head: Bytes,
@@ -20,34 +20,34 @@ impl Value {
     /// Encodes a value, which may call user code.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it cannot be encoded.
+    /// [`ErrorKind::Wire`] if the value cannot be encoded.
     pub(super) fn encode<T: Item>(value: T, codec: &Codec<T>) -> Result<Self> {
         let (mut head, mut parts) = (Vec::new(), Vec::new());
         codec.encode(vec![value], &mut head, &mut parts)?;
         Ok(Value { head: head.into(), parts })
     }
 
-    /// What commands give: their files are elsewhere.
+    /// Returns the value of a command, which is empty: its results are files.
     pub(super) fn nothing() -> Result<Self> {
         Value::encode((), &Codec::of_type())
     }
 
-    /// The value.
+    /// Decodes the value.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is one of another type.
+    /// [`ErrorKind::Wire`] if the value has another type.
     pub(super) fn decode<T: Item>(self) -> Result<T> {
         let value = Codec::of_type().decode(self.head, self.parts, 1)?.pop();
         value.ok_or_else(|| Error::new(ErrorKind::Wire, "a value is empty"))
     }
 
-    /// Its size, without what says how it is encoded: as it is planned.
+    /// Returns the size in bytes without the header of the encoding, as plans count it.
     pub(super) fn bytes(&self) -> u64 {
         let content = self.head.len().saturating_sub(notes_of_one(&self.head));
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
-    /// As the message that brings what `task` gives.
+    /// Returns the message that carries the value of `task`.
     pub(super) fn into_frame(self, run: u32, task: usize) -> Frame {
         let mut head = frame_header(run, Tag::Value).to_vec();
         head.extend_from_slice(&(task as u64).to_le_bytes());
@@ -55,10 +55,10 @@ impl Value {
         Frame { head: head.into(), parts: self.parts }
     }
 
-    /// From the content of such a message, with the task.
+    /// Reads the value from the content of such a message, with the task.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is none.
+    /// [`ErrorKind::Wire`] for any other content.
     pub(super) fn from_frame(mut body: Bytes, parts: Vec<Part>) -> Result<(usize, Self)> {
         let short = || Error::new(ErrorKind::Wire, "a message with a value does not say of which task");
         let task =
@@ -66,13 +66,13 @@ impl Value {
         Ok((task, Value { head: body, parts }))
     }
 
-    /// As it is in a file: what stands in front of its pieces, and these. [`unpack`](Value::unpack) takes both.
+    /// Returns the content of a file with the value: a header, and the pieces behind it. [`unpack`](Value::unpack) reads both.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
         (packed::lengths(&self.head, &self.parts), pieces)
     }
 
-    /// Whether both are the same memory.
+    /// Returns true if both values share their memory.
     #[cfg(test)]
     pub(super) fn is_same(&self, other: &Value) -> bool {
         let start =
@@ -80,7 +80,7 @@ impl Value {
         start(self) == start(other)
     }
 
-    /// From what a file holds; `None` if that is no value.
+    /// Reads a value from the content of a file; `None` for any other content.
     pub(super) fn unpack(bytes: Bytes) -> Option<Self> {
         packed::unpack(bytes).map(|(head, parts)| Value { head, parts })
     }

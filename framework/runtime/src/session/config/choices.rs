@@ -1,10 +1,10 @@
-//! What settings choose from.
+//! Types of the settings.
 
-/// How the ranks of a job exist.
+/// Transport of the ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransportChoice {
-    /// MPI where an MPI launcher (or the simulator) started the program, otherwise threads.
+    /// MPI if an MPI launcher (or the simulator) started the program, otherwise threads.
     Auto,
     /// Ranks as threads of this process.
     Local,
@@ -12,59 +12,59 @@ pub enum TransportChoice {
     Mpi,
 }
 
-/// Whether ranks that the launcher left unbound are bound to cores.
+/// Binding of ranks that the launcher left unbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bind {
-    /// Leave every rank where the operating system puts it.
+    /// No binding: the operating system places each rank.
     None,
-    /// Give each rank a core of its own, where the node has as many cores as ranks.
+    /// One core for each rank, if the node has at least as many cores as ranks.
     Core,
 }
 
-/// Which thread runs user code.
+/// Thread for user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Driver {
-    /// A thread of its own, unless batches turn out to be so short that handing them over costs more.
+    /// A compute thread, unless jobs are so short that passing them to another thread costs more than the jobs.
     Auto,
-    /// The thread that also communicates: least overhead; while user code runs the rank answers nobody.
+    /// The thread that communicates: least overhead, but the rank does not answer while user code runs.
     Inline,
-    /// A thread of its own: heartbeats and messages go on while user code computes for seconds.
+    /// A compute thread: the rank communicates while user code computes for seconds.
     Threaded,
 }
 
-/// How many items travel in one message.
+/// Number of items in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchMode {
-    /// Grown from one item while a batch stays short in time and bytes.
+    /// Starts with one item and grows while a batch stays short in time and bytes.
     Auto,
-    /// Always this many (the last batch of a stream may be smaller).
+    /// Fixed number; the last batch of a stream may be smaller.
     Fixed(usize),
 }
 
-/// Whether a run shows its progress on stderr.
+/// Progress display on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// A bar on a terminal, a line every few seconds elsewhere.
+    /// A bar on a terminal, otherwise a line every few seconds.
     Auto,
     /// A line every few seconds, also for short runs.
     On,
-    /// Nothing.
+    /// No progress.
     Off,
 }
 
-/// Whether the mapping of a pipeline, or the number of a farm's workers, is changed while it runs.
+/// Changes of the mapping of a pipeline, the number of workers of a farm, or the units of a loop during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Balance {
-    /// The mapping, or number, that the run starts with stays to its end.
+    /// No change: the initial distribution stays.
     Off,
-    /// It is changed once at most: the first time that a better one is worth what the change costs.
+    /// At most one change: the first time that the gain exceeds the cost.
     Once,
-    /// It is changed whenever a better one is worth what the change costs.
+    /// A change whenever the gain exceeds the cost.
     Live,
 }

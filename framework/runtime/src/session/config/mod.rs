@@ -1,8 +1,7 @@
-//! Every setting of a run, in one place.
+//! Settings of a run.
 //!
-//! A program starts from [`Config::from_env`], which takes the `ARMATURE_*` variables listed in the table of
-//! [`Config`], and sets on top what it wants fixed. A value that cannot be used is refused with a message that
-//! names the variable, the value and what was expected.
+//! A program starts with [`Config::from_env`], which reads the `ARMATURE_*` variables in the table of [`Config`], and then sets the values
+//! that it wants to fix. A value that cannot be used is refused with a message that names the variable, the value and the expected values.
 
 mod args;
 mod choices;
@@ -27,10 +26,10 @@ use crate::comm::mpi::{Communicator, Given};
 use crate::comm::waiting::Limits;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Settings of a run. What a setter says overrides the environment; the environment overrides the default.
+/// Settings of a run. A setter overrides the environment, and the environment overrides the default.
 ///
-/// A configuration says how ranks exist, wait and report. What concerns a skeleton is set there; the variables for it in this
-/// table are for every skeleton that does not say so itself.
+/// A configuration determines how ranks run, wait and report. Options of a skeleton are set there; the variables for skeletons in this
+/// table apply to every skeleton without an option of its own.
 ///
 /// | variable | setter | value | default |
 /// |---|---|---|---|
@@ -59,7 +58,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) transport: TransportChoice,
-    /// As many as were asked for.
+    /// `None` if the number was not set.
     pub(crate) ranks: Option<usize>,
     pub(crate) bind: Bind,
     pub(crate) driver: Driver,
@@ -82,7 +81,7 @@ pub struct Config {
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
     pub(crate) communicator: Option<Given>,
-    /// Variables of the environment that look like settings and are none.
+    /// Variables of the environment with the name of a setting that does not exist.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -118,85 +117,82 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The defaults, without a look at the environment.
+    /// Returns the defaults, without the environment.
     pub fn new() -> Self {
         Config::default()
     }
 
-    /// How the ranks exist: threads, or MPI processes.
+    /// Sets whether ranks are threads or MPI processes.
     pub fn transport(mut self, choice: TransportChoice) -> Self {
         self.transport = choice;
         self
     }
 
-    /// Ranks of the `local` transport. An MPI launcher has its own say: if it starts another number of them, rank 0 warns that
-    /// these count.
+    /// Sets the number of ranks of the `local` transport. An MPI launcher determines the number of its ranks; rank 0 warns if it differs.
     pub fn ranks(mut self, ranks: usize) -> Self {
         self.ranks = Some(ranks);
         self
     }
 
-    /// Whether to bind ranks that the launcher left unbound.
+    /// Sets whether ranks that the launcher left unbound are bound to cores.
     pub fn bind(mut self, bind: Bind) -> Self {
         self.bind = bind;
         self
     }
 
-    /// Which thread runs user code.
+    /// Sets which thread runs user code.
     pub fn driver(mut self, driver: Driver) -> Self {
         self.driver = driver;
         self
     }
 
-    /// The longest that an idle rank sleeps before it looks for messages again.
+    /// Sets the longest sleep of an idle rank between two polls for messages.
     pub fn idle_sleep(mut self, limit: Duration) -> Self {
         self.idle_sleep = limit;
         self
     }
 
-    /// Messages above this many bytes are sent in pieces.
+    /// Sets the size in bytes above which messages are sent in pieces.
     pub fn split_bytes(mut self, bytes: usize) -> Self {
         self.split_bytes = bytes;
         self
     }
 
-    /// How long another rank may give no sign of life before the job is ended. Time in which this rank did not run either
-    /// does not count. A rank whose user code has been short, and runs on the thread that communicates for that, has as long as
-    /// [`join_limit`](Config::join_limit) says.
+    /// Sets how long another rank may be silent before the job ends. Time in which this rank did not run either does not count. For a rank
+    /// whose user code has been short, and therefore runs on the thread that communicates, the limit is [`join_limit`](Config::join_limit).
     pub fn peer_limit(mut self, limit: Duration) -> Self {
         self.peer_limit = limit;
         self
     }
 
-    /// How long ranks wait for one that is still busy with the program's own work and gives no sign of life because
-    /// of that: before it has come to the pipeline, and after the last one; also within one, while its user code runs on the thread
-    /// that communicates, unless that was asked for by [`Driver::Inline`](crate::Driver::Inline). That it has died is noticed earlier if it
-    /// was a process of the same machine.
+    /// Sets how long ranks wait for a rank that is silent because it runs the code of the program: before it has reached a skeleton and
+    /// after the last one; also within a skeleton, while user code runs on the thread that communicates, unless
+    /// [`Driver::Inline`](crate::Driver::Inline) was chosen. The death of a process on the same host is noticed earlier.
     pub fn join_limit(mut self, limit: Duration) -> Self {
         self.join_limit = limit;
         self
     }
 
-    /// How long ranks that wait for each other between skeletons may be silent.
+    /// Returns the limit of silence for ranks that wait for each other between skeletons.
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }
 
-    /// Whether progress is shown on stderr.
+    /// Sets whether progress is shown on stderr.
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Whether skeletons change what runs where while they run: all that do not say so themselves.
+    /// Sets whether skeletons change the distribution of their work while they run, for skeletons without an option of their own.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = Some(balance);
         self
     }
 
-    /// The directory for [events](crate::observe), or `None` for no log. Each session writes to a subdirectory of its own, `attempts/1`,
-    /// `attempts/2`, …, and locks the directory meanwhile. [`run`](crate::run()) returns an error if a rank cannot write there, or another
-    /// job has the lock for ten seconds.
+    /// Sets the directory for [events](crate::observe), or `None` for no log. Each session writes to a subdirectory of its own,
+    /// `attempts/1`, `attempts/2`, …, and locks the directory meanwhile. [`run`](crate::run()) returns an error if a rank cannot write
+    /// there, or another job has held the lock for ten seconds.
     pub fn events(mut self, directory: Option<PathBuf>) -> Self {
         self.events = directory;
         self
@@ -221,26 +217,27 @@ impl Config {
         self
     }
 
-    /// The file in which the job says how it stands and what came of it, for [whoever started it](crate::job_status).
+    /// Sets the file to which the job writes its state and its end, for [the program that started it](crate::job_status).
     pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
         self.job_status = file;
         self
     }
 
-    /// That tasks of [workflows](crate::workflow) may be commands, and how these are started. Without it there are only closures.
+    /// Allows commands as tasks of [workflows](crate::workflow), and sets how they are started. By default only closures are allowed.
     pub fn commands(mut self, commands: Commands) -> Self {
         self.commands = Some(commands);
         self
     }
 
-    /// The ranks are those of this communicator, in its order, instead of all processes of the job: for a program that has initialised MPI itself,
-    /// with thread level FUNNELED or more. Each of its ranks runs the same session; the others of the job do as they like.
+    /// Makes the ranks of this communicator the ranks of the session, in its order, instead of all processes of the job: for a program that
+    /// has initialised MPI itself, with thread level FUNNELED or more. Each rank of the communicator runs the same session; other processes
+    /// of the job are not affected.
     ///
-    /// Only the ranks of the communicator compare their [builds](Config::check_build) and
-    /// [command lines](Config::check_arguments), so other programs of the job are free to differ.
+    /// Only the ranks of the communicator compare their [builds](Config::check_build) and [command lines](Config::check_arguments), so
+    /// other programs of the job may differ.
     ///
-    /// The communicator is not used for messages, and is the program's own again when the configuration has been dropped,
-    /// which frees it; `duplicate` it to keep one. It is to be set on the thread that calls [`run`](crate::run).
+    /// The communicator is not used for messages. It is freed with the configuration; `duplicate` it to keep one. Set it on the thread that
+    /// calls [`run`](crate::run).
     ///
     /// ```no_run
     /// use armature::mpi::{Threading, initialize_with_threading, topology::Color, traits::*};
@@ -265,8 +262,7 @@ impl Config {
         self
     }
 
-    /// What was asked for and does not count in a job, in sentences; `launched` is how many ranks an MPI launcher has started, if
-    /// one has.
+    /// Returns warnings about settings that have no effect in this job; `launched` is the number of ranks that an MPI launcher has started.
     pub(crate) fn remarks(&self, launched: Option<usize>) -> Vec<String> {
         let mut remarks: Vec<String> = self.unknown.iter().map(|name| variables::remark(name)).collect();
         if let (Some(asked), Some(launched)) = (self.ranks, launched)
@@ -280,7 +276,7 @@ impl Config {
         remarks
     }
 
-    /// Checks what setters were given; called at the start of a run.
+    /// Checks the values of setters. Called at the start of a run.
     pub(crate) fn validate(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
         match self {
@@ -302,9 +298,9 @@ impl Config {
     }
 }
 
-/// A batch's count travels as 32 bits.
+/// The number of items in a batch is sent as 32 bits.
 const MAX_BATCH: usize = 1 << 20;
-/// MPI counts bytes in a C `int`.
+/// MPI counts bytes with a C `int`.
 const MAX_SPLIT: usize = i32::MAX as usize;
 
 #[cfg(test)]
