@@ -188,7 +188,8 @@ impl Error {
     ///
     /// let config = armature::Config::new();
     /// let error = armature::run(&config, |session| {
-    ///     Pipeline::source("texts", || ["12", "x"]).try_map("parse", str::parse::<u32>).for_each("out", drop).run(session)?;
+    ///     let texts = Pipeline::source("texts", || ["12", "x"].map(String::from));
+    ///     texts.try_map("parse", |text: String| Ok(text.parse::<u32>()?)).for_each("out", drop).run(session)?;
     ///     Ok(())
     /// });
     /// let error = error.unwrap_err();
