@@ -10,7 +10,8 @@ use super::manifest::{Manifest, Saved};
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{Control, Message, tags};
+use crate::comm::message::{Tagged, tags};
+use crate::comm::waiting::{Limits, Waits};
 use crate::error::Result;
 use crate::wire;
 
@@ -22,7 +23,7 @@ tags! {
     }
 }
 
-/// How ranks learn of the checkpoint: from the rank that also sends the first of what comes later.
+/// Rank that sends the starting point to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// From rank 0.
@@ -67,18 +68,12 @@ pub(crate) fn starting_point(
         let attempt = store.attempt().clone();
         (Some(store), Resume { attempt, found })
     } else {
-        let on_message = |_: &mut Endpoint, message: Option<Message>| {
-            // Rank 0 may be ahead, and gives signs of life to all.
-            let Some(message) = message.filter(|message| !message.is(Control::Heartbeat)) else {
-                return Ok(None);
-            };
-            match message.tag()? {
-                Tag::StartingPoint => wire::from_bytes::<Resume>(&message.body).map(Some),
-            }
-        };
         let from = if route == Route::Chain { rank - 1 } else { 0 };
+        let waits = Waits { whom: from, limits: Limits { join: limit, peer: limit }, signs: &[] };
+        // Other ranks may have started: rank 0, which sends signs of life to all, and the neighbour across the edge of a periodic grid.
+        let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();
         let why = || format!("for rank {from} to say which checkpoint counts");
-        (None, endpoint.wait_until(limit, on_message, why)?)
+        (None, wire::from_bytes::<Resume>(&endpoint.await_from(&waits, is_it, why)?.body)?)
     };
     let receivers = match route {
         Route::Chain => rank + 1..ranks.min(rank + 2),
@@ -137,5 +132,34 @@ impl SnapshotCoordinator {
             log::debug!("the checkpoint after {pass} passes is whole");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::local::{LocalTransport, World};
+    use crate::comm::message::Control;
+
+    /// On a ring, rank 0 sends its border to the last rank, which learns of the checkpoint from another rank.
+    #[test]
+    fn a_rank_that_has_started_may_send_before_the_starting_point_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoint = Checkpoint::new(dir.path(), "torus");
+        let world = World::new(3);
+        let mut ranks = [0, 1, 2].map(|rank| {
+            Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1))
+        });
+        let start = |endpoint: &mut Endpoint| {
+            let limit = Duration::from_secs(5);
+            starting_point(endpoint, (3, Route::Chain), &checkpoint, "torus", 9, limit).unwrap()
+        };
+        let [zero, one, two] = &mut ranks;
+        assert!(start(zero).store.is_some());
+        zero.send(2, Control::Echo, &7u32).unwrap();
+        start(one);
+        assert!(start(two).found.is_none());
+        let early = two.poll().unwrap().expect("it stays where it is");
+        assert!(early.from == 0 && early.is(Control::Echo));
     }
 }
