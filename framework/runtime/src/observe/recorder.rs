@@ -297,11 +297,10 @@ impl Open {
         }
     }
 
-    /// Writes all that is known up to the last reading of the clock. A job that is still running is left out, as in the summary.
+    /// Writes all that is known up to the last reading of the clock. A job whose outcome has not been fetched is left out, as in the summary.
     fn write_rest(&mut self) {
-        let last = self.last;
-        self.tally(|tally| tally.end_job(|| last));
-        self.attribute_work(last, Duration::ZERO);
+        self.tally(Tally::abandon);
+        self.attribute_work(self.last, Duration::ZERO);
         if self.last > self.part.since || self.tally(|tally| tally.is_new()) {
             self.end_part(self.last, None);
         }

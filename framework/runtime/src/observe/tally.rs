@@ -1,5 +1,6 @@
 //! Measured work of a rank, by kind.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Tally {
     pub(super) longest: Option<Longest>,
     /// Current job of user code.
     job: Option<Job>,
+    /// Times of the ended jobs whose outcomes have not been fetched, zero for set-up.
+    unfetched: VecDeque<Duration>,
     /// Total time of set-up jobs that have ended.
     set_up: Duration,
     /// Time of running commands, which do not run on the thread of user code.
@@ -100,12 +103,26 @@ impl Tally {
         self.job = Some(Job { since: now, is_work });
     }
 
-    /// Ends the current job, if there is one. The caller adds its work.
+    /// Ends the current job at `now`. Its time counts as measured until its outcome is [fetched](Tally::fetched).
     #[inline]
-    pub(crate) fn end_job(&mut self, now: impl FnOnce() -> Duration) {
-        if let Some(Job { since, is_work: false }) = self.job.take() {
-            self.set_up += now().saturating_sub(since);
+    pub(crate) fn end_job(&mut self, now: Duration) {
+        if let Some(Job { since, is_work }) = self.job.take() {
+            let took = now.saturating_sub(since);
+            self.unfetched.push_back(if is_work { took } else { Duration::ZERO });
+            self.set_up += if is_work { Duration::ZERO } else { took };
         }
+    }
+
+    /// Forgets the first ended job, whose outcome has been fetched. The caller adds the work that the outcome has measured.
+    #[inline]
+    pub(crate) fn fetched(&mut self) {
+        self.unfetched.pop_front();
+    }
+
+    /// Forgets all jobs whose outcomes have not been fetched.
+    pub(super) fn abandon(&mut self) {
+        self.job = None;
+        self.unfetched.clear();
     }
 
     /// Counts units of kind 0 that were computed in fractions.
@@ -126,7 +143,9 @@ impl Tally {
 
     /// Returns the time of all work since the start of the run, up to `now`.
     pub(crate) fn time(&self, now: Duration) -> Duration {
-        self.kinds.iter().map(|kind| kind.time).sum::<Duration>() + self.running + self.job_time(now, true)
+        let counted: Duration =
+            self.kinds.iter().map(|kind| kind.time).chain(self.unfetched.iter().copied()).sum();
+        counted + self.running + self.job_time(now, true)
     }
 
     /// Returns the time of all set-up since the start of the run, up to `now`.
@@ -175,19 +194,34 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A job counts from its start, and its measured time replaces that when it ends.
+    /// A job counts from its start, and its measured time replaces that when its outcome is fetched.
     #[test]
     fn a_job_in_hand_is_work_or_set_up() {
         let mut tally = Tally::new(1);
         tally.begin_job(2 * MS, false);
         assert_eq!((tally.time(6 * MS), tally.set_up(6 * MS)), (Duration::ZERO, 4 * MS));
-        tally.end_job(|| 7 * MS);
+        tally.end_job(7 * MS);
         assert_eq!((tally.time(9 * MS), tally.set_up(9 * MS)), (Duration::ZERO, 5 * MS));
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
-        tally.end_job(|| 16 * MS);
+        tally.end_job(16 * MS);
+        // The outcome of the set-up, then that of the work.
+        tally.fetched();
+        assert_eq!(tally.time(20 * MS), 6 * MS);
+        tally.fetched();
         tally.add(0, Some(0), 1, 5 * MS);
         assert_eq!((tally.time(20 * MS), tally.set_up(20 * MS)), (5 * MS, 5 * MS));
+    }
+
+    #[test]
+    fn a_job_whose_outcome_nobody_fetches_is_left_out() {
+        let mut tally = Tally::new(1);
+        tally.begin_job(MS, true);
+        tally.end_job(3 * MS);
+        tally.begin_job(3 * MS, true);
+        assert_eq!(tally.time(4 * MS), 3 * MS);
+        tally.abandon();
+        assert_eq!((tally.time(9 * MS), tally.is_new()), (Duration::ZERO, false));
     }
 
     #[test]

@@ -72,10 +72,15 @@ impl WorkLog {
         }
     }
 
-    /// Records that a task has ended; `outcome` is `None` if it failed.
-    fn ends<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
+    /// Records that the task has ended.
+    fn ends(&self) {
+        self.tally.with(|tally| tally.end_job(self.clock.now()));
+    }
+
+    /// Records that the outcome of the first ended task has been fetched; it is `None` if the task failed.
+    fn fetched<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
         self.tally.with(|tally| {
-            tally.end_job(|| self.clock.now());
+            tally.fetched();
             if let Some(outcome) = outcome {
                 W::tally(outcome, tally);
             }
@@ -86,11 +91,9 @@ impl WorkLog {
     fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         self.begins::<W>(&task);
         let outcome = user_code.run(task);
-        match &outcome {
-            // The caller computes the outcome itself, or the task has none.
-            Ok(None) => {}
-            Ok(Some(outcome)) => self.ends::<W>(Some(outcome)),
-            Err(_) => self.ends::<W>(None),
+        // Without an outcome, the caller computes it itself, or the task has none.
+        if !matches!(outcome, Ok(None)) {
+            self.ends();
         }
         outcome
     }
@@ -193,7 +196,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
 
     /// Sets the outcome of an inline task that the caller has computed itself.
     pub(crate) fn answer(&mut self, outcome: W::Outcome) {
-        self.work_log.ends::<W>(Some(&outcome));
+        self.work_log.ends();
         self.ready = Some(Ok(outcome));
     }
 
@@ -299,10 +302,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             State::Inline(_) if pending => None,
             State::Inline(_) => {
                 let outcome = self.ready.take();
-                if self.simulated.is_some()
-                    && let Some(outcome) = &outcome
-                {
-                    self.work_log.ends::<W>(outcome.as_ref().ok());
+                if self.simulated.is_some() && outcome.is_some() {
+                    self.work_log.ends();
                 }
                 outcome
             }
@@ -315,6 +316,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             },
             State::Nowhere => return Err(self.thread_died()),
         };
+        if let Some(outcome) = &outcome {
+            self.work_log.fetched::<W>(outcome.as_ref().ok());
+        }
         let outcome = outcome.transpose()?;
         if let Some(took) = outcome.as_ref().and_then(W::took) {
             self.weigh(took)?;
