@@ -65,16 +65,16 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    /// Records that a task starts.
-    fn begins<W: UserCode>(&self, task: &W::Task) {
+    /// Records that a task starts at `now`.
+    fn begins<W: UserCode>(&self, task: &W::Task, now: impl FnOnce() -> Duration) {
         if W::answers(task) {
-            self.tally.with(|tally| tally.begin_job(self.clock.now(), W::is_work(task)));
+            self.tally.with(|tally| tally.begin_job(now(), W::is_work(task)));
         }
     }
 
     /// Records that the task has ended.
-    fn ends(&self) {
-        self.tally.with(|tally| tally.end_job(self.clock.now()));
+    fn ends(&self, now: impl FnOnce() -> Duration) {
+        self.tally.with(|tally| tally.end_job(now()));
     }
 
     /// Records that the outcome of the first ended task has been fetched; it is `None` if the task failed.
@@ -87,15 +87,22 @@ impl WorkLog {
         });
     }
 
-    /// Runs a task and records it.
+    /// Runs a task on a compute thread and records it.
     fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
-        self.begins::<W>(&task);
+        self.begins::<W>(&task, || self.clock.now());
         let outcome = user_code.run(task);
-        // Without an outcome, the caller computes it itself, or the task has none.
-        if !matches!(outcome, Ok(None)) {
-            self.ends();
-        }
+        self.ends(|| self.clock.now());
         outcome
+    }
+
+    /// Runs a task inline. The outcome of work says how long that took, and no other thread asks meanwhile. In a simulator a reading of the
+    /// clock takes time.
+    fn run_inline<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
+        if W::is_work(&task) || self.clock.is_simulated() {
+            user_code.run(task)
+        } else {
+            self.run(user_code, task)
+        }
     }
 }
 
@@ -196,7 +203,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
 
     /// Sets the outcome of an inline task that the caller has computed itself.
     pub(crate) fn answer(&mut self, outcome: W::Outcome) {
-        self.work_log.ends();
         self.ready = Some(Ok(outcome));
     }
 
@@ -271,13 +277,13 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             State::Inline(user_code) => {
                 let outcome = match &mut self.simulated {
                     Some(SimulatedThread { start, done }) => {
-                        self.work_log.begins::<W>(&task);
                         *start = self.work_log.clock.now();
+                        self.work_log.begins::<W>(&task, || *start);
                         let (outcome, at) = self.work_log.clock.put_off(|| user_code.run(task));
                         *done = at;
                         outcome
                     }
-                    None => self.work_log.run(&mut **user_code, task),
+                    None => self.work_log.run_inline(&mut **user_code, task),
                 };
                 if let Some(outcome) = outcome.transpose() {
                     self.ready = Some(outcome);
@@ -302,8 +308,10 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             State::Inline(_) if pending => None,
             State::Inline(_) => {
                 let outcome = self.ready.take();
-                if self.simulated.is_some() && outcome.is_some() {
-                    self.work_log.ends();
+                if let Some(SimulatedThread { done, .. }) =
+                    self.simulated.as_ref().filter(|_| outcome.is_some())
+                {
+                    self.work_log.ends(|| *done);
                 }
                 outcome
             }
