@@ -180,7 +180,7 @@ fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
     assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
 }
 
-/// The same where `armature run` starts the job again.
+/// A job that `armature run` starts again after the death of a rank writes each alignment once.
 #[test]
 fn a_job_that_is_started_again_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();

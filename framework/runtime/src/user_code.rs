@@ -73,12 +73,12 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
 
 /// Calls `work` and returns the message of its panic if it panics.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(dropped)
+    catch_unwind(AssertUnwindSafe(work)).map_err(into_text)
 }
 
 /// Returns the message of a panic and drops its payload.
 #[cold]
-fn dropped(payload: Box<dyn Any + Send>) -> String {
+fn into_text(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         // Dropping the new payload could panic again, without end; leaking it costs little.

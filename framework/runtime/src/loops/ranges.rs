@@ -17,7 +17,7 @@ use crate::session::{Announcement, Config, Session};
 
 /// A loop over indices in the code of the program: each rank asks for ranges of indices and processes them itself.
 ///
-/// Indices move from slow ranks to fast ones, because a slow rank asks less often.
+/// While the loop runs, indices move from slow ranks to fast ones.
 ///
 /// ```
 /// use armature::loops::Ranges;
