@@ -101,7 +101,9 @@ impl Steps {
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
         }
-        let _ = fs::remove_file(folder.join(format!("{MAKEFLOW}.makeflowlog")));
+        for log in [format!("{MAKEFLOW}.makeflowlog"), format!("{DAG}.rescue")] {
+            let _ = fs::remove_file(folder.join(log));
+        }
         for notes in [format!("{DAG}.outputs"), ".snakemake".into()] {
             let _ = fs::remove_dir_all(folder.join(notes));
         }
