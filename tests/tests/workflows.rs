@@ -109,6 +109,23 @@ fn a_job_that_is_killed_goes_on_from_its_journal_on_another_number_of_ranks() {
     assert!(known.is_some_and(|known| known > 20 && known < 2_000), "{outcome}");
 }
 
+/// The only worker dies of a task, and no rank is left to try it again. The next job knows of that death: its own one is the second try.
+/// A job that is started after that begins anew.
+#[test]
+fn a_job_that_is_started_again_knows_what_its_ranks_died_of() {
+    if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    for expected in ["after 1 try", "after 2 tries", "after 1 try"] {
+        let job = Job::new(PROGRAM, 2).arg("workflow-deadly").through([ARMATURE, "run", "--recover"]);
+        let outcome = job.env("ARMATURE_TEST_JOURNAL", path.to_str().unwrap()).run();
+        assert!(!outcome.hung && outcome.left_behind.is_empty() && !outcome.status.success(), "{outcome}");
+        assert!(outcome.stderr.contains(expected), "`{expected}` was not printed\n{outcome}");
+    }
+}
+
 /// Values that wait on disk are in a directory of the rank's own, which its process cannot remove when it is killed.
 #[test]
 fn what_a_killed_job_has_left_on_disk_is_removed_by_the_next() {

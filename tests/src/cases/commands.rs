@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use armature::workflow::{Action, Description, Task, Workflow};
+use armature::workflow::{Action, Cluster, Description, Processor, Task, Workflow};
 use armature::{BoxError, Session};
 
 use crate::Case;
@@ -13,6 +13,7 @@ use crate::check::{noise, setting, that};
 pub const CASES: &[Case] = &[
     Case { name: "workflow-commands", run: commands },
     Case { name: "workflow-deaths", run: deaths },
+    Case { name: "workflow-deadly", run: deadly },
     Case { name: "workflow-slow-rank", run: slow_rank },
 ];
 
@@ -132,6 +133,24 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     that(results.names().count() == 0, || "more than the final tasks gave something".into())?;
     that(summary.tasks == tasks as u64, || format!("not every task is done\n{summary}"))?;
     crate::say(&format!("workflow complete, lost {:?}, known {}", summary.lost, summary.known));
+    Ok(())
+}
+
+/// A task that ends the process of each rank that tries it, and may be tried twice. Rank 0 counts as so slow that the plan gives the task to
+/// another rank. `ARMATURE_TEST_JOURNAL` is the journal.
+fn deadly(session: &Session) -> Result<(), BoxError> {
+    let mut builder = Description::builder("deadly");
+    let mut task = Task::new("deadly", Action::Closure("abort".into()));
+    task.run_time = Some(1.0);
+    builder.task(task);
+    let speed = |rank: usize| if rank == 0 { 1e-3 } else { 1.0 };
+    let ranks = (0..session.size()).map(|rank| Processor::new(format!("rank {rank}"), speed(rank), 1 << 30));
+    Workflow::new(builder.build()?)
+        .retries(1)
+        .cluster(Cluster::new(ranks.collect(), 1e9)?)
+        .journal(std::env::var_os("ARMATURE_TEST_JOURNAL").ok_or("ARMATURE_TEST_JOURNAL is not set")?, "")
+        .closure("abort", |_, _| -> Result<(), BoxError> { std::process::abort() })
+        .run(session)?;
     Ok(())
 }
 

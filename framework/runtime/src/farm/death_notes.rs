@@ -5,9 +5,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::state::Suspicion;
-
-/// Numbers of a journal's records from here on are those of notes; results have lower ones.
-pub(crate) const FIRST: u64 = 1 << 63;
+use crate::persist::journal::FIRST_NOTE;
+use crate::rank::suspicion::Tried;
 
 /// What is known of tasks that ranks have died over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,9 +16,6 @@ pub(crate) struct DeathNote {
     pub(crate) attempt: u32,
     pub(crate) suspicion: Suspicion,
 }
-
-/// How often a task has been tried, and whether ranks have died over it.
-pub(crate) type Tried = (u32, Suspicion);
 
 /// All notes of a journal; of several about a task the last counts.
 #[derive(Debug, Default)]
@@ -36,7 +32,7 @@ impl DeathNotes {
 
     /// The number of the record of the next note.
     pub(crate) fn next_record(&self) -> u64 {
-        FIRST + self.0.len() as u64
+        FIRST_NOTE + self.0.len() as u64
     }
 
     /// What is known of the tasks from record `from` on, and up to which record that is so; `None` if nothing is known of
@@ -62,7 +58,7 @@ mod tests {
             suspicion: Suspicion { shared: 1, most, ..Suspicion::default() },
         };
         let mut notes = DeathNotes::default();
-        assert_eq!((notes.at(0), notes.next_record()), (None, FIRST));
+        assert_eq!((notes.at(0), notes.next_record()), (None, FIRST_NOTE));
         notes.add(note(10..20, 0, 5));
         notes.add(note(14..15, 2, 1));
         notes.add(note(16..17, 0, 0));
@@ -71,6 +67,6 @@ mod tests {
         assert_eq!((attempts(0), attempts(20)), (Some((10, None)), None));
         assert_eq!((attempts(12), attempts(14)), (Some((14, Some((0, 5)))), Some((15, Some((2, 1))))));
         assert_eq!(attempts(16), Some((17, None)), "it is forgotten");
-        assert_eq!((attempts(17), notes.next_record()), (Some((20, Some((0, 5)))), FIRST + 3));
+        assert_eq!((attempts(17), notes.next_record()), (Some((20, Some((0, 5)))), FIRST_NOTE + 3));
     }
 }

@@ -9,14 +9,15 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::death_notes::{self, DeathNote, DeathNotes, Tried};
+use super::death_notes::{DeathNote, DeathNotes};
 use super::outcome::FailedTask;
 use super::state::Suspicion;
 use super::task_set_digest::TaskSetDigest;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::persist::journal::{Identity, Journal};
+use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
+use crate::rank::suspicion::Tried;
 use crate::wire::{self, Codec, Item, packed};
 
 /// A farm's journal, and what it held when it was opened.
@@ -80,7 +81,7 @@ impl ResultJournal {
         let (mut known, mut notes) = (BTreeMap::new(), DeathNotes::default());
         let identity = Identity::new(name, kind.layout(), fingerprint);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
-            if task >= death_notes::FIRST {
+            if task >= FIRST_NOTE {
                 notes.add(wire::from_bytes(&payload)?);
             } else {
                 known.insert(task, payload);
@@ -91,7 +92,7 @@ impl ResultJournal {
             log::info!("farm {}: {} results are in {}", shown(name), known.len(), armature_text::path(path));
         }
         let records = match kind {
-            Kind::Stream => 0..death_notes::FIRST,
+            Kind::Stream => 0..FIRST_NOTE,
             Kind::Iterations | Kind::Exploration => 0..0,
         };
         let next = known.last_key_value().map_or(0, |(&record, _)| record + 1);

@@ -18,6 +18,9 @@ pub(crate) struct Suspicion {
     pub(crate) most: u32,
 }
 
+/// The number of attempts of a task, and the deaths attributed to it.
+pub(crate) type Tried = (u32, Suspicion);
+
 impl Suspicion {
     /// Returns the suspicion of a task whose parent task has a suspicion.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };

@@ -15,6 +15,7 @@ use super::planning::{AskAnew, Clusters};
 use super::value::Value;
 use super::worker::{Settings, Step, Worker};
 use crate::error::{ErrorKind, Result};
+use crate::rank::suspicion::Suspicion;
 use crate::wire::Codec;
 
 /// What is the same in all that a test does.
@@ -636,6 +637,30 @@ fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
     let (kind, message) = of_ranks(4);
     assert_eq!(kind, ErrorKind::User);
     assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
+}
+
+/// What an earlier run noted counts, except that a task which had all its attempts starts anew.
+#[test]
+fn deaths_of_an_earlier_run_count_as_attempts() {
+    let mut builder = Description::builder("deadly");
+    builder.task(Task::new("deadly", Action::Closure("c".into())));
+    let graph = Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap());
+    let started_again = |ranks, noted| {
+        let mut master = Master::new(graph.clone(), ranks, &[], 0);
+        master.has_tried(&BTreeMap::from([(0, noted)])).map(|()| {
+            master.begin();
+            let orders: Vec<usize> = master.take_orders().map(|(rank, _)| rank).collect();
+            (orders, master.tried()[0].0)
+        })
+    };
+    let died = |certain| (certain, Suspicion { certain, most: 1, ..Suspicion::default() });
+    assert_eq!(started_again(3, died(2)).unwrap(), (vec![1], 2));
+    assert_eq!(started_again(1, died(3)).unwrap(), (vec![0], 0));
+    let error = started_again(2, died(2)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    let expected =
+        "a process has died in it (in an earlier run of the job), and no rank is left to risk with it";
+    assert!(error.message().contains(expected), "{error}");
 }
 
 /// Pairs of values that one task each reads: all of them together are ten times as much as a rank may hold.

@@ -220,8 +220,8 @@ impl Root {
     /// A rank is lost. Returns how many tasks are run again for it.
     ///
     /// # Errors
-    /// Tasks have failed because ranks have died in them, more than may.
-    pub(super) fn on_lost(&mut self, silence: &Silence, endpoint: &Endpoint) -> Result<u64> {
+    /// More tasks have failed because ranks died in them than may; the journal cannot be written.
+    pub(super) fn on_lost(&mut self, silence: &Silence, endpoint: &Endpoint, now: Duration) -> Result<u64> {
         let Silence { rank, has_ended, error, .. } = silence;
         let last = match self.trails.get(rank).map(TrailReader::read) {
             // Its process is seen to live, though it says nothing.
@@ -230,7 +230,18 @@ impl Root {
             Some(Some((task, _))) => LastTask::Closure(task as usize),
             Some(None) => LastTask::NoClosure,
         };
-        let again = self.master.on_lost(*rank, last)?;
+        let before = self.master.tried();
+        let lost = self.master.on_lost(*rank, last);
+        if let Some(journal) = &mut self.journal {
+            for (task, tried) in self.master.tried().into_iter().enumerate() {
+                if tried != before[task] {
+                    journal.note(task, tried, now)?;
+                }
+            }
+            // The job may end here, and with it this process.
+            journal.tick(now)?;
+        }
+        let again = lost?;
         self.probe = None;
         log::warn!("{error}; {again} tasks are run again");
         Ok(again)

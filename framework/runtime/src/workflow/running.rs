@@ -291,9 +291,10 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
         // The orders that follow from it leave with the next turn.
-        let again = root.on_lost(&silence, out.endpoint())?;
+        let now = out.endpoint().clock().now();
+        let again = root.on_lost(&silence, out.endpoint(), now)?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
-        self.events.record(out.endpoint().clock().now(), || Event::Lost { rank, tasks: again, why });
+        self.events.record(now, || Event::Lost { rank, tasks: again, why });
         out.endpoint().lose(silence.rank, silence.error.message());
         self.tell_lost(silence.rank, out)
     }

@@ -1,6 +1,6 @@
 //! What tasks gave, kept in a file on rank 0's host: a job that is started again runs only the tasks that are missing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,16 +13,23 @@ use super::master::Master;
 use super::spill::SpillFolder;
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
-use crate::persist::journal::{Identity, Journal};
+use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
+use crate::rank::suspicion::Tried;
+use crate::wire;
 
 /// How what tasks give is laid out in records.
-const LAYOUT: &str = concat!("workflow 2, armature ", env!("CARGO_PKG_VERSION"));
+const LAYOUT: &str = concat!("workflow 3, armature ", env!("CARGO_PKG_VERSION"));
 
-/// The journal of a workflow. A record is of the task whose number it has.
+const NO_RESULT: &str = "holds what is no result of a workflow's task";
+
+/// The journal of a workflow. A record holds the result of the task with its number. The records from number [`FIRST_NOTE`] on are notes about
+/// deaths in tasks; of several notes about one task the last one counts.
 #[derive(Debug)]
 pub(super) struct TaskJournal {
     journal: Journal,
     place: JournalPlace,
+    /// Number of notes in it.
+    notes: u64,
 }
 
 /// Where a journal is, and whose.
@@ -47,7 +54,7 @@ impl TaskJournal {
     /// the master then, and what is still needed of it is in the folder.
     ///
     /// # Errors
-    /// Those of [`Journal::open`]; the folder cannot be written to.
+    /// Those of [`Journal::open`]; the folder cannot be written to; ranks died in tasks that no rank of this run may try.
     pub(super) fn open(
         path: &Path,
         fingerprint: &[u8],
@@ -58,8 +65,14 @@ impl TaskJournal {
         let whole = [&graph.structure().to_le_bytes(), fingerprint].concat();
         let identity = Identity::new(graph.name.as_str(), LAYOUT, whole);
         let mut known = Known::default();
-        let mut needed = std::collections::BTreeMap::new();
+        let (mut needed, mut tried, mut notes) = (BTreeMap::new(), BTreeMap::new(), 0);
         let (journal, _) = Journal::open(path, &identity, |number, payload| {
+            if number >= FIRST_NOTE {
+                let (task, known): (u64, Tried) = wire::from_bytes(&payload)?;
+                tried.insert(task_of(path, graph, task)?, known);
+                notes += 1;
+                return Ok(());
+            }
             let (task, value) = opened(path, graph, number, payload)?;
             known.tasks += 1;
             for gone in master.known(task) {
@@ -83,8 +96,10 @@ impl TaskJournal {
                 armature_text::path(path)
             );
         }
+        master.has_tried(&tried)?;
         known.restored = needed.into_iter().collect();
-        Ok((TaskJournal { journal, place: JournalPlace { path: path.to_path_buf(), identity } }, known))
+        let place = JournalPlace { path: path.to_path_buf(), identity };
+        Ok((TaskJournal { journal, place, notes }, known))
     }
 
     /// Keeps what a task gave.
@@ -95,6 +110,15 @@ impl TaskJournal {
         let (lengths, pieces) = value.pieces();
         let pieces: Vec<&[u8]> = std::iter::once(&lengths[..]).chain(pieces).collect();
         self.journal.append_parts(now, task as u64, &pieces)
+    }
+
+    /// Keeps the attempts of a task, and the deaths attributed to it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn note(&mut self, task: usize, tried: Tried, now: Duration) -> Result<()> {
+        self.notes += 1;
+        self.journal.append(now, FIRST_NOTE + self.notes - 1, &wire::to_bytes(&(task as u64, tried))?)
     }
 
     /// What is to be done now and then.
@@ -139,9 +163,13 @@ impl JournalPlace {
 }
 
 fn opened(path: &Path, graph: &Graph, number: u64, payload: Bytes) -> Result<(usize, Value)> {
+    let value = Value::unpack(payload).ok_or_else(|| strange(path, NO_RESULT))?;
+    Ok((task_of(path, graph, number)?, value))
+}
+
+fn task_of(path: &Path, graph: &Graph, number: u64) -> Result<usize> {
     let task = usize::try_from(number).ok().filter(|&task| task < graph.len());
-    let value = Value::unpack(payload);
-    task.zip(value).ok_or_else(|| strange(path, "holds what is no result of a workflow's task"))
+    task.ok_or_else(|| strange(path, NO_RESULT))
 }
 
 fn strange(path: &Path, what: &str) -> Error {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::super::death_notes::Tried;
 use super::super::delivery::Deliver;
 use super::super::resequencer::ResultRun;
 use super::super::result_journal::{Kind, ResultJournal};
@@ -10,6 +9,7 @@ use super::super::state::Suspicion;
 use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rank::suspicion::Tried;
 use crate::wire::Item;
 
 impl<I: Item, O: Item> MasterRank<I, O> {

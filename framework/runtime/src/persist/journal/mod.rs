@@ -50,6 +50,9 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
+/// Numbers of records from here on are those of notes about deaths; results have lower numbers.
+pub(crate) const FIRST_NOTE: u64 = 1 << 63;
+
 /// Whose results a journal holds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {

@@ -1,9 +1,11 @@
 //! Ranks that die: what they had is run again, and so are the tasks whose values were only there. The files of commands that are done are
 //! not.
 
+use std::collections::BTreeMap;
+
 use super::{Master, State, Task};
 use crate::error::{ErrorKind, Result};
-use crate::rank::suspicion::Verdict;
+use crate::rank::suspicion::{Tried, Verdict};
 use crate::workflow::failed_task::FailedTask;
 
 /// What is known of the task that a dead rank was in.
@@ -100,7 +102,7 @@ impl Master {
         }
         self.blame(&suspects, lost);
         self.recount();
-        self.give_up_hopeless(lost)?;
+        self.give_up_hopeless(Some(lost))?;
         self.fill();
         Ok(count)
     }
@@ -200,11 +202,35 @@ impl Master {
         }
     }
 
-    /// Gives up tasks of which ranks have died as often as they may, or that no rank is left to try.
+    /// Returns the attempts of each task, and the deaths attributed to it.
+    pub(in crate::workflow) fn tried(&self) -> Vec<Tried> {
+        self.tasks.iter().map(|task| (task.attempt, task.suspicion)).collect()
+    }
+
+    /// Takes over what an earlier run of the job noted about tasks in which ranks died. A task that had all its attempts starts anew:
+    /// that run reported its failure, and somebody has started the job again all the same. To be called before
+    /// [`begin`](Master::begin).
+    ///
+    /// # Errors
+    /// No rank of this run may try one of the tasks, and that are more failed tasks than allowed.
+    pub(in crate::workflow) fn has_tried(&mut self, noted: &BTreeMap<usize, Tried>) -> Result<()> {
+        for (&task, &(attempt, suspicion)) in noted {
+            if self.tasks[task].state == State::Waiting && attempt < self.graph.needs(task).tries {
+                let task = &mut self.tasks[task];
+                // An urgent task is given to the rank that may try it, not to one that asks for work.
+                (task.attempt, task.suspicion, task.is_urgent) = (attempt, suspicion, suspicion.is_there());
+            }
+            self.deaths = self.deaths.max(suspicion.death);
+        }
+        self.give_up_hopeless(None)
+    }
+
+    /// Gives up tasks in which ranks have died as often as they may, or that no rank is left to try. `lost` is the rank that has just
+    /// died; without it, ranks died in an earlier run of the job.
     ///
     /// # Errors
     /// More tasks have failed for good than may.
-    fn give_up_hopeless(&mut self, lost: usize) -> Result<()> {
+    fn give_up_hopeless(&mut self, lost: Option<usize>) -> Result<()> {
         let others = (1..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost).count();
         for task in 0..self.tasks.len() {
             let Task { state, attempt, suspicion, .. } = self.tasks[task];
@@ -214,14 +240,17 @@ impl Master {
                 continue;
             }
             let place = if suspicion.certain > 0 { "it" } else { "it or in another task" };
-            let mut message = format!("the process of rank {lost} has died in {place}");
+            let mut message = match lost {
+                Some(lost) => format!("the process of rank {lost} has died in {place}"),
+                None => format!("a process has died in {place} (in an earlier run of the job)"),
+            };
             if !is_exhausted {
                 message += ", and no rank is left to risk with it";
             }
             let failed = FailedTask {
                 task,
                 name: self.graph.dag.name(task).to_string(),
-                rank: lost,
+                rank: lost.unwrap_or(0),
                 attempts: attempt + suspicion.shared.min(1),
                 panicked: false,
                 message,
