@@ -183,13 +183,59 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// assert_eq!((summary.items, summary.delivered), (3, 6));
     /// # Ok::<(), armature::Error>(())
     /// ```
-    pub fn flat_map<U, I>(self, name: &str, f: impl FnMut(T) -> I + Movable + Clone + 'p) -> Pipeline<'p, U>
+    pub fn flat_map<U, I>(
+        self,
+        name: &str,
+        mut f: impl FnMut(T) -> I + Movable + Clone + 'p,
+    ) -> Pipeline<'p, U>
     where
         U: Item,
         I: IntoIterator<Item = U> + 'p,
         I::IntoIter: Movable + 'p,
     {
-        let mut pipeline = self.push(name, Box::new(move || Ok(Box::new(FlatMap::new(f.clone())))));
+        self.expanding(name, move |item| Ok(f(item).into_iter().map(Ok)))
+    }
+
+    /// Adds a stage like [`flat_map`](Pipeline::flat_map) with a function and an iterator that can fail. The first error ends the job.
+    ///
+    /// ```
+    /// use armature::BoxError;
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let result = armature::run(&armature::Config::new(), |session| {
+    ///     let lines = Pipeline::source("lines", || ["1 2", "3 x 4"].map(String::from));
+    ///     let numbers = lines.try_flat_map("numbers", |line| {
+    ///         let numbers = line.split_whitespace().map(|word| Ok(word.parse::<u64>()?));
+    ///         Ok(numbers.collect::<Vec<Result<u64, BoxError>>>())
+    ///     });
+    ///     Ok(numbers.collect().run(session)?)
+    /// });
+    /// let error = result.unwrap_err();
+    /// assert_eq!((error.stage(), error.item()), (Some("numbers"), Some(1)));
+    /// assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
+    /// ```
+    pub fn try_flat_map<U, I>(
+        self,
+        name: &str,
+        f: impl FnMut(T) -> Result<I, BoxError> + Movable + Clone + 'p,
+    ) -> Pipeline<'p, U>
+    where
+        U: Item,
+        I: IntoIterator<Item = Result<U, BoxError>> + 'p,
+        I::IntoIter: Movable + 'p,
+    {
+        self.expanding(name, f)
+    }
+
+    fn expanding<U, F, I>(self, name: &str, f: F) -> Pipeline<'p, U>
+    where
+        U: Item,
+        F: FnMut(T) -> Result<I, BoxError> + Send + Clone + 'p,
+        I: IntoIterator<Item = Result<U, BoxError>> + 'p,
+        I::IntoIter: Send + 'p,
+    {
+        let factory = move || Ok(Box::new(FlatMap::<F, T, I>::new(f.clone())) as _);
+        let mut pipeline = self.push(name, Box::new(factory));
         pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.expands = true);
         pipeline
     }

@@ -12,7 +12,7 @@ use super::machine::sequence_number::SequenceNumber;
 use super::made::Made;
 use super::range::Range;
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
@@ -22,7 +22,8 @@ const MOST_AT_FIRST: usize = 512 << 10;
 /// Bytes of other pieces: as many as a batch of the source has at most. Larger ones do not travel faster.
 const MOST_BYTES: usize = 128 << 10;
 
-/// A function from an item to an iterator as a stage. Made by [`flat_map`](super::Pipeline::flat_map).
+/// A stage with a function from an item to an iterator, both of which can fail. Made by [`flat_map`](super::Pipeline::flat_map) and
+/// [`try_flat_map`](super::Pipeline::try_flat_map).
 pub(crate) struct FlatMap<F, T, I: IntoIterator> {
     call: F,
     /// What it has not made all of.
@@ -44,13 +45,13 @@ impl<F, T, I: IntoIterator> FlatMap<F, T, I> {
     }
 }
 
-impl<F, T, I> ErasedStage for FlatMap<F, T, I>
+impl<F, T, U, I> ErasedStage for FlatMap<F, T, I>
 where
-    F: FnMut(T) -> I + Send,
-    I: IntoIterator,
+    F: FnMut(T) -> Result<I, BoxError> + Send,
+    I: IntoIterator<Item = Result<U, BoxError>>,
     I::IntoIter: Send,
-    I::Item: Item,
     T: Item,
+    U: Item,
 {
     fn run(&mut self, _: Items, _: &mut Range, _: &mut Context) -> Result<Items> {
         Err(Error::new(ErrorKind::Wire, "a stage that makes several items of one was to give one for one"))
@@ -90,19 +91,22 @@ impl<T, I: Iterator> Rest<T, I> {
 }
 
 /// Makes items of what is left until there are enough of them, or all.
-fn piece<F, T, I>(
+///
+/// # Errors
+/// The first one of the function and of the iterators.
+fn piece<F, T, U, I>(
     call: &mut F,
     rest: &mut Rest<T, I::IntoIter>,
     (expand, most_bytes): (&Expand<'_>, usize),
     cx: &mut Context,
-) -> Result<Expanded>
+) -> Result<Expanded, BoxError>
 where
-    F: FnMut(T) -> I,
-    I: IntoIterator,
-    I::Item: Item,
+    F: FnMut(T) -> Result<I, BoxError>,
+    I: IntoIterator<Item = Result<U, BoxError>>,
+    U: Item,
 {
     let (fill, clock) = (expand.fill, expand.clock);
-    let mut items: Vec<I::Item> = Vec::new();
+    let mut items: Vec<U> = Vec::new();
     let mut made = Made::default();
     // The last place of which there is anything.
     let mut last: Option<u32> = None;
@@ -118,12 +122,14 @@ where
                 cx.number = expand.range.first + u64::from(place);
                 begun += 1;
                 dropped += 1;
-                rest.open.insert((place, call(item).into_iter()))
+                rest.open.insert((place, call(item)?.into_iter()))
             }
         };
         let (place, before, wanted) = (*place, items.len(), look_at - items.len());
         cx.number = expand.range.first + u64::from(place);
-        items.extend(iterator.by_ref().take(wanted));
+        for item in iterator.by_ref().take(wanted) {
+            items.push(item?);
+        }
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
@@ -180,7 +186,7 @@ mod tests {
     #[test]
     fn a_batch_is_made_piece_by_piece() {
         // A filter does not know whether it has more.
-        let mut stage = FlatMap::new(|x: u64| (0..x).filter(|_| true));
+        let mut stage = FlatMap::new(|x: u64| Ok((0..x).filter(|_| true).map(Ok)));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
         let mut next = |items| next(&mut stage, items, &range, 3).unwrap();
         // Places 0, 2, 3 and 4: none of the first, one, five, none.
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_is_known_to_be_all_is_the_last_piece() {
-        let mut stage = FlatMap::new(|x: u64| vec![x; x as usize]);
+        let mut stage = FlatMap::new(|x: u64| Ok(vec![x; x as usize].into_iter().map(Ok)));
         let mut next = |items, fill| next(&mut stage, Some(items), &Range::new(0, 2), fill).unwrap();
         assert_eq!(next(vec![1, 2], 3), (vec![1, 2, 2], vec![(0, 1), (1, 2)], true, 2, 0));
         assert_eq!(next(vec![0, 0], 3), (vec![], vec![], true, 2, 2));
@@ -200,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_endless_iterator_is_asked_for_no_more_than_a_piece() {
-        let mut stage = FlatMap::new(|x: u64| (0..).map(move |_| vec![x; 1 << 16]));
+        let mut stage = FlatMap::new(|x: u64| Ok((0..).map(move |_| Ok(vec![x; 1 << 16]))));
         let (number, range) = (&7.into(), &Range::new(0, 1));
         let mut piece = |items: Option<Items>, fill| {
             let expand = Expand { number, items, range, fill, clock: Clock::wall() };
@@ -215,7 +221,16 @@ mod tests {
 
     #[test]
     fn errors_name_the_item_that_something_was_made_of() {
-        let mut stage = FlatMap::new(|x: u64| (0..x).inspect(|n| assert!(*n < 3, "three")));
+        let mut stage = FlatMap::new(|x: u64| {
+            let odd = |n| if n == 3 { Err("three".into()) } else { Ok(n) };
+            if x == 8 { Err("eight".into()) } else { Ok((0..x).map(odd)) }
+        });
+        let mut first = |items| next(&mut stage, Some(items), &Range::new(100, 2), 100).err().unwrap();
+        for (items, text) in [(vec![2, 9], "three"), (vec![3, 8], "eight")] {
+            let error = first(items);
+            assert_eq!((error.kind(), error.item(), error.message()), (ErrorKind::User, Some(101), text));
+        }
+        let mut stage = FlatMap::new(|x: u64| Ok((0..x).inspect(|n| assert!(*n < 3, "three")).map(Ok)));
         let error = next(&mut stage, Some(vec![2, 9]), &Range::new(100, 2), 100).err().unwrap();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(101)));
         let error = next(&mut stage, None, &Range::new(100, 2), 100).err().unwrap();

@@ -117,9 +117,8 @@ impl World {
             memory: (0..setting.ranks).map(|r| (0..stages).map(|s| first(r, s)).collect()).collect(),
             expanding: (0..setting.ranks)
                 .map(|_| {
-                    (0..stages)
-                        .map(|stage| Box::new(FlatMap::new(move |x| children(x, stage))) as _)
-                        .collect()
+                    let call = |stage| move |x| Ok(children(x, stage).into_iter().map(Ok));
+                    (0..stages).map(|stage| Box::new(FlatMap::new(call(stage))) as _).collect()
                 })
                 .collect(),
             out: Vec::new(),
