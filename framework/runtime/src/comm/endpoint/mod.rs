@@ -351,7 +351,10 @@ impl Endpoint {
     /// is ended from outside, and where that does not come about ends by itself, whatever its user code does.
     pub(crate) fn report(&mut self, error: &Error) {
         self.transport.leave_within(GRACE);
-        if error.kind() != ErrorKind::Peer && !self.has_failed() {
+        if error.kind() == ErrorKind::Peer {
+            self.await_failure();
+        }
+        if !self.has_failed() {
             if !self.capabilities().returns_errors {
                 // In one piece, so that what other ranks and the launcher print does not come in between.
                 let text = format!("armature: {}\n", armature_text::indented(error));
@@ -359,6 +362,16 @@ impl Endpoint {
                 let _ = std::io::stderr().write_all(text.as_bytes());
             }
             self.fail(error);
+        }
+    }
+
+    /// Waits until the rank in which an error arose has said so. It does not if its user code has gone on in spite of the error.
+    fn await_failure(&mut self) {
+        let start = self.clock().now();
+        while !self.failed && self.clock().now().saturating_sub(start) < HEARSAY {
+            if self.poll().is_err() || self.transport.wait(Some(HEARSAY / 100)).is_err() {
+                return;
+            }
         }
     }
 
@@ -391,6 +404,8 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// How long a rank whose job has failed stays at most. It has to be longer than what the failing rank takes to end the job, which is
 /// [`FLUSH`] and [`READ`]; more would keep a job in which nobody ends the others.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// How long a rank waits for word from the rank in which an error arose: less than [`GRACE`], and more than such a rank takes to tell others.
+const HEARSAY: Duration = Duration::from_secs(1);
 /// How long the launcher has to read why the job ends.
 const READ: Duration = Duration::from_millis(250);
 

@@ -137,17 +137,43 @@ impl Session {
     /// # Ok::<(), armature::Error>(())
     /// ```
     #[track_caller]
-    pub fn all_reduce<T: Item>(&self, value: T, mut combine: impl FnMut(T, T) -> T) -> Result<T> {
-        self.together(Location::caller(), |endpoint, limits| {
-            let codec = Codec::of_type();
-            let what = announced::<T>("reduces values for all ranks");
-            let mut course = Course::begin_empty(endpoint, what, limits)?;
-            let reduced = course.ascend(endpoint, &codec, vec![value], |before, after| {
-                let (before, after) = (only(before)?, only(after)?);
-                user_code::call(|| Ok::<_, BoxError>(vec![combine(before, after)]))
-            })?;
-            only(course.descend_items(endpoint, &codec, 1, reduced)?)
-        })
+    pub fn all_reduce<T: Item>(&self, value: T, combine: impl FnMut(T, T) -> T) -> Result<T> {
+        let what = announced::<T>("reduces values for all ranks");
+        self.together(Location::caller(), |endpoint, limits| reduced(endpoint, what, limits, value, combine))
+    }
+
+    /// Returns the value of `result` if it is `Ok` on all ranks, and otherwise an error on all ranks, so that ranks go on together or fail
+    /// together. For work outside of skeletons that may fail on one rank, such as opening a file.
+    ///
+    /// # Errors
+    /// On a rank with an error: that error, as the [`source`](std::error::Error::source). On the other ranks: [`ErrorKind::Peer`] with the
+    /// rank and the text of the error of the lowest rank that has one. Also those of [`gather`](Session::gather).
+    ///
+    /// ```
+    /// armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let words = ["1", "2", "x"];
+    ///     let number = session.consensus(words[session.rank()].parse::<u32>());
+    ///     let error = number.unwrap_err();
+    ///     assert_eq!(error.rank(), Some(2));
+    ///     assert_eq!(error.message(), "invalid digit found in string");
+    ///     // All ranks are here, and continue with something else.
+    ///     session.barrier()?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn consensus<T, E: Into<BoxError>>(&self, result: Result<T, E>) -> Result<T> {
+        let result = user_code::call(|| result).map_err(|error| error.at_rank(self.rank));
+        let mine = result.as_ref().err().map(|error| (self.rank, error.message().to_string()));
+        let what = Announcement::new("comes to a consensus");
+        let first = self.together(Location::caller(), |endpoint, limits| {
+            reduced(endpoint, what, limits, mine, Option::or)
+        })?;
+        match first {
+            Some((rank, text)) if result.is_ok() => Err(Error::new(ErrorKind::Peer, text).at_rank(rank)),
+            _ => result,
+        }
     }
 
     /// Returns when all ranks have called it.
@@ -173,6 +199,23 @@ impl Session {
         let place = |error: Error| Error::new(error.kind(), format!("{} (at {at})", error.message()));
         self.reported(place, work)
     }
+}
+
+/// The values of all ranks combined, on all ranks.
+fn reduced<T: Item>(
+    endpoint: &mut Endpoint,
+    what: Announcement,
+    limits: Limits,
+    value: T,
+    mut combine: impl FnMut(T, T) -> T,
+) -> Result<T> {
+    let codec = Codec::of_type();
+    let mut course = Course::begin_empty(endpoint, what, limits)?;
+    let reduced = course.ascend(endpoint, &codec, vec![value], |before, after| {
+        let (before, after) = (only(before)?, only(after)?);
+        user_code::call(|| Ok::<_, BoxError>(vec![combine(before, after)]))
+    })?;
+    only(course.descend_items(endpoint, &codec, 1, reduced)?)
 }
 
 /// A value of each rank, on all ranks.

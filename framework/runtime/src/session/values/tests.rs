@@ -53,6 +53,65 @@ fn all_ranks_get_the_same_on_any_number_of_ranks() {
 }
 
 #[test]
+fn an_error_of_one_rank_is_an_error_of_all() {
+    #[derive(Debug, PartialEq)]
+    struct NotThere(usize);
+    impl std::fmt::Display for NotThere {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "file {} is not there", self.0)
+        }
+    }
+    impl std::error::Error for NotThere {}
+    for ranks in 1..=5 {
+        for failing in 0..=ranks {
+            let got = on_each(ranks, |session| {
+                let rank = session.rank();
+                let result = if rank >= failing && rank != 4 { Err(NotThere(rank)) } else { Ok(rank) };
+                let agreed = session.consensus(result);
+                // Ranks go on together.
+                session.barrier()?;
+                Ok(agreed.map_err(|error| {
+                    let own = error.downcast_ref::<NotThere>().map(|error| error.0);
+                    (error.kind(), error.rank(), error.message().to_string(), own)
+                }))
+            });
+            for (rank, agreed) in got.into_iter().enumerate() {
+                let is_failing = |rank: usize| rank >= failing && rank != 4;
+                let first = (0..ranks).find(|&rank| is_failing(rank));
+                let expected = match first {
+                    None => Ok(rank),
+                    Some(_) if is_failing(rank) => {
+                        Err((ErrorKind::User, Some(rank), format!("file {rank} is not there"), Some(rank)))
+                    }
+                    Some(first) => {
+                        Err((ErrorKind::Peer, Some(first), format!("file {first} is not there"), None))
+                    }
+                };
+                assert_eq!(agreed, expected, "rank {rank} of {ranks}, from {failing} on");
+            }
+        }
+    }
+}
+
+/// The job's error is the one of the rank in which it arose. If that rank goes on, it is that of the others.
+#[test]
+fn a_job_fails_by_an_error_of_one_rank() {
+    for handled in [false, true] {
+        let error = run(&Config::new().ranks(3), |session| {
+            let missing = std::fs::read("/there is no such file");
+            let result = session.consensus(if session.rank() == 1 { missing } else { Ok(Vec::new()) });
+            if !(handled && session.rank() == 1) {
+                result?;
+            }
+            Ok(())
+        })
+        .unwrap_err();
+        assert_eq!((error.rank(), error.downcast_ref::<std::io::Error>().is_some()), (Some(1), !handled));
+        assert!(error.message().contains("No such file"), "{error}");
+    }
+}
+
+#[test]
 fn a_barrier_holds_until_the_last_rank_has_come() {
     let late = AtomicBool::new(false);
     on_each(5, |session| {
