@@ -89,8 +89,73 @@ impl Context {
         self.attempt
     }
 
+    /// Returns a seed for a random number generator. It depends on the [name](Context::name) and the [number](Context::number) only, so that
+    /// results are the same on every number of ranks and at every attempt.
+    ///
+    /// In an iteration of a farm the numbers begin anew: let the name of the farm, or the tasks, depend on the iteration. In a
+    /// [search](crate::farm::Farm::explore) the numbers follow the order in which tasks were made, which changes from run to run: let the tasks carry
+    /// seeds.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let points_in_circle = |ranks| {
+    ///     armature::run(&armature::Config::new().ranks(ranks), |session| {
+    ///         let mut farm = Farm::with_context("circle", |points: u32, cx| {
+    ///             // xorshift64; any generator will do.
+    ///             let mut state = cx.seed() | 1;
+    ///             let mut draw = || {
+    ///                 state ^= state << 13;
+    ///                 state ^= state >> 7;
+    ///                 state ^= state << 17;
+    ///                 (state >> 11) as f64 / (1u64 << 53) as f64
+    ///             };
+    ///             Ok((0..points).filter(|_| draw().hypot(draw()) < 1.0).count())
+    ///         });
+    ///         Ok(farm.collect(session, [10_000; 10])?.map(|(counts, _)| counts.iter().sum::<usize>()))
+    ///     })
+    /// };
+    /// let inside = points_in_circle(1)?.unwrap();
+    /// assert_eq!(points_in_circle(3)?, Some(inside));
+    /// assert!((4.0 * inside as f64 / 1e5 - std::f64::consts::PI).abs() < 0.05);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn seed(&self) -> u64 {
+        // FNV-1a over the name, and the finaliser of SplitMix64, which changes half of the bits for neighbouring numbers.
+        let name = self.name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let mixed = name.wrapping_add(self.number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
     /// Calls `work` and accounts for its declared cost, as [`crate::declare`] does.
     pub fn declare<R>(&self, flops: f64, work: impl FnOnce() -> R) -> R {
         crate::declare(flops, work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_depend_on_name_and_number_only() {
+        let of = |name, rank, number, attempt| {
+            let context = Context { number, attempt, ..Context::new((rank, 4), name) };
+            context.seed()
+        };
+        assert_eq!(of("farm", 0, 7, 0), of("farm", 3, 7, 2));
+        // Results of earlier versions of a program can be repeated.
+        let expected = [0xfe8e_41ae_ed63_9e6f, 0x01a6_213c_5824_3203];
+        assert_eq!([of("farm", 0, 0, 0), of("farm", 0, 1, 0)], expected);
+        let seeds =
+            ["farm", "farn", ""].into_iter().flat_map(|name| (0..10_000).map(move |n| of(name, 0, n, 0)));
+        let seeds: std::collections::BTreeSet<u64> = seeds.collect();
+        assert_eq!(seeds.len(), 30_000);
+        let ones: u32 = seeds.iter().map(|seed| seed.count_ones()).sum();
+        assert!((ones as f64 / 30_000.0 - 32.0).abs() < 0.2, "{ones}");
     }
 }
