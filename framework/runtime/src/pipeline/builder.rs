@@ -9,7 +9,7 @@ use armature_planner::pipeline::Dispatch;
 use super::choice::MappingChoice;
 use super::collect::Collect;
 use super::erased::{Codec, Function, Update};
-use super::flat_map::FlatMap;
+use super::flat_map::{Fallible, FlatMap, Kind, Plain};
 use super::runnable::{Options, PipelineDef, Runnable};
 use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
 use super::stage::{Closure, Stage, StageResult};
@@ -193,7 +193,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         I: IntoIterator<Item = U> + 'p,
         I::IntoIter: Movable + 'p,
     {
-        self.expanding(name, move |item| Ok(f(item).into_iter().map(Ok)))
+        self.expanding::<Plain, _, _>(name, move |item| Ok(f(item)))
     }
 
     /// Adds a stage like [`flat_map`](Pipeline::flat_map) with a function and an iterator that can fail. The first error ends the job.
@@ -224,17 +224,17 @@ impl<'p, T: Item> Pipeline<'p, T> {
         I: IntoIterator<Item = Result<U, BoxError>> + 'p,
         I::IntoIter: Movable + 'p,
     {
-        self.expanding(name, f)
+        self.expanding::<Fallible, _, _>(name, f)
     }
 
-    fn expanding<U, F, I>(self, name: &str, f: F) -> Pipeline<'p, U>
+    fn expanding<K, F, I>(self, name: &str, f: F) -> Pipeline<'p, K::Item>
     where
-        U: Item,
+        K: Kind<I::Item> + 'p,
         F: FnMut(T) -> Result<I, BoxError> + Send + Clone + 'p,
-        I: IntoIterator<Item = Result<U, BoxError>> + 'p,
+        I: IntoIterator + 'p,
         I::IntoIter: Send + 'p,
     {
-        let factory = move || Ok(Box::new(FlatMap::<F, T, I>::new(f.clone())) as _);
+        let factory = move || Ok(Box::new(FlatMap::<F, T, I, K>::new(f.clone())) as _);
         let mut pipeline = self.push(name, Box::new(factory));
         pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.expands = true);
         pipeline

@@ -20,7 +20,7 @@ use crate::comm::clock::Clock;
 use crate::comm::message::{FRAME_HEADER, Message, TAG_AT};
 use crate::context::Context;
 use crate::pipeline::erased::{ErasedStage, Items};
-use crate::pipeline::flat_map::FlatMap;
+use crate::pipeline::flat_map::{FlatMap, Plain};
 use crate::pipeline::made::Made;
 use crate::pipeline::messages::{AskForRoom, GiveBack, Received, Tag, Token};
 use crate::pipeline::range::Range;
@@ -117,8 +117,10 @@ impl World {
             memory: (0..setting.ranks).map(|r| (0..stages).map(|s| first(r, s)).collect()).collect(),
             expanding: (0..setting.ranks)
                 .map(|_| {
-                    let call = |stage| move |x| Ok(children(x, stage).into_iter().map(Ok));
-                    (0..stages).map(|stage| Box::new(FlatMap::new(call(stage))) as _).collect()
+                    let call = |stage| move |x| Ok(children(x, stage));
+                    (0..stages)
+                        .map(|stage| Box::new(FlatMap::<_, _, _, Plain>::new(call(stage))) as _)
+                        .collect()
                 })
                 .collect(),
             out: Vec::new(),
