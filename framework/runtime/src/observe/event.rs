@@ -1,4 +1,4 @@
-//! What can happen in a run that somebody may want to know of afterwards.
+//! Events of a run, as the log of events records them.
 
 use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
@@ -13,127 +13,126 @@ use super::task_events::{
 };
 use crate::balance::probe::Probed;
 
-/// Something that happened in a run. Its `Display` is one sentence in plain words.
+/// Event of a run. Its `Display` is one sentence.
 ///
-/// Times of an item are seconds per item: of a stage, how long one item keeps it busy; of a mapping, how long after
-/// one result the next one comes (its production time). An *epoch* is the time during which one mapping is in force.
+/// Times are in seconds per item. For a stage it is the service time of one item, for a mapping the production time, which is the time between two
+/// results. An *epoch* is the period of one mapping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Event {
-    /// A run begins.
+    /// The run of a pipeline begins.
     Start {
-        /// How many ranks take part.
+        /// Number of ranks.
         ranks: usize,
-        /// The mapping that it begins with, in its text form.
+        /// First mapping, in its text form.
         mapping: String,
-        /// Whether the mapping is changed while the stream runs: `off`, `once` or `live`.
+        /// Mode of balancing: `off`, `once` or `live`.
         balance: String,
     },
     /// The ranks and their links to rank 0 were measured.
     Probe {
-        /// Speed of each rank, relative to the fastest (1).
+        /// Speed of each rank, relative to the fastest rank (1).
         #[serde(with = "figure::list")]
         speeds: Vec<f64>,
         /// Bandwidth of the slowest link to rank 0, in bytes per second; `None` on one rank.
         #[serde(with = "figure::optional")]
         slowest_link: Option<f64>,
-        /// Longest time that an empty message takes to or from rank 0, in seconds; `None` on one rank.
+        /// Longest transfer time of an empty message to or from rank 0, in seconds; `None` on one rank.
         #[serde(with = "figure::optional")]
         longest_delay: Option<f64>,
-        /// Ranks that share cores, and how many cores they have together.
+        /// Groups of ranks that share cores, with the number of cores of each group.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sharing: Vec<(Vec<usize>, f64)>,
     },
-    /// A stage's service time on a rank was estimated anew.
+    /// The estimate of a stage's service time on a rank changed.
     Measured {
         /// The stage.
         stage: String,
-        /// The rank that runs it.
+        /// Rank that runs the stage.
         rank: usize,
-        /// Items that the estimate stands on.
+        /// Number of items behind the estimate.
         items: u64,
         /// The estimate, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
-        /// Which estimator it comes from.
+        /// Name of the estimator.
         by: String,
-        /// Whether the estimate no longer moves.
+        /// True if the estimate has converged.
         settled: bool,
     },
-    /// A link was seen to be other than it was probed, by the messages that went over it.
+    /// Messages over a link took a time other than the probe had predicted.
     Link {
-        /// The rank that sends over it.
+        /// Sending rank.
         from: usize,
-        /// The rank that receives.
+        /// Receiving rank.
         to: usize,
-        /// The estimate of its bandwidth, in bytes per second.
+        /// Estimated bandwidth in bytes per second.
         #[serde(with = "figure")]
         bandwidth: f64,
-        /// The estimate of what a message takes before its first byte arrives, in seconds.
+        /// Estimated time until the first byte of a message arrives, in seconds.
         #[serde(with = "figure")]
         setup: f64,
-        /// Which estimator it comes from.
+        /// Name of the estimator.
         by: String,
-        /// Whether the estimate no longer moves.
+        /// True if the estimate has converged.
         settled: bool,
     },
-    /// A farm's run begins.
+    /// The run of a farm begins.
     FarmStart {
         /// The farm.
         farm: String,
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: usize,
-        /// How many of them take part; the others are parked.
+        /// Number of active workers; the other ranks are parked.
         workers: usize,
-        /// How chunks are made.
+        /// Chunk policy.
         chunking: String,
-        /// Whether the number of workers is changed while the farm runs: `off`, `once` or `live`.
+        /// Mode of balancing, which changes the number of workers: `off`, `once` or `live`.
         balance: String,
     },
-    /// It was considered whether another arrangement is worth a change.
+    /// The controller compared the current arrangement with another one.
     Decision {
-        /// What is arranged.
+        /// Subject of the decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// The arrangement in force: a mapping, or a number.
+        /// Current arrangement: a mapping or a number.
         current: String,
-        /// The best other one that was found, if there was one.
+        /// Best other arrangement, if one was found.
         candidate: Option<String>,
-        /// What the one in force takes, in seconds per item.
+        /// Time of the current arrangement, in seconds per item.
         #[serde(with = "figure")]
         current_s: f64,
-        /// What the other one is predicted to take, in seconds per item.
+        /// Predicted time of the candidate, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
-        /// Which part of the current time the other one would save: 0.2 is a fifth.
+        /// Predicted saving as a fraction of the current time.
         #[serde(with = "figure")]
         gain: f64,
-        /// The gain from which on a change is considered.
+        /// Smallest gain for which a change is considered.
         #[serde(with = "figure")]
         threshold: f64,
-        /// What the change would save in the time ahead, in seconds.
+        /// Predicted saving in the remaining run, in seconds.
         #[serde(with = "figure")]
         benefit_s: f64,
-        /// What the change would cost, in seconds.
+        /// Predicted cost of the change, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
-        /// By stage: what an item takes on the fastest rank, in seconds, as the decision has it; empty where measurements
-        /// are missing.
+        /// Service time of each stage on the fastest rank, in seconds, as used for the decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         works_s: Vec<f64>,
-        /// By rank: its speed, relative to the fastest (1), as the decision has it; empty where measurements are missing.
+        /// Speed of each rank relative to the fastest rank (1), as used for the decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// What else was measured that the decision stands on.
+        /// Other measurements behind the decision.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
-        /// Whether a change is made.
+        /// True if the change is made.
         acted: bool,
-        /// Why, or why not, as the end of a sentence: `the gain has lasted for three periods`.
+        /// Reason for the decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
     },
-    /// The ranks were told of the next mapping, and to make ready for it.
+    /// Rank 0 announced the next mapping to the ranks, which prepare for it.
     Prepare {
         /// The epoch of the next mapping.
         epoch: u32,
@@ -144,58 +143,58 @@ pub enum Event {
     WarmUp {
         /// The stage.
         stage: String,
-        /// How long it took.
+        /// Duration in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The rank that writes this (rank 0: every rank) is ready for the next mapping.
+    /// The logging rank is ready for the next mapping; on rank 0, all ranks are ready.
     Ready {
         /// The epoch of the next mapping.
         epoch: u32,
     },
-    /// The next mapping is in force from now on.
+    /// The next mapping takes effect.
     Switch {
-        /// Its epoch.
+        /// Epoch of the mapping.
         epoch: u32,
         /// The mapping.
         mapping: String,
     },
-    /// The rank that writes this gave a serial stage to another one.
+    /// The logging rank handed a serial stage over to another rank.
     HandOver {
         /// The stage.
         stage: String,
-        /// The rank that has it now.
+        /// Rank that runs the stage from now on.
         to: usize,
-        /// The first batch that the other rank will run.
+        /// First batch of the stage on the other rank.
         next_batch: u64,
-        /// Size of the stage's state, in bytes.
+        /// Size of the stage's state in bytes.
         bytes: u64,
     },
-    /// The rank that writes this received a serial stage from another one.
+    /// The logging rank took a serial stage over from another rank.
     TakeOver {
         /// The stage.
         stage: String,
-        /// The rank that had it.
+        /// Rank that ran the stage before.
         from: usize,
-        /// The first batch that it will run here.
+        /// First batch of the stage on this rank.
         next_batch: u64,
     },
-    /// The rank that writes this passed batches on that came to it by an earlier mapping.
+    /// The logging rank forwarded batches that were sent to it under an earlier mapping.
     Forwarded {
-        /// The epoch in which it did.
+        /// Epoch of the forwarding.
         epoch: u32,
-        /// How many batches.
+        /// Number of batches.
         batches: u64,
     },
-    /// A farm's automatic chunks are made in another way from now on.
+    /// The automatic choice of a farm's chunk policy changed.
     Chunks {
-        /// How.
+        /// New policy.
         by: String,
-        /// How they were made before.
+        /// Earlier policy.
         before: String,
-        /// Tasks that are left.
+        /// Number of remaining tasks.
         left: u64,
-        /// Workers that take part.
+        /// Number of active workers.
         workers: usize,
         /// Mean time of a task, in seconds.
         #[serde(with = "figure")]
@@ -203,176 +202,176 @@ pub enum Event {
         /// Standard deviation of a task's time, in seconds.
         #[serde(with = "figure")]
         deviation_s: f64,
-        /// Neighbouring tasks whose times are alike; 1 if they are independent.
+        /// Number of neighbouring tasks with similar times; 1 if the times are independent.
         #[serde(with = "figure")]
         block: f64,
-        /// What a message with one task takes, in seconds.
+        /// Cost of a message with one task, in seconds.
         #[serde(with = "figure")]
         message_s: f64,
-        /// What is predicted for the tasks that are left, in seconds.
+        /// Predicted time for the remaining tasks with the new policy, in seconds.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// The same for the way before, if that was predicted.
+        /// Predicted time for the remaining tasks with the earlier policy, in seconds, if it was predicted.
         #[serde(with = "figure::optional")]
         before_s: Option<f64>,
-        /// Ways that were compared.
+        /// Number of policies that were compared.
         compared: usize,
     },
-    /// A rank is not used by a farm any more: it has died, or hangs.
+    /// A rank is lost, because it died or hangs.
     Lost {
         /// The rank.
         rank: usize,
-        /// Tasks that it had, which go to others.
+        /// Number of its tasks that other ranks run again.
         tasks: u64,
-        /// How that was noticed, as a sentence without its end.
+        /// How the loss was detected, as a sentence without a full stop.
         why: String,
     },
-    /// A rank of a farm that was lost, because nothing was heard of it, takes part again.
+    /// A rank that a farm had lost because of its silence takes part again.
     Heard {
         /// The rank.
         rank: usize,
     },
-    /// What a farm did more than once, or in vain.
+    /// Failures and repeated tasks of a farm.
     Failures {
-        /// Tasks that failed at every attempt.
+        /// Number of tasks that failed at every attempt.
         failed: u64,
-        /// Attempts after the first, because of an error.
+        /// Number of retries after an error.
         retried: u64,
-        /// Tasks that were handed out again because their rank was lost.
+        /// Number of tasks that were dispatched again because their rank was lost.
         again: u64,
     },
-    /// Workers of a farm get no tasks from now on.
+    /// Workers of a farm are parked and get no tasks.
     Parked {
-        /// Their ranks.
+        /// Ranks of the workers.
         ranks: Vec<usize>,
     },
     /// Parked workers of a farm take part again.
     Woken {
-        /// Their ranks.
+        /// Ranks of the workers.
         ranks: Vec<usize>,
     },
-    /// A farm's workers are put under sub-masters.
+    /// Workers of a farm are assigned to sub-masters.
     Split {
-        /// The ranks that lead others from now on.
+        /// Ranks of the sub-masters.
         sub_masters: Vec<usize>,
-        /// How many ranks these lead together.
+        /// Number of workers of all sub-masters.
         workers: usize,
-        /// Why, as the end of a sentence.
+        /// Reason, as the end of a sentence.
         reason: String,
     },
-    /// A loop's run begins.
+    /// The run of a loop begins.
     LoopStart {
         /// The loop.
         name: String,
-        /// Its units.
+        /// Number of units.
         units: u64,
-        /// How many each rank has at first.
+        /// Number of units on each rank at first.
         held: Vec<u64>,
-        /// Whether units move while the loop runs: `off`, `once` or `live`.
+        /// Mode of balancing, which moves units: `off`, `once` or `live`.
         balance: String,
     },
-    /// A run of a loop ended as it should.
+    /// The run of a loop ended without an error.
     LoopEnd {
-        /// How many times its units were done.
+        /// Number of passes over the units.
         passes: u64,
-        /// Time from its start, in seconds.
+        /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// Units of a loop were moved between ranks, after a decision to do so.
+    /// Units of a loop were moved between ranks.
     Moved {
-        /// The number of the movement, from 1.
+        /// Number of the movement, from 1.
         number: u64,
-        /// Units that moved; one that passed through several ranks counts for each.
+        /// Number of moved units; a unit that passed through several ranks counts for each of them.
         units: u64,
-        /// Messages that carried them.
+        /// Number of messages with units.
         messages: u64,
-        /// Time that the rank which it took longest spent on it, in seconds.
+        /// Longest time that a rank spent on the movement, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// A loop is done in larger or smaller blocks from now on.
+    /// The block size of a loop changed.
     Grain {
-        /// Units, or iterations of the pipelined loop, in a block.
+        /// Number of units in a block, or of iterations of a pipelined loop.
         block: u64,
-        /// Why, as the end of a sentence.
+        /// Reason, as the end of a sentence.
         reason: String,
     },
-    /// A workflow's run begins.
+    /// The run of a workflow begins.
     WorkflowStart(WorkflowStart),
-    /// The planner was asked which rank is to run which of a workflow's tasks.
+    /// The planner computed a plan for a workflow.
     Planned(Planned),
-    /// What that has come to: a plan of a workflow's tasks that is in force from now on.
+    /// A plan for a workflow takes effect.
     Plan(PlanInForce),
-    /// A task of a workflow has to wait for a limit.
+    /// A task of a workflow waits for a named limit.
     TaskHeld(TaskHeld),
-    /// The rank that writes this has begun a task of a workflow.
+    /// The logging rank began a task of a workflow.
     TaskBegan(TaskBegan),
-    /// A try of a workflow's task has ended on the rank that writes this.
+    /// An attempt of a workflow's task ended on the logging rank.
     TaskEnded(TaskEnded),
-    /// What a task gives has come to the rank that writes this.
+    /// The logging rank received the value of a task.
     ValueCame(ValueCame),
-    /// The rank that writes this has written what a task gives to disk, because memory was short.
+    /// The logging rank spilled the value of a task to disk, because memory was short.
     ValueSpilled(ValueOnDisk),
-    /// The rank that writes this has read it from there.
+    /// The logging rank read a spilled value from disk.
     ValueLoaded(ValueOnDisk),
-    /// What the rank that writes this holds for a workflow's tasks.
+    /// Memory held by the logging rank for the tasks of a workflow.
     Held(Held),
-    /// A run of a workflow ended.
+    /// The run of a workflow ended.
     WorkflowEnd(WorkflowEnd),
-    /// What came of a change, after it has been in force for a while.
+    /// Measured result of a change, some time after it took effect.
     Outcome {
-        /// What was changed.
+        /// Subject of the change.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// The epoch of the mapping that was changed to, or the number of the change.
+        /// Epoch of the new mapping, or number of the change.
         epoch: u32,
-        /// Before the change, in seconds per item.
+        /// Time before the change, in seconds per item.
         #[serde(with = "figure")]
         before_s: f64,
-        /// What was predicted, in seconds per item.
+        /// Predicted time, in seconds per item.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// What was measured after the change, in seconds per item.
+        /// Measured time after the change, in seconds per item.
         #[serde(with = "figure")]
         after_s: f64,
     },
     /// A rank begins its part of a run.
     RankStart(RankStart),
-    /// What a rank did in a part of its time.
+    /// Activities of a rank in one interval.
     Activity(Activity),
-    /// What calls of user code took.
+    /// Time of calls of user code.
     Work(Work),
-    /// What a rank sent.
+    /// Messages sent by a rank.
     Traffic(Traffic),
-    /// How far the run is.
+    /// Progress of the run.
     Progress(Reached),
-    /// A rank has done its part of a run.
+    /// A rank ends its part of a run.
     RankEnd {
-        /// Time since it began, in seconds.
+        /// Time since the rank began, in seconds.
         seconds: f64,
     },
-    /// A run ended as it should.
+    /// The run of a pipeline ended without an error.
     Finish {
-        /// Items that the source gave.
+        /// Number of items from the source.
         items: u64,
-        /// Time from its start, in seconds.
+        /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// Totals of a run's summary, by rank: what ranks tell of their time adds up to the same.
+    /// Totals of a run's summary by rank. The activity log of the ranks adds up to the same totals.
     Totals {
-        /// Items, tasks or units that the rank did; of units that were done in parts, the parts.
+        /// Number of items, tasks or units that the rank did; a unit that was done in parts counts with its parts.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
-        /// Time that it spent in user code and commands, in seconds.
+        /// Time of the rank in user code and commands, in seconds.
         #[serde(with = "figure::list")]
         busy_s: Vec<f64>,
     },
 }
 
 impl Event {
-    /// Totals of `summary`.
+    /// Creates the event with the totals of a summary.
     pub(crate) fn totals_of(summary: &impl RunSummary) -> Self {
         let ranks = summary.ranks();
         Event::Totals {
@@ -381,7 +380,7 @@ impl Event {
         }
     }
 
-    /// What was probed, where `sharing` are groups of ranks that share cores.
+    /// Creates the event of a probe; `sharing` are the groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
         Event::Probe {
@@ -392,12 +391,12 @@ impl Event {
         }
     }
 
-    /// Whether it is the last of a run that ended as it should.
+    /// Returns true for the final event of a run that ended without an error.
     pub fn is_end(&self) -> bool {
         matches!(self, Event::Finish { .. } | Event::LoopEnd { .. } | Event::WorkflowEnd(_))
     }
 
-    /// Whether it tells what a rank did with its time.
+    /// Returns true for events about the time of a rank.
     pub fn is_of_activity(&self) -> bool {
         use Event::{Activity, Progress, RankEnd, RankStart, Traffic, Work};
         matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Progress(_) | RankEnd { .. })

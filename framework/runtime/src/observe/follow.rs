@@ -1,4 +1,4 @@
-//! Reading the files of all ranks, each line once, while they grow.
+//! Reads the log files of all ranks while they grow, each line once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,19 +15,19 @@ use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::newest_attempt;
 
-/// No event is longer than this, in bytes: the longest name all ranks. A file that is damaged may have lines without end.
+/// Maximum length of a line in bytes. The longest events list all ranks. A damaged file may have lines without end.
 const LONGEST: u64 = 16 << 20;
 
-/// What is new in a log.
+/// New contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct News {
-    /// The job was started again, and has begun its log anew: what was read before is no part of it.
+    /// True if the job was restarted with a new log: earlier records belong to another attempt.
     pub anew: bool,
-    /// Events that have not been read before, in the order of a [`Log`](super::Log).
+    /// Events since the last look, in the order of a [`Log`](super::Log).
     pub records: Vec<Record>,
 }
 
-/// Follows the log of a job that goes on: each line is read once.
+/// Reads the log of a running job incrementally.
 ///
 /// ```
 /// use armature::observe::Follower;
@@ -45,39 +45,39 @@ pub struct News {
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
-    /// Directory of the attempt that is being read.
+    /// Directory of the attempt.
     attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
-    /// What ranks have told of their time before rank 0 has said when it began.
+    /// Activity events of ranks that arrived before the start event of rank 0.
     held: Vec<Record>,
 }
 
-/// One file, as far as it has been read.
+/// Log file of a rank, with the position up to which it was read.
 #[derive(Debug)]
 struct Tail {
     path: PathBuf,
-    /// Bytes of whole lines, and how many lines these are.
+    /// Number of bytes and of lines that were read.
     read: u64,
     lines: u64,
-    /// Its first line, by which it is known again: it holds the time at which the rank began.
+    /// First line, which identifies the file: it contains the start time of the rank.
     mark: Vec<u8>,
 }
 
-/// When ranks began with a run, by a clock that they share.
+/// Start times of the ranks in a run, by a shared clock.
 type Starts = BTreeMap<(u32, usize), f64>;
 
 impl Follower {
-    /// Follows the [newest attempt](newest_attempt) in `dir`.
+    /// Creates a follower of the [newest attempt](newest_attempt) in `dir`.
     pub fn new(dir: &Path) -> Self {
         let (tails, starts, held) = (BTreeMap::new(), Starts::new(), Vec::new());
         Follower { dir: dir.into(), attempt: newest_attempt(dir), tails, starts, held }
     }
 
-    /// Reads what ranks have written since the last look. A line that is being written is left for the next one.
+    /// Reads the lines that ranks have written since the last look. An incomplete line is read by a later look.
     ///
     /// # Errors
-    /// As [`read`](super::read()), but a directory without events has nothing new.
+    /// Those of [`read`](super::read()), except that a directory without events has no new records.
     pub fn look(&mut self) -> Result<News> {
         let has_new_attempt = newest_attempt(&self.dir) != self.attempt;
         let had_files = !self.tails.is_empty();
@@ -128,12 +128,12 @@ impl Follower {
         missing.map(|(stem, rank)| stem.file_name(rank)).collect()
     }
 
-    /// Whether there is a file.
+    /// Returns true if there is a log file.
     pub(super) fn is_empty(&self) -> bool {
         self.tails.is_empty()
     }
 
-    /// What a look leaves for the next one, where there will be none: events, and words on what is missing.
+    /// Returns the events held back for a next look, with warnings about missing parts, for callers that do not look again.
     pub(super) fn rest(&mut self) -> Result<(Vec<Record>, Vec<String>)> {
         let (mut last, mut notes) = (std::mem::take(&mut self.held), Vec::new());
         for (&(_, rank), tail) in &self.tails {
@@ -147,7 +147,7 @@ impl Follower {
         Ok((last, notes))
     }
 
-    /// What ranks tell of their time counts from when each of them began. Afterwards it counts from when rank 0 did.
+    /// Converts the times of activity events from the start of their rank to the start of rank 0.
     fn align(&self, records: &mut [Record]) {
         for record in records {
             let start = |rank| self.starts.get(&(record.run, rank));
@@ -159,7 +159,7 @@ impl Follower {
     }
 }
 
-/// Returns the schema that a line names which is no event of ours.
+/// Returns the schema number in a line that is not a known event.
 fn schema_of(line: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     value["event"]["schema"].as_u64().map(|schema| schema.try_into().unwrap_or(u32::MAX))
@@ -173,12 +173,12 @@ fn note_starts(records: &[Record], starts: &mut Starts) {
     }
 }
 
-/// Stable: what a rank wrote at the same time stays in order.
+/// Sorts records by run and time. The sort is stable: events of a rank with equal times stay in order.
 pub(super) fn sort(records: &mut [Record]) {
     records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
 }
 
-/// The ranks' files, in order of the ranks.
+/// Returns the log files in order of their ranks.
 fn find(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
@@ -200,7 +200,7 @@ impl Tail {
         Tail { path, read: 0, lines: 0, mark: Vec::new() }
     }
 
-    /// Whether the file is the one that was read before, and has not become shorter.
+    /// Returns true if the file is the same as at the last look and has not become shorter.
     fn goes_on(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
         let mut begin = vec![0; self.mark.len()];
         match file.read_exact(&mut begin) {
@@ -210,7 +210,7 @@ impl Tail {
         }
     }
 
-    /// Reads the whole lines that are new.
+    /// Reads the new complete lines.
     fn take(&mut self, rank: usize, file: &mut BufReader<fs::File>, records: &mut Vec<Record>) -> Result<()> {
         file.seek(SeekFrom::Start(self.read)).map_err(unreadable(&self.path))?;
         let mut line = Vec::new();
@@ -232,7 +232,7 @@ impl Tail {
         }
     }
 
-    /// The event that this line is.
+    /// Parses a line as an event.
     fn record(&self, rank: usize, line: &[u8]) -> Result<Record> {
         let schema = |event: &Event| match event {
             Event::RankStart(start) => Some(start.schema),
@@ -267,7 +267,7 @@ impl Tail {
         )
     }
 
-    /// The last line, if it has no end: an event, or words on what is missing.
+    /// Parses the last line, if it has no line end: an event, or a warning.
     fn unfinished(&self, rank: usize) -> Result<Option<std::result::Result<Record, String>>> {
         let wrong = unreadable(&self.path);
         let mut file = BufReader::new(regular::open(&self.path).map_err(&wrong)?);

@@ -1,4 +1,4 @@
-//! A plan of a workflow as the log of events has it: bounded, however many tasks there are.
+//! Plan of a workflow in the log of events. Its size is bounded for any number of tasks.
 
 use std::fmt;
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use super::words::{count, seconds};
 
-/// Tasks of a plan that are told. One takes some 80 bytes, and more can hardly be told apart in a picture.
+/// Maximum number of logged tasks of a plan. One takes about 80 bytes, and a chart cannot show more of them distinctly.
 const TOLD: usize = 1000;
 /// Steps of memory that are told, of all ranks together, and those that a rank has at least.
 const STEPS: usize = 4000;
 const LEAST_STEPS: usize = 8;
 
-/// Which rank is to run which task, and when, by the plan that is in force from now on. Times are seconds from now on.
+/// Plan that takes effect: the rank and the time of each task. Times are in seconds from now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanInForce {
-    /// How many tasks the plan has.
+    /// Number of tasks of the plan.
     pub tasks: u64,
-    /// The longest of them, 1000 at most, in the order in which they begin.
+    /// Longest tasks, at most 1000, in order of their start.
     pub longest: Vec<PlannedTask>,
-    /// By rank: from when on it is to hold how much for tasks, in bytes. Where there are many changes, several in a row are one, which
-    /// tells the most of them. Empty for a plan that was made anew.
+    /// Planned memory of each rank as pairs of time and bytes; each pair holds until the next one. If there are too many changes, successive
+    /// changes are merged into their maximum. Empty for a plan that was computed during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Vec<(f64, u64)>>,
 }
 
-/// A task of a plan.
+/// Task of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// The rank that is to run it.
+    /// Planned rank.
     pub rank: usize,
-    /// When it is to begin, in seconds.
+    /// Planned start in seconds.
     pub begin_s: f64,
-    /// When it is to end, in seconds.
+    /// Planned end in seconds.
     pub end_s: f64,
 }
 
 impl PlanInForce {
-    /// Of all tasks those that take longest, each as [rank, begin and end](PlannedTask), and what ranks are to hold.
+    /// Creates the event from the rank, start and end of each task, of which it keeps the longest, and the memory of each rank.
     pub(crate) fn new<'t>(
         mut tasks: Vec<(usize, (usize, f64, f64))>,
         name: impl Fn(usize) -> &'t str,
@@ -66,7 +66,7 @@ impl PlanInForce {
     }
 }
 
-/// At most `most` steps: of several in a row the most.
+/// Reduces `steps` to at most `most` steps, each with the maximum of the steps it replaces.
 fn fewer(steps: &[(f64, u64)], most: usize) -> Vec<(f64, u64)> {
     let groups = steps.chunks(steps.len().div_ceil(most).max(1));
     groups.filter_map(|group| Some((group.first()?.0, group.iter().map(|step| step.1).max()?))).collect()

@@ -1,4 +1,4 @@
-//! How far a run is, in words: what is done, at which pace, and for how long it goes on. Without clock, terminal and log.
+//! Progress of a run as text: finished work, rate, and remaining time. This module uses no clock, terminal or log.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::activity::Reached;
 use super::event::Event;
 use super::words::{hours, per_second, short, whole_percent};
 
-/// Parts of all in which what is done of it is shown, where that is no whole number: far more than a terminal has columns.
+/// Number of parts in which fractional progress is shown: far more than the columns of a terminal.
 pub(super) const PARTS: f64 = 1e4;
 
-/// Parts of a text, those that matter most first.
+/// Parts of a text, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Count,
@@ -20,50 +20,50 @@ enum Part {
     Rest,
 }
 
-/// How far a run is, as rank 0 knows it.
+/// Progress of a run as known to rank 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Progress {
-    /// What is run: `farm "toil"`.
+    /// Name of the run: `farm "toil"`.
     pub(crate) of: String,
-    /// How much is done, …
+    /// Amount of finished work.
     pub(crate) done: u64,
-    /// … and how much of that an earlier run had done.
+    /// Amount of work that an earlier run had finished; part of `done`.
     pub(crate) before: u64,
-    /// How much of the next one, less than 1, where one may take long.
+    /// Finished fraction of the next piece of work, less than 1.
     pub(crate) part: f64,
-    /// How much there is to do, where that is certain.
+    /// Total amount of work, if it is certain.
     pub(crate) total: Option<u64>,
-    /// What is counted: `items`.
+    /// Unit of the amounts, as a plural: `items`.
     pub(crate) what: &'static str,
-    /// What else there is to say, in the words of the skeleton.
+    /// Further text of the skeleton.
     pub(crate) rest: String,
 }
 
 impl Progress {
-    /// How much there is to do. What a source has said of itself is not believed once more than that is done.
+    /// Returns the total amount of work. The size hint of a source is ignored once more than that is finished.
     pub(super) fn total(&self) -> Option<u64> {
         self.total.filter(|&total| total >= self.done)
     }
 
-    /// The same for the log of events, where it is known how much there is to do.
+    /// Returns the progress event for the log, if the total amount is known.
     pub(super) fn event(self) -> Option<Event> {
         let total = self.total()?;
         let Progress { done, before, what, .. } = self;
         Some(Event::Progress(Reached { done, before, total, what: what.to_string() }))
     }
 
-    /// What is done of all, from 0 to 1, where it is known how much that is.
+    /// Returns the finished fraction, from 0 to 1, if the total amount is known.
     pub(super) fn share(&self) -> Option<f64> {
         let total = self.total()?;
         Some(if self.done < total { (self.done as f64 + self.part) / total as f64 } else { 1.0 })
     }
 
-    /// What this run has done, in things and parts of one.
+    /// Returns the amount of work that this run has finished, with the fraction.
     pub(super) fn done_now(&self) -> f64 {
         self.done.saturating_sub(self.before) as f64 + self.part
     }
 
-    /// The same in whole per cent: all of them only when all is done.
+    /// Returns the finished fraction in whole per cent, rounded down.
     fn percent(&self, total: u64) -> String {
         match self.share() {
             Some(share) if self.part > 0.0 => whole_percent((share * PARTS).floor() as u64, PARTS as u64),
@@ -71,18 +71,18 @@ impl Progress {
         }
     }
 
-    /// The seconds that what is left takes at this pace.
+    /// Returns the remaining time in seconds at this rate.
     fn left(&self, pace: f64) -> Option<f64> {
         let left = self.total()? - self.done;
         (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
     }
 
-    /// What people read, `elapsed` after the run began; `pace` is how much was done a second lately.
+    /// Returns the progress as text, `elapsed` after the start of the run; `pace` is the recent amount of work per second.
     pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
         joined(&self.parts(elapsed, pace))
     }
 
-    /// The same in a line of at most `letters` letters: what matters less is left out where that is too few, and the end of what is left.
+    /// Returns the progress as a line of at most `letters` letters: less important parts are left out, and the rest is truncated.
     pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
         let mut parts = self.parts(elapsed, pace);
         while let [.., _, _] = &parts[..]
@@ -94,7 +94,7 @@ impl Progress {
         joined(&parts).chars().take(letters).collect()
     }
 
-    /// The parts of the text, in their order.
+    /// Returns the parts of the text, in order.
     fn parts(&self, elapsed: Duration, pace: Option<f64>) -> Vec<(Part, String)> {
         let Progress { of, done, what, rest, .. } = self;
         let mut parts =
@@ -113,28 +113,27 @@ impl Progress {
     }
 }
 
-/// Parts of a text as one.
+/// Joins the parts of a text.
 fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// How much is done a second, lately: since one of the last two times at which more was done than before. So there is a pace also
-/// where a task takes minutes.
+/// Recent amount of work per second, measured since one of the last two increases. There is a rate even if a task takes minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Between two such times at least.
+    /// Minimum time between two recorded increases.
     span: Duration,
     older: (Duration, f64),
     newer: (Duration, f64),
 }
 
 impl Pace {
-    /// Of what begins now.
+    /// Creates the rate of a run that begins now.
     pub(super) fn new(span: Duration, now: Duration) -> Self {
         Pace { span, older: (now, 0.0), newer: (now, 0.0) }
     }
 
-    /// So much is done by now. Returns how much was done a second lately, if anything was.
+    /// Records the finished amount at a time. Returns the recent amount of work per second, if any work is finished.
     pub(super) fn see(&mut self, now: Duration, done: f64) -> Option<f64> {
         if done > self.newer.1 && now.saturating_sub(self.newer.0) >= self.span {
             self.older = std::mem::replace(&mut self.newer, (now, done));

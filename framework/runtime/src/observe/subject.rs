@@ -1,4 +1,4 @@
-//! What a decision is about, and what it stands on.
+//! Subjects of decisions, and the measurements behind decisions.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::words::{seconds, short};
 
-/// What a decision arranges.
+/// Subject of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Subject {
-    /// The mapping of a pipeline; an item is what comes out of it.
+    /// The mapping of a pipeline. Times are per item of the sink.
     #[default]
     Mapping,
-    /// The number of a farm's workers; an item is an iteration, or in a stream a task.
+    /// The number of a farm's workers. Times are per iteration, or per task of a stream.
     Workers,
-    /// How many units of a loop each rank has; an item is a pass over all of them.
+    /// The number of units of a loop on each rank. Times are per pass.
     Units,
 }
 
@@ -26,7 +26,7 @@ impl Subject {
         *self == Subject::Mapping
     }
 
-    /// As the beginning of a sentence.
+    /// Returns the subject as the beginning of a sentence.
     pub(super) fn arrangement(self) -> &'static str {
         match self {
             Subject::Mapping => "The mapping",
@@ -35,12 +35,12 @@ impl Subject {
         }
     }
 
-    /// What a gain is a gain in, if not in time alone.
+    /// Returns the quantity of a gain, if it is not time alone.
     pub(super) fn gained(self) -> &'static str {
         if self == Subject::Workers { ", workers that are set free counted" } else { "" }
     }
 
-    /// What its times are for.
+    /// Returns the thing to which times refer.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Subject::Mapping => "an item",
@@ -50,16 +50,16 @@ impl Subject {
     }
 }
 
-/// A measured value that a decision stands on.
+/// Measurement behind a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What it is, in words.
+    /// Description of the measured quantity.
     pub name: String,
-    /// Its value.
+    /// Measured value.
     #[serde(with = "figure")]
     pub value: f64,
-    /// Its unit: `s`, `s/byte`, `bytes`; empty for a mere number.
+    /// Unit: `s`, `s/byte` or `bytes`; empty for a number without a unit.
     pub unit: String,
 }
 

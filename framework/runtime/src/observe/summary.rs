@@ -1,4 +1,4 @@
-//! What summaries of all skeletons tell in the same words, and how they show it.
+//! Common parts of the summaries of all skeletons, and their text form.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use armature_text::shown;
 
 use super::words::{count, per_second, percent, seconds, short};
 
-/// What one rank did in a run.
+/// Work of one rank in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RankWork {
-    /// Items, tasks or units that it did: in a pipeline those of all its stages, of units that were done in parts the parts.
+    /// Number of items, tasks or units. In a pipeline, items count once for each stage; a unit that was done in parts counts with its parts.
     pub done: f64,
-    /// Time that it spent in user code.
+    /// Time in user code.
     pub busy: Duration,
-    /// The part of that in which other processes had its core, as far as that was measured.
+    /// Part of the time in user code in which other processes used the core of the rank, as far as it was measured.
     pub off_core: Duration,
 }
 
-/// What the summary of any skeleton tells, in the same words. Its `Display` is the table that people read.
+/// Summary of any skeleton. Its `Display` is a table.
 ///
 /// ```
 /// use armature::{RunSummary, Session, farm::Farm, loops::ParallelFor, pipeline::Pipeline};
@@ -45,34 +45,34 @@ pub struct RankWork {
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub trait RunSummary: fmt::Display {
-    /// What was run.
+    /// Returns the name of the skeleton.
     fn name(&self) -> &str;
 
-    /// How much was done, and what one is called: `item`, `task`, or `unit`, which counts for each pass.
+    /// Returns the amount of work and its unit: `item`, `task` or `unit`. A unit of a loop counts once for each pass.
     fn work(&self) -> (u64, &'static str);
 
-    /// From the start of the run to its last result.
+    /// Returns the time from the start of the run to its last result.
     fn elapsed(&self) -> Duration;
 
-    /// What each rank did.
+    /// Returns the work of each rank.
     fn ranks(&self) -> Vec<RankWork>;
 
-    /// Why it was changed last while it ran what runs where, in one sentence; `None` if it was not.
+    /// Returns the reason of the last change by balancing, in one sentence; `None` if nothing was changed.
     fn last_change(&self) -> Option<&str>;
 
-    /// Time that all ranks spent in user code.
+    /// Returns the time of all ranks in user code.
     fn busy(&self) -> Duration {
         self.ranks().iter().map(|rank| rank.busy).sum()
     }
 
-    /// Items, tasks or units a second, all in all.
+    /// Returns the number of items, tasks or units per second over the whole run.
     fn throughput(&self) -> f64 {
         per_second(self.work().0 as f64, self.elapsed())
     }
 
-    /// Productive time over available time, by (1) of Siegell and Steenkiste (1997): the time in which ranks had their core and
-    /// were in user code, over the time of the run on all ranks that did anything, without that in which other processes had the
-    /// core of a rank that would have computed. 1 is the best; 0 if there was nothing to do.
+    /// Returns the productive time over the available time, by equation (1) of Siegell and Steenkiste (1997). The productive time is the time in
+    /// which ranks were in user code and had their core. The available time is the time of the run on all ranks that did any work, without the time
+    /// in which other processes used the core of a rank in user code. The best value is 1; the value is 0 if there was no work.
     fn efficiency(&self) -> f64 {
         let ranks = self.ranks();
         let worked = ranks.iter().filter(|rank| rank.done > 0.0 || !rank.busy.is_zero()).count();
@@ -84,7 +84,7 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: what was run, how much was done in which time, and `more`.
+/// Writes the first line of a summary: name, amount of work, time, and `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -103,7 +103,7 @@ pub(crate) fn write_headline(
     )
 }
 
-/// Writes the table of a summary: columns under their heads, as wide as they have to be.
+/// Writes the table of a summary with aligned columns.
 pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Vec<String>]) -> fmt::Result {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();
@@ -119,7 +119,7 @@ pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Ve
     Ok(())
 }
 
-/// A time in a table.
+/// Formats a time for a table.
 pub(crate) fn cell(time: Duration) -> String {
     seconds(time.as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! What happens in a workflow, and what its tasks wait for.
+//! Events of workflows, and the waits of their tasks.
 
 use std::fmt;
 
@@ -9,147 +9,147 @@ use super::figure;
 use super::words::{count, seconds};
 use crate::session::topology::Size;
 
-/// A workflow's run begins.
+/// The run of a workflow begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowStart {
-    /// The workflow.
+    /// Name of the workflow.
     pub name: String,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Its tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// Those of them that were done before.
+    /// Number of tasks that an earlier run had done.
     pub known: u64,
 }
 
-/// The planner was asked which rank is to run which of a workflow's tasks.
+/// The planner computed a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
-    /// Who made the plan that is in force from now on; `None` if none was found.
+    /// Planner that made the new plan; `None` if no plan was found.
     pub by: Option<String>,
-    /// When the last task ends by it, in seconds from now on.
+    /// Planned end of the last task, in seconds from now.
     #[serde(with = "figure::optional")]
     pub ends_s: Option<f64>,
-    /// What planning has taken, in seconds.
+    /// Duration of the planning, in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
-    /// Why the planner was asked, as the end of a sentence.
+    /// Reason for the planning, as the end of a sentence.
     pub reason: String,
-    /// Whether the plan is the one before.
+    /// True if the earlier plan was kept.
     pub kept: bool,
 }
 
-/// A task waits for a named limit before a rank is told to run it.
+/// A task waits for a named limit before it is dispatched to a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskHeld {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// The limit.
+    /// Name of the limit.
     pub limit: String,
 }
 
-/// A rank has begun a task.
+/// A rank began a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskBegan {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// How often it has been tried before.
+    /// Number of earlier attempts.
     pub attempt: u32,
-    /// What it has waited for since the rank was told to run it, one after the other.
+    /// Waits of the task since it was dispatched to the rank, in order of time.
     pub waits: Vec<TaskWait>,
-    /// The tasks whose values it reads.
+    /// Tasks whose values the task reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<String>,
 }
 
-/// What a rank holds for tasks, by its own account: values, those that are being sent included, room that is kept for some, and what running tasks
-/// may take. It is written when it has changed, and as rarely as what ranks tell of their time.
+/// Memory that a rank holds for tasks: values, including those that are being sent, memory reserved for values, and the memory limits of running
+/// tasks. Logged when it has changed, at most as often as the activities of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// How much, in bytes.
+    /// Held memory in bytes.
     pub bytes: u64,
-    /// The most since this was last written, in bytes.
+    /// Maximum since the last event of this kind, in bytes.
     pub most: u64,
-    /// What it may hold, in bytes, if that is limited.
+    /// Limit of the memory in bytes, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,
 }
 
-/// A part of the time from the order to run a task to its beginning.
+/// One wait of a task between its dispatch and its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskWait {
-    /// What it waited for.
+    /// Cause of the wait.
     #[serde(rename = "for")]
     pub waited_for: WaitedFor,
-    /// Where it waited for something to be made, the task that gave the last of it.
+    /// If the task waited for its inputs to be made: the task that made the last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// How long, in seconds.
+    /// Duration of the wait in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
 }
 
-/// What a task waits for.
+/// Cause of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitedFor {
-    /// What it reads was not made yet.
+    /// Inputs of the task were not made yet.
     Input,
-    /// What it reads had to come from other ranks or from disk, or to wait until memory was free for it.
+    /// Inputs were being received from other ranks or read from disk, or waited for free memory.
     Transfer,
-    /// Its inputs were in memory, but beside them too little was free for what it needs itself.
+    /// The inputs were in memory, but too little memory was free for the task itself.
     Memory,
     /// The rank was busy with other tasks.
     Core,
 }
 
-/// A try of a task has ended.
+/// An attempt of a task ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskEnded {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// How long it took.
+    /// Duration in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
-    /// Size of what it gives, in bytes.
+    /// Size of the task's value in bytes.
     pub bytes: u64,
-    /// Most memory that its processes held, in bytes, if it was a command.
+    /// Peak memory of the processes of a command, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// Why it failed, if it did.
+    /// Reason of the failure, if the attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// What a task gives has come from another rank.
+/// The value of a task was received from another rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueCame {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// The rank that sent it.
+    /// Rank that sent the value.
     pub from: usize,
-    /// Its size.
+    /// Size of the value in bytes.
     pub bytes: u64,
 }
 
-/// What a task gives was written to disk, or read from it.
+/// The value of a task was written to disk, or read from disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueOnDisk {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// Its size.
+    /// Size of the value in bytes.
     pub bytes: u64,
 }
 
-/// A run of a workflow ended.
+/// The run of a workflow ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowEnd {
-    /// Tasks that were done.
+    /// Number of tasks that were done.
     pub tasks: u64,
-    /// Tasks that failed, or depend on one that did.
+    /// Number of tasks that failed or depend on a failed task.
     pub failed: u64,
-    /// Time from its start, in seconds.
+    /// Time since the start of the run, in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
 }
@@ -254,7 +254,7 @@ impl fmt::Display for WorkflowEnd {
 }
 
 impl ValueOnDisk {
-    /// That it was `written` or read, as a sentence.
+    /// Writes a sentence that the value was `written` or read.
     pub(super) fn told(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
         let done = if written { "written to disk, as memory is short" } else { "read from disk" };
         write!(f, "What task {} gives was {done}: {}.", quoted(&self.task), Size(self.bytes))
