@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::range::{self, POSITIVE};
 
-/// Processors of a [`Platform`](crate::Platform) that have fewer cores together than they are: ranks of a node that
-/// are bound to one core, or that run wherever there is room.
+/// Processors of a [`Platform`](crate::Platform) that share fewer cores than there are processors: ranks of a node that are bound to one core, or
+/// that the scheduler places on any free core.
 ///
-/// Each of them is as fast as the platform says while it has a core; all of them together have `cores` cores, whichever
-/// of them are at work. One that does nothing is no capacity of its own.
+/// A processor that has a core runs at its speed in the platform. All processors of the group together have `cores` cores, whichever of them are
+/// busy. An idle processor of the group therefore adds no capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedCores {
-    /// The processors, each in one group at most.
+    /// The processors. A processor is in at most one group.
     pub processors: Vec<usize>,
-    /// Cores that they have together; more than 0. More than there really are where processors spend part of an item's
-    /// time waiting for something outside.
+    /// Number of cores of the group; more than 0. The number may exceed the physical cores if processors spend part of an item's time waiting for
+    /// an external resource.
     pub cores: f64,
 }
 
 impl SharedCores {
-    /// What is wrong with groups of a platform of `processors` processors.
+    /// Describes what is wrong with the groups of a platform of `processors` processors; `None` if they are valid.
     pub(crate) fn fault(groups: &[SharedCores], processors: usize) -> Option<String> {
         let mut seen = vec![false; processors];
         for group in groups {

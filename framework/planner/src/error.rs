@@ -1,39 +1,39 @@
-//! The one error type of the planner.
+//! Error type of the planner.
 
 use std::fmt;
 
-/// Result of the planner's calls.
+/// Result of the planner's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a question could not be answered.
+/// Error of a call of the planner.
 ///
-/// The type is opaque: read it with [`kind`](Error::kind) and [`message`](Error::message), or show it. The
-/// message says what is wrong, where, and what was expected.
+/// The type is opaque: [`kind`](Error::kind) and [`message`](Error::message) return its parts, and `Display` prints both. The message contains what
+/// is wrong, where, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
 }
 
-/// What sort of problem an [`Error`] is; new kinds may be added.
+/// Kind of an [`Error`]; more kinds may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The description of the machine cannot be used.
+    /// The description of the machine is invalid.
     Platform,
-    /// The description of the pipeline cannot be used.
+    /// The description of the pipeline is invalid.
     Pipeline,
-    /// A mapping breaks a rule: a stage left out, an unknown processor, a serial stage replicated.
+    /// A mapping breaks a rule: a stage is missing, a processor does not exist, or a serial stage is replicated.
     Mapping,
-    /// An option has a value that cannot be used.
+    /// An option has an invalid value.
     Options,
-    /// No mapping satisfies the rules that were asked for.
+    /// No mapping satisfies the requested rules.
     Infeasible,
-    /// The description of a farm cannot be used.
+    /// The description of a farm is invalid.
     Farm,
-    /// The description of a parallel loop, or what was reported of it, cannot be used.
+    /// The description of a parallel loop, or a report about it, is invalid.
     Loop,
-    /// The description of a workflow cannot be used.
+    /// The description of a workflow is invalid.
     Workflow,
 }
 
@@ -42,12 +42,12 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
-    /// What sort of problem this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What is wrong, where, and what was expected.
+    /// Returns the message: what is wrong, where, and what was expected.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -1,7 +1,7 @@
-//! The decisions of armature: which processor runs what.
+//! Planning for armature: which processor runs which work.
 //!
-//! This crate is pure. It knows no MPI, no files, no clock and no global state; the same question always gets the
-//! same answer. The runtime asks it with what it measured, and so can you, for a machine that you do not have:
+//! The crate is pure. It uses no MPI, no files, no clock and no global state, and equal arguments always give equal results. The runtime calls it
+//! with its measurements. A program can call it too, also for a machine that is not at hand:
 //!
 //! ```
 //! use armature_planner::pipeline::{PipelineSpec, PlanOptions, StageSpec, plan};
@@ -23,9 +23,9 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] hold the models and the planners, [`simulate`] what their predictions are checked
-//! against. [`estimate`] makes the planners' input of what was measured, [`papers`] keeps what no
-//! decision uses, [`tuner`] decides when a better plan is worth changing to, and [`random`] is what simulations draw from.
+//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulations that check the
+//! predictions of the models. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
+//! pays. [`papers`] contains methods that no decision uses. [`random`] generates the random numbers of the simulations.
 
 mod cores;
 mod error;
@@ -48,22 +48,22 @@ pub use cores::SharedCores;
 pub use error::{Error, ErrorKind, Result};
 pub use platform::{Link, Platform};
 
-/// The book's chapter, so that its example compiles and is true.
+/// Chapter on planning of the book, included so that its example is compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/planning.md")]
 struct Planning;
 
-/// The chapter on farms.
+/// Chapter on farms.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/farm-planning.md")]
 struct FarmPlanning;
 
-/// The chapter on loops.
+/// Chapter on loops.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/loop-planning.md")]
 struct LoopPlanning;
 
-/// The chapter on workflows.
+/// Chapter on workflows.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/workflow-planning.md")]
 struct WorkflowPlanning;

@@ -1,4 +1,4 @@
-//! The machine as the planner sees it: how fast each processor computes and each link carries.
+//! Description of the machine for the planner: speeds of processors, and bandwidths and set-up times of links.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use crate::cores::SharedCores;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Most processors of a platform. Links are a matrix: at this size it has 4 GiB, and more would be the end of the memory of
-/// most machines before any message.
+/// Maximum number of processors of a platform. The links are a matrix, which takes 4 GiB at this size; a larger one exceeds the memory of most
+/// machines before an error message can be given.
 const MOST_PROCESSORS: usize = 1 << 14;
 
 /// Processors and the links between them.
 ///
-/// There are P processors, numbered from 0, and one more node, *ext*: the outside world that feeds the first
-/// stage and takes what the last one puts out. Bandwidths (bytes/s) and set-up times (s) are full
-/// (P+1)×(P+1) matrices whose last row and column are ext's; entry `[p][q]` describes the link from p to q.
+/// The platform has P processors, numbered from 0, and one more node, *ext*: the outside world that produces the input of the first stage and
+/// receives the output of the last. Bandwidths (bytes/s) and set-up times (s) are full (P+1)×(P+1) matrices. Their last row and column belong to
+/// ext; entry `[p][q]` describes the link from p to q.
 ///
-/// A processor sends nothing to itself, so the diagonal never costs anything in a mapping. It does enter the
-/// means that stand in for neighbours not yet known (and there the paper counts it, ext included).
+/// A processor sends nothing to itself, so the diagonal never adds a cost to a mapping. The diagonal does enter the means that replace the links of
+/// neighbours which are not mapped yet, because the paper includes it there, for ext too.
 ///
-/// At run time the outside world is one of the ranks; [`with_ext_on`](Platform::with_ext_on) says which, and
-/// the stages that run there are fed for free.
+/// At run time the outside world is one of the ranks, which [`with_ext_on`](Platform::with_ext_on) sets. Transfers between that rank and the
+/// outside world are free.
 ///
 /// ```
 /// use armature_planner::{Link, Platform};
@@ -37,7 +37,7 @@ const MOST_PROCESSORS: usize = 1 << 14;
 #[serde(try_from = "Description", into = "Description")]
 pub struct Platform {
     speeds: Vec<f64>,
-    /// Row-major, (P+1)×(P+1).
+    /// Links in row-major order, (P+1)×(P+1).
     links: Vec<Link>,
     ext_on: Option<usize>,
     overlap: bool,
@@ -47,22 +47,22 @@ pub struct Platform {
 /// One direction of a connection between two processors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Bytes per second, from 1e-60 to 1e60; infinite if the transfer itself costs nothing.
+    /// Bandwidth in bytes per second, from 1e-60 to 1e60, or infinite if only the set-up time counts.
     pub bandwidth: f64,
-    /// Seconds before the first byte arrives; 0, or from 1e-60 to 1e60.
+    /// Set-up time in seconds, until the first byte arrives; 0, or from 1e-60 to 1e60.
     pub setup: f64,
 }
 
 impl Link {
-    /// A link that costs nothing.
+    /// Link without cost.
     pub const FREE: Link = Link { bandwidth: f64::INFINITY, setup: 0.0 };
 
-    /// Seconds to carry `bytes`.
+    /// Returns the transfer time of `bytes`, in seconds.
     pub fn time(&self, bytes: f64) -> f64 {
         self.setup + bytes / self.bandwidth
     }
 
-    /// What is wrong with its numbers.
+    /// Describes what is wrong with bandwidth or set-up time; `None` if both are valid.
     pub(crate) fn fault(&self) -> Option<String> {
         let Link { bandwidth, setup } = *self;
         if !(range::is_positive(bandwidth) || bandwidth == f64::INFINITY) {
@@ -76,11 +76,11 @@ impl Link {
 }
 
 impl Platform {
-    /// A platform from its full description: P speeds and two (P+1)×(P+1) matrices, ext last.
+    /// Creates a platform from its full description: P speeds and two (P+1)×(P+1) matrices, with ext last.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a matrix has another shape, a speed is
-    /// not from 1e-60 to 1e60, or a [`Link`] has numbers that it must not have.
+    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a matrix has another shape, a speed is not from 1e-60 to
+    /// 1e60, or a number of a [`Link`] is out of its range.
     pub fn new(speeds: Vec<f64>, bandwidth: Vec<Vec<f64>>, setup: Vec<Vec<f64>>) -> Result<Self> {
         check_count(speeds.len())?;
         let nodes = speeds.len() + 1;
@@ -106,19 +106,19 @@ impl Platform {
         Ok(platform)
     }
 
-    /// `processors` equal processors, every link alike.
+    /// Creates a platform of `processors` equal processors with equal links.
     ///
     /// # Errors
-    /// As [`new`](Platform::new).
+    /// The same as for [`new`](Platform::new).
     pub fn uniform(processors: usize, speed: f64, link: Link) -> Result<Self> {
         check_count(processors)?;
         Self::with_speeds(&vec![speed; processors], link)
     }
 
-    /// Processors of the given speeds (work units/s), every link alike.
+    /// Creates a platform of processors with these speeds (work units/s) and equal links.
     ///
     /// # Errors
-    /// As [`new`](Platform::new).
+    /// The same as for [`new`](Platform::new).
     pub fn with_speeds(speeds: &[f64], link: Link) -> Result<Self> {
         check_count(speeds.len())?;
         let nodes = speeds.len() + 1;
@@ -133,11 +133,10 @@ impl Platform {
         Ok(platform)
     }
 
-    /// The same platform, with the outside world on `processor`: ext's links are that processor's links, and
-    /// what they exchange with each other is free.
+    /// Places the outside world on `processor`: the links of ext become the links of that processor, and transfers between the two are free.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no such processor.
+    /// [`ErrorKind::Platform`] if the processor does not exist.
     pub fn with_ext_on(mut self, processor: usize) -> Result<Self> {
         if processor >= self.processors() {
             return Err(invalid(format!(
@@ -149,15 +148,14 @@ impl Platform {
         Ok(self)
     }
 
-    /// Whether processors compute while they send and receive. By default they do not, as in the HeDPM paper, and an
-    /// item's time on a processor is what it takes to receive, compute and send it; where they do, it is the longest of
-    /// the three.
+    /// Sets whether processors compute while they send and receive. By default they do not, as in the HeDPM paper: the time of an item on a
+    /// processor is the sum of the times to receive, compute and send it. With overlap it is the longest of the three times.
     pub fn with_overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// The same platform, where the processors of each group share their cores.
+    /// Sets the groups of processors that share cores.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if a processor does not exist or is in two groups, or a group has no cores.
@@ -187,20 +185,20 @@ impl Platform {
         Ok(self)
     }
 
-    /// Groups of processors that share cores.
+    /// Returns the groups of processors that share cores.
     pub fn shared_cores(&self) -> &[SharedCores] {
         &self.shared
     }
 
-    /// Whether processors compute while they send and receive.
+    /// Returns true if processors compute while they send and receive.
     pub fn overlap(&self) -> bool {
         self.overlap
     }
 
-    /// Describes the link from node `from` to node `to` (processors, or [`ext`](Platform::ext)).
+    /// Sets the link from node `from` to node `to` (a processor, or [`ext`](Platform::ext)).
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if a node does not exist or the link's numbers cannot be used.
+    /// [`ErrorKind::Platform`] if a node does not exist, or bandwidth or set-up time of the link is out of its range.
     pub fn set_link(&mut self, from: usize, to: usize, link: Link) -> Result<()> {
         let nodes = self.nodes();
         if from >= nodes || to >= nodes {
@@ -211,10 +209,10 @@ impl Platform {
         Ok(())
     }
 
-    /// The same platform with other speeds of its processors.
+    /// Returns this platform with other speeds of the processors.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is not one speed for each processor, or one is not from 1e-60 to 1e60.
+    /// [`ErrorKind::Platform`] if the number of speeds is not the number of processors, or a speed is not from 1e-60 to 1e60.
     pub fn with_other_speeds(&self, speeds: &[f64]) -> Result<Self> {
         if speeds.len() != self.processors() {
             let (want, got) = (self.processors(), speeds.len());
@@ -225,44 +223,44 @@ impl Platform {
         Ok(platform)
     }
 
-    /// Number of processors, P.
+    /// Returns the number of processors, P.
     pub fn processors(&self) -> usize {
         self.speeds.len()
     }
 
-    /// Number of the outside world's node: P.
+    /// Returns the number of the node of the outside world, which is P.
     pub fn ext(&self) -> usize {
         self.speeds.len()
     }
 
-    /// The processor that is the outside world as well, if one is.
+    /// Returns the processor on which the outside world is, if it is on one.
     pub fn ext_on(&self) -> Option<usize> {
         self.ext_on
     }
 
-    /// Speed of each processor, in work units per second.
+    /// Returns the speed of each processor, in work units per second.
     pub fn speeds(&self) -> &[f64] {
         &self.speeds
     }
 
-    /// The link from node `from` to node `to`, as it counts in means: the diagonal is what was described.
+    /// Returns the link from node `from` to node `to` as it was described, also for `from` = `to`. Means over links use this value.
     ///
     /// # Panics
-    /// If a node is beyond [`ext`](Platform::ext).
+    /// Panics if a node is greater than [`ext`](Platform::ext).
     pub fn link(&self, from: usize, to: usize) -> Link {
         let (from, to) = (self.place(from), self.place(to));
         self.links[from * self.nodes() + to]
     }
 
-    /// Seconds to carry `bytes` from node `from` to node `to`; nothing if both are the same place.
+    /// Returns the transfer time of `bytes` from node `from` to node `to`, in seconds; 0 if both are on one processor.
     ///
     /// # Panics
-    /// If a node is beyond [`ext`](Platform::ext).
+    /// Panics if a node is greater than [`ext`](Platform::ext).
     pub fn transfer_time(&self, from: usize, to: usize, bytes: f64) -> f64 {
         if self.place(from) == self.place(to) { 0.0 } else { self.link(from, to).time(bytes) }
     }
 
-    /// Where a node really is: ext may be on a processor.
+    /// Returns the node whose links apply: for ext, the processor on which it is.
     fn place(&self, node: usize) -> usize {
         if node == self.ext() { self.ext_on.unwrap_or(node) } else { node }
     }
@@ -309,15 +307,15 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Platform, message)
 }
 
-/// How a platform is written in a file.
+/// File format of a platform.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
-    /// Work units per second, one a processor.
+    /// Speed of each processor, in work units per second.
     speeds: Vec<f64>,
-    /// Bytes per second, (P+1)×(P+1), ext last.
+    /// Bandwidths in bytes per second, (P+1)×(P+1), ext last.
     bandwidth: Vec<Vec<f64>>,
-    /// Seconds, (P+1)×(P+1), ext last.
+    /// Set-up times in seconds, (P+1)×(P+1), ext last.
     setup: Vec<Vec<f64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ext_on: Option<usize>,

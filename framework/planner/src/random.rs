@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers, which are equal in every run.
 
-/// A series of numbers, SplitMix64 of Steele, Lea and Flood (2014).
+/// Pseudo-random number generator SplitMix64 (Steele, Lea and Flood 2014).
 ///
 /// ```
 /// use armature_planner::random::Random;
@@ -13,12 +13,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The series of this seed.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// Any number.
+    /// Returns the next number, uniform over all `u64` values.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut x = self.0;
@@ -27,24 +27,24 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// A number below `bound`; 0 if there is none.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.draw().checked_rem(bound as u64).unwrap_or(0) as usize
     }
 
-    /// Between 0 and 1, neither included.
+    /// Returns a number uniform between 0 and 1, both excluded.
     pub fn uniform(&mut self) -> f64 {
-        // The middles of 2^53 intervals.
+        // The result is the middle of one of 2^53 intervals.
         ((self.draw() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    /// A number of the standard normal distribution, by Box and Muller's method.
+    /// Returns a number of the standard normal distribution, by the method of Box and Muller.
     pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// A positive time of this mean and deviation: a gamma distribution by Wilson and Hilferty's approximation, or,
-    /// where the deviation is larger than the mean, a logarithmic normal one.
+    /// Returns a positive time with this mean and standard deviation. The distribution is a gamma distribution in the approximation of Wilson and
+    /// Hilferty, or a log-normal distribution if the deviation is larger than the mean.
     pub fn time(&mut self, mean: f64, deviation: f64) -> f64 {
         let ratio = deviation / mean;
         if ratio.is_nan() || ratio <= 0.0 {

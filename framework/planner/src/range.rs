@@ -1,48 +1,49 @@
-//! Which numbers the models work with.
+//! Range of the numbers that the models accept.
 //!
-//! Models add, multiply and divide what they are told. Within these limits a product or quotient of any four numbers, summed
-//! over all that there is, is still a number, and none becomes 0; so what is checked once, where it comes in, needs no check
-//! later. Times in seconds, sizes in bytes, speeds and works of real machines are far within, whatever their units.
+//! Models add, multiply and divide their input. Within this range a product or quotient of any four numbers, summed over all stages, tasks and
+//! processors, is a finite number, and no product becomes 0. A number that was checked on input therefore needs no later check. Times in seconds,
+//! sizes in bytes, and speeds and works of real machines are far within the range, whatever their units.
 
-/// Smallest number above 0.
+/// Smallest accepted number above 0.
 pub(crate) const SMALLEST: f64 = 1e-60;
-/// Largest number.
+/// Largest accepted number.
 pub(crate) const LARGEST: f64 = 1e60;
-/// Most ranks of a loop, and numbers of workers that are compared: far beyond any machine. What is kept of a rank is some hundred
-/// bytes, and to try that many numbers one by one takes some milliseconds.
+/// Maximum number of ranks of a loop, and of worker counts that are compared: far beyond any machine. The state of one rank takes some hundred
+/// bytes, and a comparison of this number of worker counts takes some milliseconds.
 pub(crate) const MOST_RANKS: usize = 1 << 20;
-/// What is expected of a number that must be more than 0, for messages.
+/// Expected range of a number that must be above 0, for error messages.
 pub(crate) const POSITIVE: &str = "from 1e-60 to 1e60";
-/// What is expected of a number that may be 0, for messages.
+/// Expected range of a number that may be 0, for error messages.
 pub(crate) const AMOUNT: &str = "0, or from 1e-60 to 1e60";
 
-/// Numbers that were computed in two ways from the same ones count as equal within this part of them: each of some thousand
-/// operations rounds by 2^-53 at most. With much less a search goes round between equal mappings, with much more it
-/// misses gains that can be measured.
+/// Relative difference up to which two numbers computed in different ways from equal input count as equal; each of some thousand operations has a
+/// rounding error of at most 2^-53. With a much smaller value a search cycles between equal mappings, with a much larger one it misses gains that
+/// can be measured.
 pub(crate) const ROUNDING: f64 = 1e-12;
 
-/// Whether a number that is not negative is less than another by more than [`ROUNDING`].
+/// Returns true if a number that is not negative is less than another by more than [`ROUNDING`].
 pub(crate) fn is_less(value: f64, than: f64) -> bool {
     value < than * (1.0 - ROUNDING)
 }
 
-/// Whether it can be a speed, a bandwidth, a length: something that others are divided by.
+/// Returns true if the value can be a divisor: a speed, a bandwidth or a length.
 pub(crate) fn is_positive(value: f64) -> bool {
     (SMALLEST..=LARGEST).contains(&value)
 }
 
-/// Whether it can be a work, a size, a cost: something of which there may be nothing.
+/// Returns true if the value can be a work, a size or a cost, which may be 0.
 pub(crate) fn is_amount(value: f64) -> bool {
     value == 0.0 || is_positive(value)
 }
 
-/// The nearest amount to what was measured; none of what is negative, infinite or no number.
+/// Returns the amount that is closest to a measured value; `None` if the value is negative, infinite, above [`LARGEST`] or NaN.
 pub(crate) fn amount(value: f64) -> Option<f64> {
     let near = if (0.0..SMALLEST).contains(&value) { 0.0 } else { value };
     is_amount(near).then_some(near)
 }
 
-/// The same for those who cannot refuse: what is negative or no number is 0, and what is too large the largest number.
+/// Returns the amount that is closest to a value, for callers that cannot reject it: 0 for a negative value or NaN, [`LARGEST`] for a value above
+/// it.
 pub(crate) fn amount_or_nearest(value: f64) -> f64 {
     amount(value).unwrap_or(if value > 0.0 { LARGEST } else { 0.0 })
 }

@@ -1,11 +1,11 @@
-//! Numbers as people read them.
+//! Formats of numbers for people.
 
 use std::fmt;
 
-/// Seconds with three digits, in the unit that suits them.
+/// Time in seconds, shown with three digits in s, ms, µs or ns.
 pub(crate) struct Seconds(pub(crate) f64);
 
-/// Digits of a time.
+/// Number of significant digits of a time.
 const DIGITS: usize = 3;
 
 impl fmt::Display for Seconds {
@@ -21,7 +21,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A part of a whole; with one decimal, if the format does not say how many.
+/// Fraction, shown as a percentage; with one decimal if the format gives no precision.
 pub(crate) struct Percent(pub(crate) f64);
 
 impl fmt::Display for Percent {

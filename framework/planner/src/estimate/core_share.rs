@@ -1,17 +1,16 @@
-//! The part of its core that a rank gets.
+//! Fraction of its core that a rank gets.
 
 use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Seconds of computing after which what was seen before counts half: a hundred turns of a scheduler, and some
-/// periods of a control group's quota.
+/// Half-life of old measurements in seconds of computing: a hundred turns of a scheduler, and several periods of a cgroup quota.
 const HALF_LIFE: f64 = 0.3;
 
-/// Which part of the time in which a rank had something to compute it had a core.
+/// Fraction of the time in which a rank was ready to compute and had a core.
 ///
-/// A loaded rank and a stage that has more to do both take longer for an item. This tells them apart: the time that a
-/// rank's thread was ready and had no core is no part of the stage's work, and lies on all the rank's stages alike.
+/// An item takes longer on a loaded rank, and also in a stage with more work. The core share distinguishes the two cases: the time in which the
+/// thread of a rank was ready without a core is not work of the stage, and affects all stages of the rank equally.
 ///
 /// ```
 /// use armature_planner::estimate::CoreShare;
@@ -26,14 +25,14 @@ const HALF_LIFE: f64 = 0.3;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreShare {
-    /// Decayed seconds of computing, and of these those without a core.
+    /// Decayed seconds of computing; `lost` are those of them without a core.
     took: f64,
     lost: f64,
 }
 
 impl CoreShare {
-    /// The rank was ready to compute for `took` seconds, in `lost` of which it had no core. Times that are negative or no
-    /// numbers are ignored; no more can be lost than it took.
+    /// Records that the rank was ready to compute for `took` seconds, of which it had no core for `lost` seconds. Negative times and NaN are
+    /// ignored, and `lost` is limited to `took`.
     pub fn add(&mut self, took: f64, lost: f64) {
         if !(took > 0.0 && took.is_finite() && lost >= 0.0) {
             return;
@@ -43,28 +42,27 @@ impl CoreShare {
         self.lost = self.lost * keep + lost.min(took);
     }
 
-    /// Forgets what was before: it is long ago.
+    /// Discards all earlier measurements, which are outdated, and records a new one.
     pub fn restart(&mut self, took: f64, lost: f64) {
         *self = CoreShare::default();
         self.add(took, lost);
     }
 
-    /// More than 0, at most 1; none before anything was computed.
+    /// Returns the share, more than 0 and at most 1; `None` before any computation.
     pub fn value(&self) -> Option<f64> {
         (self.took > 0.0).then(|| (1.0 - self.lost / self.took).clamp(LEAST, 1.0))
     }
 }
 
-/// How many threads of others compete with these ranks for the `cores` that the ranks share, on average: 0 if the ranks
-/// are in nobody's way but each other's. `shares` is what each of them gets of a core while it has something to compute,
-/// and `active` which part of the time it has; both in the order of the ranks.
+/// Returns the average number of threads of other programs that compete with these ranks for the `cores` cores that the ranks share; 0 if the ranks
+/// compete only with each other. `shares` are the fractions of a core that each rank gets while it is ready to compute, and `active` the fractions
+/// of time in which it is ready, both in the order of the ranks.
 ///
-/// Beside k others of the group and n of somebody else, a rank that is ready can expect `min(1, cores / (1 + k + n))` of a
-/// core where the scheduler is fair, over the k that there are now and then (the others being active independently of each
-/// other). This is the n at which the ranks, weighed by their activity, would get what they do get.
+/// With a fair scheduler, a rank that is ready together with k other ranks and n foreign threads expects `min(1, cores / (1 + k + n))` of a core,
+/// averaged over k, where the ranks are active independently of each other. The result is the n at which the expected shares, weighted by the
+/// activity of the ranks, equal the measured ones.
 ///
-/// Parts are taken for what they can be: those above 1 are 1, those that are negative or no numbers 0. Without a
-/// number of cores from 1e-60 to 1e60 nothing can be said, and the answer is 0.
+/// Fractions above 1 count as 1, and negative fractions and NaN as 0. The result is 0 if `cores` is not from 1e-60 to 1e60.
 ///
 /// ```
 /// use armature_planner::estimate::load_of_others;
@@ -87,7 +85,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     let (shares, active) = (parts(shares), parts(active));
     let ranks = || shares.iter().zip(&active).map(|(share, active)| (share.max(LEAST), *active));
     let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_beside(rank, &active)).collect();
-    // What all get, beyond what they could expect beside `load`: grows with the load.
+    // Surplus of the measured shares over the expected shares at `load`; it grows with the load.
     let beyond = |load: f64| -> f64 {
         let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
         let expected = |ready: &[f64]| -> f64 { ready.iter().enumerate().map(|(k, p)| p * part(k)).sum() };
@@ -104,7 +102,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// By number: how likely it is that this number of the ranks other than `rank` are ready at the same time.
+/// Returns the probability, for each number of ranks, that this number of the ranks other than `rank` are ready at the same time.
 fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
     let mut ready = vec![1.0];
     for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
@@ -117,7 +115,7 @@ fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
     ready
 }
 
-/// No rank that gets on at all has less of its core.
+/// Lower bound of a core share; a rank that makes any progress gets more.
 const LEAST: f64 = 1e-3;
 
 #[cfg(test)]

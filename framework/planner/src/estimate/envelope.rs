@@ -1,11 +1,11 @@
-//! The least of a series, of which the past fades.
+//! Minimum of recent values.
 
 use serde::{Deserialize, Serialize};
 
-/// Observations after which a generation ends.
+/// Number of observations of a generation.
 const GENERATION: u32 = 64;
 
-/// One message: its bytes, and the seconds from when it was sent to when it was there.
+/// One message: its bytes, and the seconds between sending and arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Passage {
     pub(super) bytes: f64,
@@ -13,27 +13,27 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    /// The delay without what the bytes take at `bandwidth`.
+    /// Returns the delay minus the transfer time of the bytes at `bandwidth`.
     pub(super) fn rest(&self, bandwidth: f64) -> f64 {
         self.delay - self.bytes / bandwidth
     }
 }
 
-/// The passage that waited least among the last 64 to 128.
+/// The message with the shortest wait among the last 64 to 128.
 ///
-/// Two generations are kept, this one and the last: so what is old goes, and adding stays O(1).
+/// Two generations are kept, the current and the previous one, so that old messages are forgotten and adding is O(1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Envelope {
     this: Option<Passage>,
     last: Option<Passage>,
     in_this: u32,
     count: u64,
-    /// Seconds between the least rests of the last two generations that are over.
+    /// Difference in seconds between the smallest rests of the last two complete generations.
     spread: Option<f64>,
 }
 
 impl Envelope {
-    /// Adds a passage; `bandwidth` is what is believed of the link, to compare passages of unequal size.
+    /// Adds a message. `bandwidth` is the current estimate of the link, by which messages of unequal size are compared.
     pub(super) fn add(&mut self, passage: Passage, bandwidth: f64) {
         if self.in_this == GENERATION {
             if let (Some(this), Some(last)) = (self.this, self.last) {
@@ -47,18 +47,18 @@ impl Envelope {
         self.this = least(self.this, Some(passage), bandwidth);
     }
 
-    /// The passage that waited least.
+    /// Returns the message with the shortest wait.
     pub(super) fn least(&self, bandwidth: f64) -> Option<Passage> {
         least(self.last, self.this, bandwidth)
     }
 
-    /// How far the least of one generation was from the least of the next, in seconds, when last two were over. The
-    /// least of a random wait differs from one to the next, what a link takes does not.
+    /// Returns the difference in seconds between the smallest delays of the last two complete generations. The smallest of random waits differs
+    /// between generations; the delay of the link itself does not.
     pub(super) fn spread(&self) -> Option<f64> {
         self.spread
     }
 
-    /// Passages so far.
+    /// Returns the number of messages so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -1,4 +1,4 @@
-//! What the stages cost and how fast the ranks are, from how long stages took on ranks.
+//! Works of stages and speeds of ranks, fitted to the service times of stages on ranks.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,53 +7,53 @@ use super::value::{Estimate, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
-/// How long a stage took on a rank.
+/// Measured time of a stage on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The stage, from 0.
+    /// Stage number, from 0.
     pub stage: usize,
-    /// The rank, from 0.
+    /// Rank, from 0.
     pub rank: usize,
-    /// Busy seconds for an item; see [`FitOptions::of_core_time`] for those in which the rank had its core.
+    /// Busy seconds per item. [`FitOptions::of_core_time`] is for seconds in which the rank had its core.
     pub seconds: f64,
-    /// How much it counts beside the others; the number of samples behind it, say.
+    /// Weight relative to the other measurements, for example the number of samples.
     pub weight: f64,
 }
 
-/// What was known before.
+/// Values known before the measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prior {
-    /// Speed of each rank, from a probe; only their proportions matter if no work is known.
+    /// Speed of each rank, from a probe. Only ratios matter if no work is known.
     pub speeds: Vec<f64>,
-    /// Work of each stage in units of speed × seconds, where it is known: declared, or from an earlier fit.
+    /// Work of each stage in units of speed × seconds, if it was declared or fitted before.
     pub works: Vec<Option<f64>>,
 }
 
 impl Prior {
-    /// Ranks of known speed, and `stages` stages of which nothing is known.
+    /// Creates a prior with known speeds of ranks and `stages` stages of unknown work.
     pub fn probed(speeds: &[f64], stages: usize) -> Self {
         Prior { speeds: speeds.to_vec(), works: vec![None; stages] }
     }
 }
 
-/// How what was known before is weighed.
+/// Weights of the prior in the fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitOptions {
-    /// Weight of a rank's prior speed, where a measurement weighs 1 in the mean. It should be tiny: the prior is to
-    /// decide only what the measurements leave open.
+    /// Weight of the prior speed of a rank, relative to the mean weight of a measurement. The weight should be tiny, because the prior should only
+    /// decide what the measurements leave undetermined.
     pub prior: f64,
-    /// A rank that is faster than before counts for this number of ranks that are slower. Ranks lose speed to other load more
-    /// often than they gain any.
+    /// Penalty for a rank that becomes faster, relative to the penalty for a rank that becomes slower. Ranks lose speed to other load more often
+    /// than they gain speed.
     pub faster: f64,
-    /// A stage whose work is another than before counts for this number of ranks that became slower.
+    /// Penalty for a stage whose work changes, relative to the penalty for a rank that becomes slower.
     pub work: f64,
 }
 
 impl FitOptions {
-    /// For seconds in which the rank had its core, others' turns taken off: then a load beside a rank changes nothing,
-    /// and where one stage takes longer it is likelier that the data have changed than the rank; where all stages of a
-    /// rank do, it is the rank (a lower clock, say).
+    /// Returns options for times in which the rank had its core, without the turns of other threads. Such times do not depend on load from other
+    /// programs. If one stage takes longer, a change of the data is more likely than a change of the rank. If all stages of a rank take longer, the
+    /// rank changed (for example to a lower clock rate).
     pub fn of_core_time() -> Self {
         FitOptions { work: 0.75, ..FitOptions::default() }
     }
@@ -65,40 +65,39 @@ impl Default for FitOptions {
     }
 }
 
-/// What the stages cost and how fast the ranks are.
+/// Fitted works of the stages and speeds of the ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// Work of each stage for an item, in units of speed × seconds; none if it was neither measured nor known.
+    /// Work of each stage per item, in units of speed × seconds; `None` if it was neither measured nor known.
     pub works: Vec<Option<Estimate>>,
     /// Speed of each rank, in the units of the prior.
     pub speeds: Vec<Estimate>,
 }
 
 impl Fit {
-    /// Seconds that `stage` takes for an item on `rank`, also where it has never run; none if nothing is known of the stage,
-    /// or there is no such stage or rank.
+    /// Returns the seconds per item of `stage` on `rank`, also for a rank on which the stage has never run; `None` if the work of the stage is
+    /// unknown, or the stage or the rank does not exist.
     pub fn seconds(&self, stage: usize, rank: usize) -> Option<f64> {
         let (work, speed) = (self.works.get(stage)?.as_ref()?, self.speeds.get(rank)?);
         Some(work.value / speed.value)
     }
 }
 
-/// Finds works w and speeds v with w(stage) / v(rank) = seconds, as nearly as the measurements let it.
+/// Computes works w and speeds v with w(stage) / v(rank) = seconds, as nearly as the measurements allow.
 ///
-/// The logarithms are linear: log t = log w − log v, solved by weighted least squares (normal equations over the
-/// stages, the ranks eliminated). That leaves one factor open for each group of ranks that share no stage with the
-/// others, and everything about ranks where nothing ran. There the prior decides, with a weight so small that it
-/// does not disturb what was measured. Its deviations enter by their size, not their square (by reweighting), so
-/// that one rank that lost half its speed is found to have done that, and is not averaged away over its peers; and
-/// being slower than before is more likely than being faster.
+/// The equations are linear in the logarithms: log t = log w − log v. They are solved by weighted least squares (normal equations over the stages,
+/// with the ranks eliminated). One factor remains undetermined for each group of ranks that shares no stage with other ranks, and the speeds of
+/// ranks without measurements remain undetermined. There the prior decides, with a weight so small that it does not disturb the measurements.
+/// Deviations from the prior count by their size and not by their square (by reweighting). A rank that lost half its speed is therefore identified,
+/// and its loss is not spread over its peers. A loss of speed counts as more likely than a gain.
 ///
-/// So: ranks that share a stage are compared through it, whatever the stage costs. A rank without measurements keeps
-/// its prior speed, beside most of the others, who keep theirs. A rank that shares its stages with nobody keeps its
-/// prior speed too, unless it is known what its stages cost before.
+/// In effect, ranks that share a stage are compared by their times for it, whatever the work of the stage. A rank without measurements keeps its
+/// prior speed, like most of the other ranks. A rank that shares its stages with no other rank also keeps its prior speed, unless the work of its
+/// stages was known before.
 ///
 /// # Errors
-/// [`ErrorKind::Options`] if a measurement names a stage or rank that the prior does not have, any number is not from
-/// 1e-60 to 1e60, or numbers are so far apart that the equations cannot be solved.
+/// [`ErrorKind::Options`] if a measurement names a stage or rank that the prior does not have, any number is not from 1e-60 to 1e60, or the numbers
+/// are so far apart that the equations cannot be solved.
 ///
 /// ```
 /// use armature_planner::estimate::{FitOptions, Measurement, Prior, fit};
@@ -154,9 +153,9 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
     Ok(told(prior, problem, x, y))
 }
 
-/// Most reweightings.
+/// Maximum number of reweighting rounds.
 const ROUNDS: usize = 60;
-/// Deviations of the logarithm below this count by their square.
+/// Deviation of a logarithm below which the deviation counts by its square.
 const SHARP: f64 = 1e-3;
 
 fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> Result<()> {
@@ -195,13 +194,13 @@ fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> R
     Ok(())
 }
 
-/// The measurements in logarithms, by rank.
+/// Logarithms of the measurements, by rank.
 struct Problem {
     /// For each rank: (stage, log seconds, weight).
     seen: Vec<Vec<(usize, f64, f64)>>,
     log_speeds: Vec<f64>,
     log_works: Vec<Option<f64>>,
-    /// Measurements of each stage.
+    /// Number of measurements of each stage.
     stage_count: Vec<u64>,
 }
 
@@ -221,9 +220,8 @@ impl Problem {
         }
     }
 
-    /// Minimises Σ m (x_s − y_r − l)² + Σ p_r (y_r − prior)² + Σ p_s (x_s − prior)² over log works x and log
-    /// speeds y. For given x, y_r = (Σ_s m (x_s − l) + p_r prior) / (Σ_s m + p_r); put in, that leaves as many
-    /// equations as there are stages with anything to say of them.
+    /// Minimises Σ m (x_s − y_r − l)² + Σ p_r (y_r − prior)² + Σ p_s (x_s − prior)² over log works x and log speeds y. For given x, y_r = (Σ_s m
+    /// (x_s − l) + p_r prior) / (Σ_s m + p_r). Substitution leaves one equation for each measured stage.
     fn solve(&self, pull_rank: &[f64], pull_stage: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
         let stages = self.stage_count.len();
         let mut index = vec![None; stages];
@@ -246,7 +244,7 @@ impl Problem {
         for (r, seen) in self.seen.iter().enumerate() {
             let (total, known) = rank_of(r);
             for &(s, log, m) in seen {
-                // Stages that were measured have a place.
+                // Each measured stage has an index.
                 let Some(i) = index[s] else { continue };
                 a[i * n + i] += m;
                 b[i] += m * (log + known / total);
@@ -270,8 +268,8 @@ impl Problem {
         Some((x, y))
     }
 
-    /// Whether anything besides its own prior speaks of a rank's speed: another rank that did one of its stages, or
-    /// a stage whose work was known before.
+    /// Returns true if anything other than its own prior determines the speed of a rank: another rank that ran one of its stages, or a stage whose
+    /// work was known before.
     fn is_compared(&self, rank: usize) -> bool {
         self.seen[rank].iter().any(|&(stage, ..)| {
             self.log_works[stage].is_some()
@@ -284,7 +282,7 @@ impl Problem {
     }
 }
 
-/// The logarithms' solution as works and speeds, with where they come from.
+/// Converts the logarithms of the solution to works and speeds with their sources.
 fn told(prior: &Prior, problem: Problem, x: Vec<f64>, y: Vec<f64>) -> Fit {
     let works = prior.works.iter().enumerate().map(|(s, before)| match problem.stage_count[s] {
         0 => before.map(Estimate::declared),

@@ -7,22 +7,21 @@ use super::value::{Estimate, Source};
 use crate::platform::Link;
 use crate::range;
 
-/// Passages of a class from which on it says anything.
+/// Minimum number of messages of a size class for an estimate.
 pub(super) const ENOUGH: u64 = 8;
-/// Between these the prior sets the border between small and large messages (bytes): with less, headers would count as large,
-/// with more, nothing ever would. Where it gives none, it is in the middle.
+/// Range in bytes of the border between small and large messages, which the prior determines. Below the range headers count as large messages,
+/// above it no message ever does. The border is the geometric mean of the range if the prior does not determine it.
 const BORDERS: [f64; 2] = [1_024.0, 1_048_576.0];
 
-/// One direction of a connection as seen by the messages that pass over it.
+/// Estimator of one direction of a connection, from the delays of its messages.
 ///
-/// A message of d bytes takes c + d/B and whatever it waits for: a busy receiver, other traffic. Waiting only adds,
-/// so the least delays seen are the link's own. They are kept apart for small and large messages (half and twice the
-/// size at which set-up and transfer take equally long); the slope between the two is 1/B, the rest is c. What is
-/// long ago fades.
+/// A message of d bytes takes c + d/B plus waiting time, for example for a busy receiver or other traffic. Waiting only adds to a delay, so the
+/// smallest delays are those of the link itself. The smallest delays are kept separately for small and large messages (below half and above twice
+/// the size at which set-up and transfer take equally long). The slope between the two is 1/B, and the remainder is c. Old delays are forgotten.
 ///
-/// The two ends' clocks need not agree. Their offset is in every delay alike, so it drops out of the bandwidth; the
-/// set-up time needs it, and [`offset`](LinkTraffic::offset) finds it from both directions. As long as little was
-/// seen, and where the traffic says nothing, the estimate is the value that was known before.
+/// The clocks of the two ends may differ. Their offset is equal in all delays, so it cancels in the bandwidth. The set-up time depends on the
+/// offset, which [`offset`](LinkTraffic::offset) computes from both directions. The estimate is the prior value while there are few messages, and
+/// if the traffic does not determine a value.
 ///
 /// ```
 /// use armature_planner::Link;
@@ -45,33 +44,33 @@ pub struct LinkTraffic {
     source: Source,
     pub(super) small: Envelope,
     pub(super) large: Envelope,
-    /// Most bytes of a small message, and fewest of a large one.
+    /// Maximum bytes of a small message, and minimum bytes of a large message.
     pub(super) border: (f64, f64),
-    /// Bytes/s by which passages of unequal size are compared.
+    /// Bandwidth in bytes/s for the comparison of messages of unequal size.
     pub(super) bandwidth: f64,
-    /// What it has carried at least: bytes/s, and seconds for a message.
+    /// Lower bound of the link's capacity that was observed: bytes/s, and seconds per message.
     pub(super) carried: Option<(f64, f64)>,
 }
 
-/// What is known of a link.
+/// Estimated bandwidth and set-up time of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkEstimate {
-    /// Bytes per second.
+    /// Bandwidth in bytes per second.
     pub bandwidth: Estimate,
-    /// Seconds before the first byte arrives.
+    /// Set-up time in seconds, until the first byte arrives.
     pub setup: Estimate,
 }
 
 impl LinkEstimate {
-    /// The values alone.
+    /// Returns the values without their sources.
     pub fn link(&self) -> Link {
         Link { bandwidth: self.bandwidth.value, setup: self.setup.value }
     }
 }
 
 impl LinkTraffic {
-    /// A link of which a probe found `prior`. One with numbers that no [`Platform`](crate::Platform) takes says nothing, and
-    /// counts as [`Link::FREE`].
+    /// Creates an estimator for a link with the probed values `prior`. A prior with numbers that no [`Platform`](crate::Platform) accepts is
+    /// replaced by [`Link::FREE`].
     pub fn new(prior: Link) -> Self {
         let prior = if prior.fault().is_some() { Link::FREE } else { prior };
         let [least, most] = BORDERS;
@@ -89,13 +88,13 @@ impl LinkTraffic {
         }
     }
 
-    /// The same, where `prior` was declared and not probed.
+    /// Creates an estimator for a link with the declared values `prior`.
     pub fn declared(prior: Link) -> Self {
         LinkTraffic { source: Source::Declared, ..LinkTraffic::new(prior) }
     }
 
-    /// A message of `bytes` arrived `delay` seconds after it was sent, by the clocks of the two ends: negative, if
-    /// the sender's is ahead. What is no number, or above 1e60, is ignored.
+    /// Records a message of `bytes` that arrived `delay` seconds after it was sent, by the clocks of the two ends. The delay is negative if the
+    /// clock of the sender is ahead. NaN and numbers above 1e60 are ignored.
     pub fn observe(&mut self, bytes: f64, delay: f64) {
         let Some(bytes) = range::amount(bytes).filter(|_| range::amount(delay.abs()).is_some()) else {
             return;
@@ -105,15 +104,15 @@ impl LinkTraffic {
             self.small.add(passage, self.bandwidth);
         } else if bytes >= self.border.1 {
             self.large.add(passage, self.bandwidth);
-            // Passages to come are compared by what is known by now.
+            // Later messages are compared by the bandwidth estimated so far.
             if let Some(bandwidth) = self.slope() {
                 self.bandwidth = bandwidth;
             }
         }
     }
 
-    /// `messages` messages of together `bytes` arrived within `seconds`, one behind the other: the link carries no less than
-    /// that, however long they waited for each other. What is no number is ignored.
+    /// Records that `messages` messages of `bytes` bytes in total arrived back to back within `seconds`. The link has at least this capacity,
+    /// however long the messages waited for each other. NaN and numbers out of range are ignored.
     pub fn carried(&mut self, bytes: f64, messages: u64, seconds: f64) {
         let (bandwidth, interval) = (bytes / seconds, seconds / messages as f64);
         if let (true, Some(interval)) = (range::is_positive(bandwidth), range::amount(interval)) {
@@ -121,8 +120,8 @@ impl LinkTraffic {
         }
     }
 
-    /// What is known, in numbers that a platform takes. `offset` is the receiver's clock minus the sender's, if that is known (see
-    /// [`offset`](LinkTraffic::offset)); without it the set-up time is the one known before.
+    /// Returns the estimate, in numbers that a platform accepts. `offset` is the receiver's clock minus the sender's, if it is known (see
+    /// [`offset`](LinkTraffic::offset)). Without it the set-up time is the prior value.
     pub fn estimate(&self, offset: Option<f64>) -> LinkEstimate {
         let bandwidth = self.slope().map_or(self.known(self.prior.bandwidth), |value| self.found(value));
         let rest = offset.zip(self.least_rest(bandwidth.value)).map(|(offset, rest)| rest - offset);
@@ -133,31 +132,31 @@ impl LinkTraffic {
         LinkEstimate { bandwidth, setup }
     }
 
-    /// Messages that were small or large enough to say something.
+    /// Returns the number of messages in the classes of small and large messages.
     pub fn count(&self) -> u64 {
         self.small.count() + self.large.count()
     }
 
-    /// A value that was known before there was traffic.
+    /// Creates an estimate from a value of the prior.
     pub(super) fn known(&self, value: f64) -> Estimate {
         Estimate { source: self.source, ..Estimate::declared(value) }
     }
 
-    /// A value from the traffic.
+    /// Creates an estimate from a value of the traffic.
     pub(super) fn found(&self, value: f64) -> Estimate {
         Estimate { value, source: Source::Envelope, settled: true, count: self.count() }
     }
 
-    /// The receiver's clock minus the sender's, from the traffic both ways; `back` is the other direction. It takes
-    /// the two set-up times for equal, so the mean of both is right and their difference is lost.
+    /// Returns the receiver's clock minus the sender's, from the traffic of both directions; `back` is the other direction. The method assumes
+    /// equal set-up times: their mean is right, and their difference is lost.
     pub fn offset(&self, back: &LinkTraffic) -> Option<f64> {
         let rest =
             |traffic: &LinkTraffic| traffic.least_rest(traffic.slope().unwrap_or(traffic.prior.bandwidth));
         Some(0.5 * (rest(self)? - rest(back)?))
     }
 
-    /// Bytes/s from the least delays of small and large messages, if there are enough of both and the large ones
-    /// take longer.
+    /// Returns the bandwidth in bytes/s from the smallest delays of small and large messages, if there are enough messages of both classes and the
+    /// large ones take longer.
     pub(super) fn slope(&self) -> Option<f64> {
         if self.small.count() < ENOUGH || self.large.count() < ENOUGH {
             return None;
@@ -168,7 +167,7 @@ impl LinkTraffic {
         range::is_positive(bandwidth).then_some(bandwidth)
     }
 
-    /// The least delay of small messages without their bytes' part: set-up time plus offset.
+    /// Returns the smallest delay of small messages minus their transfer time, which is set-up time plus clock offset.
     pub(super) fn least_rest(&self, bandwidth: f64) -> Option<f64> {
         if self.small.count() < ENOUGH {
             return None;
@@ -178,7 +177,7 @@ impl LinkTraffic {
     }
 }
 
-/// A set-up time by an offset of clocks, which is known with an error of its own: it is not negative. None if it is no number.
+/// Returns a set-up time that was computed with a clock offset, clamped to 0, because the error of the offset can make it negative; `None` for NaN.
 pub(super) fn not_negative(setup: f64) -> Option<f64> {
     if setup.is_nan() { None } else { range::amount(setup.max(0.0)) }
 }

@@ -1,13 +1,13 @@
-//! What a planner may believe of a link's traffic.
+//! Estimates of links on which a planner may rely.
 
 use super::envelope::{Envelope, Passage};
 use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
 use crate::range;
 
-/// A wait is taken for the link's own if its least differs between two generations by no more than this part of it.
+/// Relative difference of the smallest delays of two generations up to which a delay counts as that of the link itself.
 const STEADY: f64 = 1.0 / 8.0;
 
-/// Something that took a while, and how far it was from what it was before, where that is known.
+/// Measured duration of a number of bytes, with the difference between two generations if it is known.
 struct Reading {
     bytes: f64,
     seconds: f64,
@@ -15,20 +15,20 @@ struct Reading {
 }
 
 impl LinkTraffic {
-    /// What is known, with the caution of one who would shun a link that only seems slow.
+    /// Returns an estimate that does not take a link for slow only because its receiver was busy.
     ///
-    /// `offset` is the receiver's clock minus the sender's where that is known for certain; `back` is the traffic of
-    /// the other direction, which makes up for it: in the sum of both delays the offset cancels. The rule:
+    /// `offset` is the receiver's clock minus the sender's, if it is known for certain. `back` is the traffic of the other direction, which
+    /// replaces `offset`: the clock offset cancels in the sum of both delays. The rules are:
     ///
-    /// - **Bandwidth** is the slope between small and large messages. Where only large ones came, it is what is left of
-    ///   their delay without the set-up time that was known before; by `offset`, or there and back together, both
-    ///   directions being taken for equally fast. It must be longer than that set-up time, or nothing is said.
-    /// - **Set-up time** is that of the small messages, by `offset` or as the mean of both directions.
-    /// - Waiting only adds to a delay. So what is faster than was known before is believed at once. What is slower is
-    ///   believed only if it is no wait for a receiver that looks late: if the least delays of two generations of
-    ///   64 messages agree, in both directions where both are used. Otherwise the value that was known before stays.
-    /// - Messages that wait for each other before a link that is full are late all alike. So no link is slower than what
-    ///   it has [`carried`](LinkTraffic::carried).
+    /// - **Bandwidth** is the slope between small and large messages. If only large messages arrived, it follows from their delay minus the prior
+    ///   set-up time. The delay is that of one direction with `offset`, or of both directions together, which are then assumed to be equally fast.
+    ///   The remaining time must exceed the set-up time, or the prior bandwidth is returned.
+    /// - **Set-up time** is that of the small messages, with `offset` or as the mean of both directions.
+    /// - Waiting only adds to a delay. A link that is faster than the prior is therefore accepted at once. A slower link is accepted only if the
+    ///   delay is not a wait for a receiver that polls late: the smallest delays of two generations of 64 messages must agree, in both directions
+    ///   if both are used. Otherwise the prior value is returned.
+    /// - Messages that queue for a saturated link are all late. The estimate is therefore never slower than the capacity recorded by
+    ///   [`carried`](LinkTraffic::carried).
     ///
     /// ```
     /// use armature_planner::Link;
@@ -62,7 +62,7 @@ impl LinkTraffic {
         LinkEstimate { bandwidth, setup }
     }
 
-    /// Bytes, and how long they took beside the set-up time.
+    /// Returns a number of bytes and their transfer time without the set-up time.
     fn transfer(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> Option<Reading> {
         if let (Some(small), Some(large)) = (self.reading(&self.small), self.reading(&self.large)) {
             let (bytes, seconds) = (large.bytes - small.bytes, large.seconds - small.seconds);
@@ -79,7 +79,7 @@ impl LinkTraffic {
         (both.bytes >= self.border.1 && seconds > setup).then_some(Reading { seconds, ..both })
     }
 
-    /// How long a message takes that has no bytes, at `bandwidth`.
+    /// Returns the time of a message without bytes, at `bandwidth`.
     fn start(&self, offset: Option<f64>, back: Option<&LinkTraffic>, bandwidth: f64) -> Option<Reading> {
         let empty = |traffic: &LinkTraffic| {
             let small = traffic.reading(&traffic.small)?;
@@ -97,12 +97,12 @@ impl LinkTraffic {
         Some(Reading { seconds: not_negative(seconds.seconds)?, ..seconds })
     }
 
-    /// The least delay of large messages, or of small ones where only these came.
+    /// Returns the smallest delay of large messages, or of small ones if no large ones arrived.
     fn main(&self) -> Option<Reading> {
         self.reading(&self.large).or_else(|| self.reading(&self.small))
     }
 
-    /// The least delay of a class, if there is enough of it.
+    /// Returns the smallest delay of a size class, if it has enough messages.
     fn reading(&self, class: &Envelope) -> Option<Reading> {
         if class.count() < ENOUGH {
             return None;
@@ -113,7 +113,7 @@ impl LinkTraffic {
 }
 
 impl Reading {
-    /// Both together.
+    /// Returns the sum of two readings.
     fn and(&self, other: &Reading) -> Reading {
         Reading {
             bytes: self.bytes + other.bytes,
@@ -122,7 +122,7 @@ impl Reading {
         }
     }
 
-    /// Whether it is no random wait.
+    /// Returns true if the delay is not random waiting time.
     fn is_steady(&self) -> bool {
         self.spread.is_some_and(|spread| spread <= STEADY * self.seconds)
     }

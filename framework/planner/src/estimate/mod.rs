@@ -1,14 +1,13 @@
-//! From what was measured to what a planner needs: one value for each quantity, with where it comes from.
+//! Estimation of the planner's input from measurements: one value for each quantity, with its source.
 //!
-//! - [`ServiceTime`]: seconds an item, from the batches that a stage finished on a rank.
-//! - [`CoreShare`]: the part of its core that a rank gets, from how long its stages were kept from it.
-//! - [`fit`](fit()): what the stages cost and how fast the ranks are, from the service times of some stages on some
-//!   ranks.
-//! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from the messages that went over it;
-//!   [`cautious`](LinkTraffic::cautious) is what a planner may believe of it.
+//! - [`ServiceTime`]: seconds per item of a stage on a rank, from finished batches.
+//! - [`CoreShare`]: fraction of its core that a rank gets, from the time in which its stages were ready without a core.
+//! - [`fit`](fit()): works of the stages and speeds of the ranks, from the service times of some stages on some ranks.
+//! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from its messages; [`cautious`](LinkTraffic::cautious) returns the values on which
+//!   a planner may rely.
 //!
-//! Each is an [`Estimate`]: a value, its [`Source`], and whether it has settled. Until enough was seen, it is the
-//! value that was known before, and says so.
+//! Results are [`Estimate`]s: a value, its [`Source`], and whether the value has settled. Until there are enough measurements, the estimate is the
+//! earlier value with the source of that value.
 
 mod core_share;
 mod envelope;

@@ -1,7 +1,7 @@
 //! Small dense systems of linear equations.
 
-/// Solves A x = b for a symmetric positive definite A, given row by row, by Cholesky's method. None if A is not
-/// positive definite. O(n³).
+/// Solves A x = b for a symmetric positive definite A, given in row-major order, by Cholesky's method in O(n³). Returns `None` if A is not positive
+/// definite.
 pub(super) fn solve(mut a: Vec<f64>, mut b: Vec<f64>) -> Option<Vec<f64>> {
     let n = b.len();
     debug_assert_eq!(a.len(), n * n);

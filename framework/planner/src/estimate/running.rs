@@ -1,8 +1,8 @@
-//! Mean and variance of a series, one value at a time.
+//! Running mean and variance of a series.
 
 use serde::{Deserialize, Serialize};
 
-/// Mean and variance without keeping the values (Welford), and of two series together (Chan, Golub and LeVeque).
+/// Mean and variance without storage of the values (Welford), which can be merged with those of another series (Chan, Golub and LeVeque).
 ///
 /// ```
 /// use armature_planner::estimate::Running;
@@ -24,13 +24,13 @@ pub struct Running {
 }
 
 impl Running {
-    /// A series without values.
+    /// Creates a series without values.
     pub fn new() -> Self {
         Running::default()
     }
 
-    /// A series of which the number of values, their sum and the sum of their squares are known. The variance loses
-    /// digits where the mean is large against it, and is never less than 0.
+    /// Creates a series from its number of values, their sum and the sum of their squares. The variance loses precision if the mean is large
+    /// compared with it, and is never less than 0.
     pub fn from_sums(count: u64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Running::new();
@@ -39,7 +39,7 @@ impl Running {
         Running { count, mean, squares: (squares - sum * mean).max(0.0) }
     }
 
-    /// One more value. One that is no number makes mean and variance none.
+    /// Adds a value. NaN makes mean and variance NaN.
     pub fn add(&mut self, value: f64) {
         self.count = self.count.saturating_add(1);
         let delta = value - self.mean;
@@ -47,7 +47,7 @@ impl Running {
         self.squares += delta * (value - self.mean);
     }
 
-    /// All values of another series.
+    /// Adds all values of another series.
     pub fn merge(&mut self, other: &Running) {
         if other.count == 0 {
             return;
@@ -59,27 +59,27 @@ impl Running {
         self.squares += other.squares + delta * delta * a * b / n;
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; 0 of none.
+    /// Returns the mean; 0 without values.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// Their sample variance (divided by n − 1); 0 of fewer than two.
+    /// Returns the sample variance (divided by n − 1); 0 with fewer than two values.
     pub fn variance(&self) -> f64 {
         if self.count < 2 { 0.0 } else { self.squares / (self.count - 1) as f64 }
     }
 
-    /// Their sample standard deviation.
+    /// Returns the sample standard deviation.
     pub fn deviation(&self) -> f64 {
         self.variance().sqrt()
     }
 
-    /// Standard error of the mean; 0 of fewer than two.
+    /// Returns the standard error of the mean; 0 with fewer than two values.
     pub fn standard_error(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.variance() / self.count as f64).sqrt() }
     }

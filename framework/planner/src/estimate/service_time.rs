@@ -1,29 +1,29 @@
-//! Seconds an item, from finished batches.
+//! Seconds per item, from finished batches.
 
 use super::value::{Estimate, Source};
 use crate::range;
 
-/// The fewest busy seconds of a sample, to which batches are put together: several turns of the scheduler and thousands of the
-/// clock's steps. With much less, a rank that was held up for a moment makes a sample of its own, and is clipped.
+/// Minimum busy seconds of a sample, which combines short batches: several turns of the scheduler and thousands of clock ticks. With a much smaller
+/// value, a batch during which the rank was briefly descheduled becomes a sample of its own, and is clipped.
 const SAMPLE: f64 = 0.005;
-/// Samples after which an old one counts half. With twice as many, a change is followed twice as late.
+/// Number of samples after which an old sample counts half. Twice the number doubles the delay with which the estimate follows a change.
 const HALF_LIFE: usize = 16;
-/// Samples that are looked back on: older ones would count for less than a sixteenth.
+/// Number of samples kept; older ones would count less than a sixteenth.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
-/// How many times the median a sample counts for at most. Of exponential times one in thirty is above, and the mean 3 %
-/// too low; a spike that is much longer than the clip lifts the mean of a full window by a fifth.
+/// Limit of a sample, as a multiple of the median. Of exponential times one in thirty is above it, and the mean is 3 % too low. A spike that is
+/// much longer than the limit raises the mean of a full window by a fifth.
 const CLIP: f64 = 5.0;
-/// Samples from which on the estimate has settled: the mean of five exponential times is known to 45 %.
+/// Number of samples from which on the estimate has settled: the mean of five exponential times has an error of 45 %.
 const SETTLED: usize = 5;
 
-/// Robust estimate of the busy seconds for an item of one stage on one rank.
+/// Robust estimate of the busy seconds per item of one stage on one rank.
 ///
-/// What bounds a pipeline is the *mean* time for an item, so the median will not do: for exponential times it is
-/// 31 % too low. But a plain mean is lifted by a single spike. This is the mean of what is not above
-/// five times the median (a winsorised mean), over the last samples, newer ones counting
-/// more, and each by its number of items. A sample is a batch, or as many short ones as make up a few milliseconds.
+/// The *mean* time per item limits the throughput of a pipeline. The median is not suitable: for exponential times it is 31 % too low. A plain mean
+/// is distorted by a single spike. The estimate is a winsorised mean of the last samples: values above five times the median are clipped, newer
+/// samples count more, and each sample counts by its number of items. A sample is a batch, or as many short batches as take a few milliseconds
+/// together.
 ///
-/// Adding a batch takes a few operations and never allocates; reading sorts up to 64 numbers.
+/// Adding a batch takes a few operations and never allocates. Reading the estimate sorts up to 64 numbers.
 ///
 /// ```
 /// use armature_planner::estimate::{ServiceTime, Source};
@@ -39,11 +39,11 @@ const SETTLED: usize = 5;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServiceTime {
-    /// The last samples: a ring whose oldest is at `next` once it is full.
+    /// Ring buffer of the last samples; if it is full, the oldest is at `next`.
     samples: [Sample; WINDOW],
     len: usize,
     next: usize,
-    /// Batches since the last sample.
+    /// Sum of the batches since the last sample.
     open: Sample,
     batches: u64,
 }
@@ -67,8 +67,8 @@ impl Default for ServiceTime {
 }
 
 impl ServiceTime {
-    /// A batch of `items` was finished after `busy` seconds of work. Batches without items, and times that are
-    /// negative, above 1e60 or no numbers, are ignored.
+    /// Records a batch of `items` that took `busy` seconds of work. Batches without items are ignored, and so are times that are negative, above
+    /// 1e60 or NaN.
     pub fn add(&mut self, items: u64, busy: f64) {
         let Some(busy) = range::amount(busy).filter(|_| items > 0) else { return };
         self.batches += 1;
@@ -81,16 +81,16 @@ impl ServiceTime {
         }
     }
 
-    /// Seconds for an item; none if no batch was seen, or all together took no time.
+    /// Returns the seconds per item; `None` before the first batch, or if all batches together took no time.
     pub fn estimate(&self) -> Option<Estimate> {
         let settled = self.len >= SETTLED;
         let estimate = |value| Estimate { value, source: Source::RobustMean, settled, count: self.batches };
-        // Before the first full sample there is only what is open.
+        // Before the first full sample, the estimate is computed from the batches so far.
         if self.len == 0 {
             let Sample { items, busy } = self.open;
             return (items > 0.0 && busy > 0.0).then(|| estimate(busy / items));
         }
-        // (seconds an item, weight), oldest first or not: the order does not matter for the sums.
+        // Pairs of seconds per item and weight. Their order does not matter.
         let mut weighted = [(0.0, 0.0); WINDOW];
         for (age, entry) in weighted[..self.len].iter_mut().enumerate() {
             let Sample { items, busy } = self.samples[(self.next + WINDOW - 1 - age) % WINDOW];
@@ -106,7 +106,7 @@ impl ServiceTime {
     }
 }
 
-/// The value that half of the weight is not above. Sorts its argument, which must not be empty.
+/// Returns the weighted median: the smallest value that at least half of the weight does not exceed. Sorts its argument, which must not be empty.
 fn weighted_median(weighted: &mut [(f64, f64)]) -> f64 {
     weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = 0.5 * weighted.iter().map(|(_, weight)| weight).sum::<f64>();

@@ -1,25 +1,24 @@
-//! A value with where it comes from.
+//! Estimated value with its source.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Source {
-    /// Somebody said so: a platform file, an option, a program.
+    /// A platform file, an option or a program.
     Declared,
-    /// A probe at start-up, before there was work.
+    /// A probe at start-up, before the run.
     Probe,
-    /// The mean of what was measured, with single spikes cut off. Earlier logs have `heuristic` in its place where items are
-    /// small.
+    /// Mean of measurements in which single spikes are clipped. Logs of earlier versions contain `heuristic` instead for small items.
     #[serde(alias = "heuristic")]
     RobustMean,
-    /// The least of many delays, which waiting had no part in.
+    /// Smallest of many delays, which contains no waiting time.
     Envelope,
-    /// A fit to measurements of other quantities.
+    /// Fit to measurements of other quantities.
     Fit,
 }
 
@@ -35,32 +34,32 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value, where it comes from, and how much it is to be trusted.
+/// Estimated value with its source and confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The value, in the unit of what is estimated.
+    /// Value, in the unit of the estimated quantity.
     pub value: f64,
-    /// Where it comes from.
+    /// Source of the value.
     pub source: Source,
-    /// True if there is enough behind it to decide on.
+    /// True if the value is reliable enough for decisions.
     pub settled: bool,
-    /// How many measurements are behind it; 0 for what was only declared or probed.
+    /// Number of measurements behind the value; 0 if it was declared or probed.
     pub count: u64,
 }
 
 impl Estimate {
-    /// What somebody said.
+    /// Creates an estimate from a declared value.
     pub fn declared(value: f64) -> Self {
         Estimate { value, source: Source::Declared, settled: true, count: 0 }
     }
 
-    /// What a probe found.
+    /// Creates an estimate from a probed value.
     pub fn probed(value: f64) -> Self {
         Estimate { source: Source::Probe, ..Estimate::declared(value) }
     }
 }
 
-/// The value, its source, and a word if it has not settled.
+/// Formats the value, its source, the number of measurements, and a note if the value has not settled.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.4e} ({}", self.value, self.source)?;

@@ -1,14 +1,14 @@
-//! How items are handed to replicas.
+//! Dispatch of items to replicas.
 
 use serde::{Deserialize, Serialize};
 
-/// How the items of a replicated block are handed to its hosts.
+/// Dispatch of the items of a replicated block to its hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dispatch {
-    /// In turn, one each, as in the paper: the slowest replica holds up the others.
+    /// One item to each host in turn, as in the paper. The slowest replica delays the others.
     RoundRobin,
-    /// To whichever replica asks for work: unequal replicas get unequal shares.
+    /// The next item to the replica that requests work, so that replicas of unequal speed receive unequal shares.
     #[default]
     OnDemand,
 }

@@ -1,4 +1,4 @@
-//! Which processor runs which stage.
+//! Mapping of stages to processors.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::spec::PipelineSpec;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A mapping of stages to processors: contiguous blocks that cover the pipeline in order.
+/// Mapping of stages to processors: contiguous blocks that cover the pipeline in order.
 ///
-/// It has a compact text form, in which people write it too:
+/// A mapping has a compact text form, which [`parse`](Mapping::parse) reads and [`display`](Mapping::display) writes:
 ///
 /// ```
 /// use armature_planner::pipeline::{Mapping, PipelineSpec, StageSpec};
@@ -30,49 +30,49 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
-    /// The blocks, in the order that an item passes them.
+    /// Blocks in the order in which an item passes them.
     pub blocks: Vec<Block>,
 }
 
-/// A run of stages that are executed together: on one processor, or as replicas on several.
+/// Contiguous stages that are executed together: on one processor, or as replicas on several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
-    /// The stages, by number.
+    /// Range of stage numbers.
     pub stages: Range<usize>,
-    /// The processors that run all of these stages; each item goes to one of them.
+    /// Processors that run all stages of the block. Each item is sent to one of them.
     pub hosts: Vec<usize>,
 }
 
 impl Block {
-    /// A block of the given stages on the given processors.
+    /// Creates a block of the given stages on the given processors.
     pub fn new(stages: Range<usize>, hosts: Vec<usize>) -> Self {
         Block { stages, hosts }
     }
 
-    /// True if several processors host the block.
+    /// Returns true if several processors host the block.
     pub fn is_replicated(&self) -> bool {
         self.hosts.len() > 1
     }
 }
 
 impl Mapping {
-    /// A mapping of the given blocks; [`validate`](Mapping::validate) says whether it makes sense.
+    /// Creates a mapping of the given blocks without checks; [`validate`](Mapping::validate) checks it.
     pub fn new(blocks: Vec<Block>) -> Self {
         Mapping { blocks }
     }
 
-    /// Every stage on one processor.
+    /// Creates a mapping of all stages to one processor.
     pub fn serial(spec: &PipelineSpec, processor: usize) -> Self {
         Mapping { blocks: vec![Block::new(0..spec.len(), vec![processor])] }
     }
 
-    /// The block that contains `stage`, by number.
+    /// Returns the index of the block that contains `stage`.
     pub fn block_of(&self, stage: usize) -> Option<usize> {
         self.blocks.iter().position(|block| block.stages.contains(&stage))
     }
 
-    /// True if some processor hosts more than one block.
+    /// Returns true if any processor hosts more than one block.
     pub fn shares_processors(&self) -> bool {
         let mut hosts: Vec<usize> =
             self.blocks.iter().flat_map(|block| block.hosts.iter().copied()).collect();
@@ -83,8 +83,8 @@ impl Mapping {
     /// Checks the mapping against the pipeline and the number of processors.
     ///
     /// # Errors
-    /// [`ErrorKind::Mapping`] if a stage is missing or mapped twice, a block is empty or has no host, a host
-    /// does not exist or occurs twice in its block, a serial stage is replicated, or a pinned stage is elsewhere.
+    /// [`ErrorKind::Mapping`] if a stage is missing or mapped twice, a block is empty or has no host, a host does not exist or occurs twice in its
+    /// block, a serial stage is replicated, or a pinned stage is mapped to another processor.
     pub fn validate(&self, spec: &PipelineSpec, processors: usize) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Mapping, message));
         let name = |n: usize| spec.stages.get(n).map_or("?".into(), |stage| shown(&stage.name));
@@ -144,17 +144,17 @@ impl Mapping {
         Ok(())
     }
 
-    /// The compact text form, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by
-    /// their numbers, `#5…9`. Characters of names that act on a line are escaped; [`parse`](Mapping::parse) reads them back.
+    /// Returns the compact text form, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by their numbers,
+    /// `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
     pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
         Compact { mapping: self, spec }
     }
 
-    /// Reads the compact text form. Spaces and line breaks do not matter.
+    /// Parses the compact text form. Spaces and line breaks around names and numbers are ignored.
     ///
     /// # Errors
-    /// [`ErrorKind::Mapping`] if the text has another form or names a stage that `spec` does not have, or not
-    /// in this place. The rest is for [`validate`](Mapping::validate).
+    /// [`ErrorKind::Mapping`] if the text has another form, names a stage that `spec` does not have, or names stages out of order.
+    /// [`validate`](Mapping::validate) checks the other rules.
     pub fn parse(text: &str, spec: &PipelineSpec) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::Mapping, message);
         let mut blocks = Vec::new();
@@ -195,7 +195,7 @@ impl Mapping {
     }
 }
 
-/// Which stages there are, for errors.
+/// Lists the stages of the pipeline, for error messages.
 fn stages_of(spec: &PipelineSpec) -> String {
     let names: Vec<String> = spec.stages.iter().map(|stage| shown(&stage.name)).collect();
     match names.is_empty() {
@@ -221,7 +221,7 @@ impl fmt::Display for Compact<'_> {
                 let plus = if n > start { "+" } else { "" };
                 write!(f, "{plus}{}", line(&self.spec.stages[n].name))?;
             }
-            // A block may claim any number of stages that there are not.
+            // The range of a block may contain any number of stages that do not exist.
             if known < end {
                 let plus = if known > start { "+" } else { "" };
                 write!(f, "{plus}#{known}")?;

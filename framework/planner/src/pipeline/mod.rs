@@ -1,9 +1,9 @@
 //! Mapping a linear pipeline to processors.
 //!
-//! Describe the work in a [`PipelineSpec`] and the machine in a [`Platform`](crate::Platform), and ask [`plan`]
-//! for a [`Mapping`]; [`production_time`] says what any mapping is worth. The model and the planners HeDPM, DPM
-//! and BSC follow *Heterogeneous Dynamic Pipeline Mapping* (2017); replicas of groups, processors that host several
-//! blocks, dispatch on demand and the refined planner go beyond it.
+//! A [`PipelineSpec`] describes the work and a [`Platform`](crate::Platform) the machine; [`plan`] returns a [`Mapping`] of the pipeline to the
+//! platform. [`production_time`] predicts the production time of any mapping. The model and the planners HeDPM, DPM and BSC follow *Heterogeneous
+//! Dynamic Pipeline Mapping* (2017). Replicated groups of stages, processors that host several blocks, dispatch on demand and the refined planner
+//! go beyond that paper.
 
 mod dispatch;
 mod mapping;

@@ -1,4 +1,4 @@
-//! The one entry to all planners.
+//! Entry point of all planners for pipelines.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,25 +20,26 @@ use super::spec::PipelineSpec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::platform::Platform;
 
-/// The planners.
+/// Planning algorithm for pipelines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// Heterogeneous dynamic pipeline mapping (Algorithms 4.1 and 4.2).
     Hedpm,
-    /// Its homogeneous predecessor, which takes all processors for equal.
+    /// Dynamic pipeline mapping, the homogeneous predecessor of HeDPM, which assumes equal processors.
     Dpm,
-    /// Binary search closest: intervals on single processors, no replicas.
+    /// Binary search closest: intervals of stages on single processors, without replicas.
     Bsc,
-    /// Branch and bound over all mappings, for small pipelines on few processors. [`Plan::complete`] says
-    /// whether it came to its end; if so, no mapping within the rules is better.
+    /// Branch and bound over all mappings, for small pipelines on few processors. If [`Plan::complete`] is true, no mapping within the rules is
+    /// better.
     Optimal,
-    /// Local search from the best of the others; never worse than HeDPM or BSC, but for 2 % where processors share cores.
+    /// Local search from the best mappings of the other planners. The result is never worse than that of HeDPM or BSC, except by up to 2 % if
+    /// processors share cores.
     #[default]
     Refined,
 }
 
-/// What is asked of the planner.
+/// Options of the planner.
 ///
 /// ```
 /// use armature_planner::pipeline::{Algorithm, PlanOptions};
@@ -48,29 +49,28 @@ pub enum Algorithm {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// The planner to use.
+    /// Algorithm to use.
     pub algorithm: Algorithm,
-    /// How items are handed to replicas.
+    /// Dispatch of items to replicas.
     pub dispatch: Dispatch,
-    /// HeDPM takes a time for equal to its ideal within this part of it.
+    /// Relative difference from its ideal time up to which HeDPM accepts a time as equal.
     pub radius: f64,
-    /// Whether several stages may be replicated as one block. The paper replicates single stages only.
+    /// True if several stages may be replicated as one block. The paper replicates single stages only.
     pub replicate_groups: bool,
-    /// Whether a processor may host several blocks. In the paper it hosts one. On demand, replicated blocks share
-    /// all their processors or none.
+    /// True if a processor may host several blocks. In the paper it hosts one. With dispatch on demand, two replicated blocks share all their
+    /// processors or none.
     pub share_processors: bool,
-    /// Most mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] may judge.
+    /// Maximum number of mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] evaluate.
     pub budget: usize,
-    /// Mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] start from beside their own, such as the one in
-    /// force: the plan is not slower than any of them, but for 2 % where processors share cores. One that breaks the other
-    /// rules is left out.
+    /// Additional mappings from which [`Algorithm::Refined`] and [`Algorithm::Optimal`] start, such as the current mapping. The plan is not slower
+    /// than any of them, except by up to 2 % if processors share cores. A start that breaks one of the other options is ignored.
     pub starts: Vec<Mapping>,
-    /// Set from elsewhere, ends the search early with the best mapping found so far.
+    /// Flag that another thread can set to end the search early with the best mapping found.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for PlanOptions {
-    /// The refined planner, on demand, with all freedom.
+    /// Refined planner, dispatch on demand, replicated groups and shared processors.
     fn default() -> Self {
         PlanOptions {
             algorithm: Algorithm::default(),
@@ -86,7 +86,7 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    /// The rules of the HeDPM paper: round robin, replicas of single stages, one block on a processor.
+    /// Returns the rules of the HeDPM paper: round robin, replicas of single stages, one block per processor.
     pub fn paper(algorithm: Algorithm) -> Self {
         PlanOptions {
             algorithm,
@@ -98,17 +98,17 @@ impl PlanOptions {
     }
 }
 
-/// A mapping with what is expected of it.
+/// Mapping with its predicted performance.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The mapping.
+    /// Mapping of stages to processors.
     pub mapping: Mapping,
-    /// What the model expects of it.
+    /// Prediction of the model for the mapping.
     pub prediction: Prediction,
-    /// Production times (s) that the planners which were asked on the way came to; for [`Algorithm::Refined`]
-    /// these are its parents.
+    /// Production times in seconds of the other planners that the algorithm called. For [`Algorithm::Refined`] they are those of its two parents,
+    /// HeDPM and BSC.
     pub parents: Vec<(Algorithm, f64)>,
-    /// Number of mappings that were judged.
+    /// Number of evaluated mappings.
     pub evaluations: usize,
     /// False if the stop flag ended the search, or (for [`Algorithm::Optimal`]) the budget did.
     pub complete: bool,
@@ -116,14 +116,12 @@ pub struct Plan {
 
 /// Finds a mapping of the pipeline to the platform.
 ///
-/// The answer depends on the arguments alone: the same question always gets the same plan (a stop flag that is
-/// set meanwhile excepted).
+/// The result depends on the arguments alone, unless the stop flag is set during the search: equal arguments always give the same plan.
 ///
 /// # Errors
-/// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform, [`ErrorKind::Options`] if the
-/// radius is not between 0 and 1, [`ErrorKind::Mapping`] if a start is no mapping of this pipeline to this platform,
-/// [`ErrorKind::Infeasible`] if no mapping satisfies the rules, which takes
-/// pinned stages that need a shared processor where sharing is ruled out.
+/// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform. [`ErrorKind::Options`] if the radius is not at least 0 and less than
+/// 1. [`ErrorKind::Mapping`] if a start is not a mapping of this pipeline to this platform. [`ErrorKind::Infeasible`] if no mapping satisfies the
+/// rules, which happens if pinned stages need a shared processor and the options exclude sharing.
 ///
 /// ```
 /// use armature_planner::pipeline::{PipelineSpec, PlanOptions, StageSpec, plan};
@@ -170,7 +168,7 @@ pub fn plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> 
     Ok(Plan { mapping, prediction, parents, evaluations, complete })
 }
 
-/// The same mapping in its simplest form: hosts in rank order, neighbours on the same single processor as one block.
+/// Returns the mapping in its simplest form: hosts in ascending order, and adjacent blocks on the same single processor merged.
 fn tidied(blocks: Vec<Block>) -> Vec<Block> {
     let mut tidy: Vec<Block> = Vec::new();
     for mut block in blocks {
@@ -185,7 +183,7 @@ fn tidied(blocks: Vec<Block>) -> Vec<Block> {
     tidy
 }
 
-/// What one planner came to.
+/// Result of one planner.
 struct Found {
     blocks: Vec<Block>,
     time: f64,
@@ -194,7 +192,7 @@ struct Found {
     complete: bool,
 }
 
-/// One call.
+/// Arguments of one call of [`plan`], with derived data.
 struct Planner<'a> {
     platform: &'a Platform,
     spec: &'a PipelineSpec,
@@ -222,7 +220,7 @@ impl Planner<'_> {
         Ok(Found { evaluations, ..found })
     }
 
-    /// The mappings of HeDPM's sweep, without repetitions.
+    /// Returns the mappings of HeDPM's sweep, without duplicates.
     fn hedpm_sweep(&self) -> Vec<Vec<Block>> {
         let hedpm =
             Hedpm::new(self.platform, self.spec, self.costs, self.rules.dispatch, self.options.radius);
@@ -235,7 +233,7 @@ impl Planner<'_> {
         sweep
     }
 
-    /// The fastest of some mappings, once they obey the rules.
+    /// Returns the fastest candidate after its repair to satisfy the rules.
     fn best_of(&self, candidates: Vec<Vec<Block>>) -> Result<Found> {
         let evaluations = candidates.len();
         let mut best: Option<(Vec<Block>, f64)> = None;
@@ -275,7 +273,7 @@ impl Planner<'_> {
         }
         let problem = Problem::new(self.spec, self.costs, self.rules);
         let refined = refine::refine(problem, &starts, budget, &self.stop);
-        // Judged anew with the others: what is found must not be worse, not even by a rounding error.
+        // The refined mapping is evaluated again together with the starts, so that rounding errors cannot make the result worse than a start.
         let found = self.best_of([vec![refined.blocks], starts].concat())?;
         let flexible = flexible::instead_of((&found.blocks, found.time), self.spec, self.costs, self.rules);
         let (blocks, time) = flexible.unwrap_or((found.blocks, found.time));
@@ -288,7 +286,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether a valid mapping obeys the rules.
+    /// Returns true if a valid mapping satisfies the rules.
     fn allows(&self, mapping: &Mapping) -> bool {
         let Rules { dispatch, share, .. } = self.rules;
         let hosted: Vec<_> =
@@ -301,7 +299,7 @@ impl Planner<'_> {
     }
 
     fn optimal(&self) -> Result<Found> {
-        // A good mapping to begin with lets most of the others be ruled out unseen.
+        // A good first mapping prunes most of the search tree.
         let budget = self.options.budget;
         let start = self.refined(budget / 10)?;
         let found = optimal::optimal(self.spec, self.costs, self.rules, start.blocks, budget, &self.stop);
@@ -315,7 +313,7 @@ impl Planner<'_> {
     }
 }
 
-/// The processor with the highest speed.
+/// Returns the processor with the highest speed.
 fn fastest(platform: &Platform) -> Option<usize> {
     let speeds = platform.speeds();
     (0..speeds.len()).reduce(|best, p| if speeds[p] > speeds[best] { p } else { best })

@@ -1,22 +1,22 @@
-//! Which mappings a planner may propose.
+//! Rules for the mappings that a planner may propose.
 
 use std::ops::Range;
 
 use super::dispatch::Dispatch;
 use super::spec::{PipelineSpec, StageSpec};
 
-/// The rules of one call of the planner.
+/// Rules of one call of the planner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) dispatch: Dispatch,
-    /// May several stages be replicated as one block?
+    /// True if several stages may be replicated as one block.
     pub(super) replicate_groups: bool,
-    /// May a processor host several blocks?
+    /// True if a processor may host several blocks.
     pub(super) share: bool,
 }
 
 impl Rules {
-    /// May these stages be one block on these hosts?
+    /// Returns true if these stages may form one block on these hosts.
     pub(super) fn allow(&self, spec: &PipelineSpec, stages: &Range<usize>, hosts: &[usize]) -> bool {
         if stages.is_empty() || hosts.is_empty() || (hosts.len() > 1 && !self.may_replicate(spec, stages)) {
             return false;
@@ -24,7 +24,7 @@ impl Rules {
         spec.stages[stages.clone()].iter().all(|stage| stage.pinned.is_none_or(|pin| hosts == [pin]))
     }
 
-    /// May these stages be one block on several hosts?
+    /// Returns true if these stages may form one block on several hosts.
     pub(super) fn may_replicate(&self, spec: &PipelineSpec, stages: &Range<usize>) -> bool {
         (stages.len() <= 1 || self.replicate_groups)
             && spec.stages[stages.clone()].iter().all(StageSpec::is_replicable)

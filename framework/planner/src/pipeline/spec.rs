@@ -1,4 +1,4 @@
-//! The pipeline as the planner sees it: what each stage costs and puts out.
+//! Description of a pipeline for the planner: work and output size of each stage.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +21,9 @@ use crate::range::{self, AMOUNT};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipelineSpec {
-    /// d(0): bytes of one item as it enters the first stage.
+    /// d(0): size in bytes of one item as it enters the first stage.
     pub input: f64,
-    /// The stages, in the order that an item passes them.
+    /// Stages in the order in which an item passes them.
     pub stages: Vec<StageSpec>,
 }
 
@@ -31,62 +31,63 @@ pub struct PipelineSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageSpec {
-    /// Name, unique in the pipeline; without `@`, `+`, `|` and commas, which separate names in a mapping.
+    /// Name, unique in the pipeline. It contains no `@`, `+`, `|` or comma, because the text form of a mapping separates names with these
+    /// characters.
     pub name: String,
     /// w(n): work units per item.
     pub work: f64,
-    /// d(n): bytes of one item as it leaves the stage.
+    /// d(n): size in bytes of one item as it leaves the stage.
     pub output: f64,
-    /// A serial stage sees every item, in order, so it is never replicated.
+    /// True if the stage must process all items in order, so that it is never replicated.
     #[serde(default)]
     pub serial: bool,
-    /// The processor on which the stage must run, if it is tied to one.
+    /// Processor on which the stage must run, if it is pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<usize>,
 }
 
 impl StageSpec {
-    /// A replicable stage that may run anywhere: `work` units per item, `output` bytes per item.
+    /// Creates a replicable stage that may run on any processor, with `work` units and `output` bytes per item.
     pub fn new(name: impl Into<String>, work: f64, output: f64) -> Self {
         StageSpec { name: name.into(), work, output, serial: false, pinned: None }
     }
 
-    /// The same stage, never replicated.
+    /// Marks the stage as serial, so that it is never replicated.
     pub fn serial(mut self) -> Self {
         self.serial = true;
         self
     }
 
-    /// The same stage, tied to one processor.
+    /// Pins the stage to one processor.
     pub fn pinned(mut self, processor: usize) -> Self {
         self.pinned = Some(processor);
         self
     }
 
-    /// True if the stage may run on several processors at once.
+    /// Returns true if the stage may run on several processors at once.
     pub fn is_replicable(&self) -> bool {
         !self.serial && self.pinned.is_none()
     }
 }
 
 impl PipelineSpec {
-    /// A pipeline without stages, whose items enter with `input` bytes.
+    /// Creates a pipeline without stages, whose items enter with `input` bytes.
     pub fn new(input: f64) -> Self {
         PipelineSpec { input, stages: Vec::new() }
     }
 
-    /// The same pipeline with one more stage at its end.
+    /// Appends a stage to the pipeline.
     pub fn stage(mut self, stage: StageSpec) -> Self {
         self.stages.push(stage);
         self
     }
 
-    /// Number of stages, N.
+    /// Returns the number of stages, N.
     pub fn len(&self) -> usize {
         self.stages.len()
     }
 
-    /// True if there is no stage.
+    /// Returns true if there is no stage.
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
@@ -94,8 +95,8 @@ impl PipelineSpec {
     /// Checks that the pipeline can be planned on `processors` processors.
     ///
     /// # Errors
-    /// [`ErrorKind::Pipeline`] if there is no stage, a number is not 0 and not from 1e-60 to 1e60, a name is
-    /// empty, taken or holds one of `@+|,`, or a stage is pinned to a processor that does not exist.
+    /// [`ErrorKind::Pipeline`] if there is no stage, a number is neither 0 nor from 1e-60 to 1e60, a name is empty, duplicate, contains one of
+    /// `@+|,` or begins or ends with a space, or a stage is pinned to a processor that does not exist.
     pub fn validate(&self, processors: usize) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Pipeline, message));
         if self.stages.is_empty() {
@@ -134,7 +135,7 @@ impl PipelineSpec {
         Ok(())
     }
 
-    /// d(k): bytes on the way into stage k, or out of the last stage if k is N.
+    /// Returns d(k): the bytes of an item before stage k, or after the last stage if k is N.
     pub(crate) fn bytes_into(&self, k: usize) -> f64 {
         if k == 0 { self.input } else { self.stages[k - 1].output }
     }

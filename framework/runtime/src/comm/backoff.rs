@@ -1,4 +1,5 @@
-//! How an idle rank waits: a short spin while the core is its own, then sleeps that double, unless a message is just coming.
+//! Backoff of an idle rank: a short spin if the rank has its own core, then sleeps that double, but stay short while a message is being
+//! received.
 
 use std::time::Duration;
 
@@ -6,14 +7,14 @@ use crate::comm::Transport;
 use crate::comm::clock::Clock;
 use crate::error::Result;
 
-/// The first sleep after the spin. Shorter ones cost more in wake-ups than they save in delay.
+/// First sleep after the spin. A shorter sleep costs more for wake-ups than it saves in delay.
 const FIRST_SLEEP: Duration = Duration::from_micros(10);
 
-/// The first sleep while another thread of the rank computes, which loses the core at each wake-up. Jobs that are given a
-/// thread of their own take a millisecond or more.
+/// First sleep while another thread of the rank computes, because that thread loses the core at each wake-up. Jobs that run on a separate
+/// thread take a millisecond or more.
 const FIRST_SLEEP_BESIDE: Duration = Duration::from_micros(160);
 
-/// Waits longer each time it is asked, until [`reset`](Backoff::reset) says that something happened.
+/// A wait that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     spin: Duration,
@@ -21,37 +22,37 @@ pub(crate) struct Backoff {
     longest: Duration,
     idle_since: Option<Duration>,
     first: Duration,
-    /// The next sleep, unless `first` is longer.
+    /// Next sleep, unless `first` is longer.
     sleep: Duration,
 }
 
 impl Backoff {
-    /// Spins for `spin` first (zero where ranks share cores), then sleeps for at most `longest` at a time.
+    /// Creates a backoff that spins for `spin` (zero if ranks share cores) and then sleeps for at most `longest` at a time.
     pub(crate) fn new(spin: Duration, longest: Duration) -> Self {
         Backoff { spin, spinning: true, longest, idle_since: None, first: FIRST_SLEEP, sleep: FIRST_SLEEP }
     }
 
-    /// Whether it may spin at all: not while another thread of this rank computes.
+    /// Sets whether the rank may spin; it may not while another thread of this rank computes.
     pub(crate) fn may_spin(&mut self, yes: bool) {
         self.spinning = yes;
     }
 
-    /// Whether another thread of this rank computes just now and should seldom be interrupted.
+    /// Sets whether another thread of this rank computes and should rarely be interrupted.
     pub(crate) fn is_beside_work(&mut self, yes: bool) {
         self.first = if yes { FIRST_SLEEP_BESIDE } else { FIRST_SLEEP };
     }
 
-    /// Progress was made: the next wait is short again.
+    /// Makes the next wait short again, because the rank has made progress.
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.idle_since = None;
         self.sleep = FIRST_SLEEP;
     }
 
-    /// Waits once. Messages, and the compute thread's waker, end the sleep early where the transport can.
+    /// Waits once. Messages and the waker of the compute thread end the sleep early, if the transport supports it.
     pub(crate) fn wait(&mut self, transport: &mut dyn Transport, clock: Clock) -> Result<()> {
         if clock.is_simulated() {
-            // Polling would not let simulated time pass; the simulator itself reports a deadlock.
+            // Polling does not advance simulated time. The simulator itself reports a deadlock.
             return transport.wait(None);
         }
         match self.next(clock.now(), transport.is_receiving()) {
@@ -63,8 +64,8 @@ impl Backoff {
         }
     }
 
-    /// How long to sleep at `now`; not at all while it spins. While a message is coming sleeps stay short: where it is
-    /// copied piece by piece (shared memory, TCP) it goes on only when this rank looks.
+    /// Returns the length of the sleep at `now`, or `None` to spin. Sleeps stay short while a message is being received, because a message
+    /// that is copied piece by piece (shared memory, TCP) makes progress only when this rank polls.
     fn next(&mut self, now: Duration, is_receiving: bool) -> Option<Duration> {
         let since = *self.idle_since.get_or_insert(now);
         if self.spinning && now.saturating_sub(since) < self.spin {

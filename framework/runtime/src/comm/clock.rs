@@ -1,26 +1,26 @@
 //! Time and declared work: wall time on real ranks, simulated time under SimGrid.
 //!
-//! Nothing else in the runtime reads a clock, so that one program runs on both.
+//! No other code of the runtime reads a clock, so that one program runs on real and on simulated ranks.
 
 use std::time::{Duration, Instant};
 
-/// A rank's clock. Cheap to copy; readings of different ranks are not comparable.
+/// Clock of a rank. It is cheap to copy; the clocks of different ranks are not comparable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// Wall time since the clock was made.
+    /// Wall time since the creation of the clock.
     Wall(Instant),
-    /// The simulator's time.
+    /// Time of the simulator.
     #[cfg(feature = "mpi")]
     Simulated,
 }
 
 impl Clock {
-    /// A wall clock that starts now.
+    /// Creates a wall clock that starts now.
     pub(crate) fn wall() -> Self {
         Clock::Wall(Instant::now())
     }
 
-    /// Time since this clock's start.
+    /// Returns the time since the start of this clock.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         match self {
@@ -30,23 +30,23 @@ impl Clock {
         }
     }
 
-    /// Time that the calling thread has computed for, so that what passes between two readings without the thread having
-    /// a core does not count. Under the simulator no rank shares its host, and this is the clock's time.
+    /// Returns the CPU time of the calling thread, so that time in which the thread has no core does not count. Under the simulator ranks
+    /// do not share hosts, and the result is the time of the clock.
     ///
-    /// Where both are read, [`now`](Clock::now) is read first at the begin and last at the end: a thread that shares its core
-    /// often loses it while it reads its CPU time, and that time would be missing from what the work took.
+    /// If both times are read, read [`now`](Clock::now) first at the start and last at the end of an interval. A thread that shares its
+    /// core often loses it while it reads its CPU time, and the measured work would lack that time.
     #[inline]
     pub(crate) fn cpu(&self) -> Duration {
         if self.is_simulated() {
             return self.now();
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        // Neither is negative.
+        // Both numbers are non-negative.
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
     }
 
-    /// Does `work` as if another thread did it: under the simulator the time that is declared in it does not pass
-    /// here. Returns when it is done.
+    /// Runs `work` as if another thread ran it: under the simulator the time that is declared in `work` does not pass on this rank. Returns
+    /// the result and the time at which the work is complete.
     pub(crate) fn put_off<R>(&self, work: impl FnOnce() -> R) -> (R, Duration) {
         #[cfg(feature = "mpi")]
         if self.is_simulated() {
@@ -56,29 +56,29 @@ impl Clock {
         (result, self.now())
     }
 
-    /// True under the simulator, where computing costs nothing unless it is declared.
+    /// Returns true under the simulator, where computation takes time only if it is declared.
     pub(crate) fn is_simulated(&self) -> bool {
         !matches!(self, Clock::Wall(_))
     }
 }
 
-/// The clock of a [`Session`](crate::Session), for user code that runs while the session is busy: in a sink, say.
+/// The clock of a [`Session`](crate::Session), for user code that runs while a skeleton borrows the session, for example in a sink.
 ///
-/// It goes by simulated time under a simulator, and belongs to the rank that it was taken on.
+/// Under a simulator it shows simulated time. It is valid on the rank on which it was obtained.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(pub(crate) Clock);
 
 impl Stopwatch {
-    /// Time since the rank started; the same as [`Session::elapsed`](crate::Session::elapsed).
+    /// Returns the time since the rank started, like [`Session::elapsed`](crate::Session::elapsed).
     pub fn elapsed(&self) -> Duration {
         self.0.now()
     }
 }
 
-/// Does `work` and accounts for it: on a real machine the work takes the time it takes; under the
-/// simulator, where computing is free, `flops` floating-point operations are charged to this rank's host.
+/// Runs `work` and accounts for its cost. On a real machine the work takes its actual time. Under the simulator, where computation takes no
+/// time, `flops` floating-point operations are charged to the host of this rank.
 ///
-/// `flops` is what the work would cost on any host; it is ignored on a real machine.
+/// `flops` is the cost of the work on any host; it is ignored on a real machine.
 ///
 /// ```
 /// let sum: u64 = armature::declare(1_000.0, || (0..1_000u64).sum());

@@ -1,49 +1,49 @@
-//! Time as far as this rank was there to see it pass.
+//! Silence of other ranks, measured on a clock that runs only while this rank polls.
 //!
-//! All processes of a job can be stopped for a while and go on later. Whoever goes
-//! on first then has heard nobody for all that time, and has not looked either. So the silence of others is measured in
-//! time in which this rank looked for messages; the same goes for a rank that was in user code meanwhile, or had no core.
+//! All processes of a job may be stopped for a while and resumed later. The first rank to resume has then received nothing during that
+//! time, but it has not polled either. Therefore the silence of other ranks is measured in time during which this rank polled for messages.
+//! This also covers a rank that was in user code or had no core in the meantime.
 
 use std::time::Duration;
 
-/// The time between two signs of life of a rank that nobody would hear of otherwise, and between two looks at the others' processes. Far below
-/// the limits of silence, which are given in seconds; a look reads a file a rank, some microseconds.
+/// Period of heartbeats of a rank that sends no other messages, and period of the checks of other ranks' processes. It is far below the
+/// limits of silence, which are given in seconds. A check reads one file per rank, which takes some microseconds.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// What counts of the time between two looks at most. Whoever waits looks every few milliseconds.
+/// Maximum time between two polls that counts as silence. A waiting rank polls every few milliseconds.
 const GAP: Duration = Duration::from_millis(250);
 
-/// A clock that stands still while its rank does not look, and how long others have been silent by it.
+/// A clock that stops while its rank does not poll, and the silence of each rank on this clock.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     gap: Duration,
     looked: Duration,
     here: Duration,
-    /// When each rank was last heard: as of the last look.
+    /// Time of the last message of each rank, as of the poll before it.
     heard: Vec<Duration>,
 }
 
 impl Liveness {
-    /// Starts at `now`, for one of `size` ranks that sleeps for at most `longest_sleep` while it waits.
+    /// Starts the clock at `now`, for one of `size` ranks that sleeps for at most `longest_sleep` while it waits.
     pub(crate) fn new(size: usize, now: Duration, longest_sleep: Duration) -> Self {
         let heard = vec![Duration::ZERO; size];
         Liveness { gap: GAP.max(longest_sleep * 4), looked: now, here: Duration::ZERO, heard }
     }
 
-    /// The rank looks, at `now` by its clock. Returns the time until now in which it did.
+    /// Advances the clock at a poll at time `now`. Returns the total time during which the rank has polled.
     pub(crate) fn look(&mut self, now: Duration) -> Duration {
         self.here += now.saturating_sub(self.looked).min(self.gap);
         self.looked = self.looked.max(now);
         self.here
     }
 
-    /// Something has come from `rank`.
+    /// Records that a message from `rank` has arrived.
     #[inline]
     pub(crate) fn heard(&mut self, rank: usize) {
         self.heard[rank] = self.here;
     }
 
-    /// How long nothing has come from `rank`.
+    /// Returns the time since the last message from `rank`.
     pub(crate) fn silence(&self, rank: usize) -> Duration {
         self.here.saturating_sub(self.heard[rank])
     }

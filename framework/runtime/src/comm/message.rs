@@ -1,4 +1,4 @@
-//! Messages between ranks: a header with the number of the run and the tag, and the content.
+//! Messages between ranks: a header with the run number and the tag, followed by the content.
 
 use std::mem::offset_of;
 
@@ -8,20 +8,21 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::header::header;
 
-/// What kind of message it is. Each room that sends messages has an enum of its own, which [`tags!`] defines: in a run, which all
-/// ranks have agreed on, only one skeleton's messages are on their way, beside those of the session.
+/// Tag of a message. Each module that sends messages defines its own enum of tags with [`tags!`]. Enums of different skeletons may share
+/// values: all ranks agree on what a run executes, so only messages of one skeleton and of the session are in flight during a run.
 pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
-    /// Whose messages these are, in words that follow "expected a message of".
+    /// Owner of the tags, in words that follow "expected a message of".
     const OF: &'static str;
 
-    /// As it is on the wire.
+    /// Returns the tag as it is encoded on the wire.
     fn byte(self) -> u8;
 
-    /// From the wire; `None` if it is none of these.
+    /// Returns the tag with this encoding, or `None` if the enum has no such tag.
     fn from_byte(byte: u8) -> Option<Self>;
 }
 
-/// Defines an enum of tags: `tags! { "the farm"; pub(crate) enum Tag { Chunk = 16, Done = 17 } }`. The session's are below 16.
+/// Defines an enum of tags: `tags! { "the farm"; pub(crate) enum Tag { Chunk = 16, Done = 17 } }`. Values below 16 are reserved for the
+/// session.
 macro_rules! tags {
     ($of:literal; $(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $tag:ident = $byte:literal),* $(,)? }) => {
         $(#[$meta])*
@@ -48,65 +49,66 @@ pub(crate) use tags;
 
 tags! {
     "the session";
-    /// Messages that are not a skeleton's.
+    /// Messages of the session, which belong to no skeleton.
     pub(crate) enum Control {
-        /// To rank 0: a rank has started.
+        /// To rank 0: a rank has started and registers.
         Register = 1,
-        /// From rank 0: all have, and where this one may run.
+        /// From rank 0: all ranks have registered. Contains the placement of the receiver.
         Placement = 2,
-        /// To rank 0: a rank has done what it was to do.
+        /// To rank 0: a rank has finished its part of the job.
         Leave = 3,
-        /// From rank 0: all have, end.
+        /// From rank 0: all ranks have finished and may end.
         Dismiss = 4,
-        /// The job ends because of an error.
+        /// An error ends the job.
         Failure = 5,
-        /// From rank 0: what it is about to run.
+        /// From rank 0: announcement of the next run.
         Announce = 6,
-        /// A sign of life.
+        /// Heartbeat.
         Heartbeat = 7,
-        /// From rank 0, passed on from rank to rank: a part of what it gives to all. The first says what is run, too.
+        /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, not the last one. The first piece also announces the
+        /// run.
         Piece = 8,
-        /// The same, and the last part.
+        /// From rank 0, forwarded from rank to rank: the last piece of a broadcast value.
         LastPiece = 9,
-        /// To be answered at once: the way there and back is timed. What it holds says nothing.
+        /// Request for an immediate echo, to measure the round-trip time. The content has no meaning.
         Probe = 10,
-        /// The answer to a probe.
+        /// Answer to a probe.
         Echo = 11,
-        /// Towards rank 0, from rank to rank: values of the sender and of those below it.
+        /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree.
         Values = 12,
     }
 }
 
 header! {
-    /// In front of every frame's head.
+    /// Header at the start of every frame's head.
     struct FrameHeader {
         run: u32, tag: u8,
-        /// Zeros: what follows begins at a multiple of 8.
+        /// Zero padding, so that the content begins at a multiple of 8 bytes.
         zero: u8, zeros: u16,
     }
 }
 
-/// Bytes of the header in front of every frame's head.
+/// Size in bytes of the header at the start of every frame's head.
 pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 
-/// Where in the header the tag is.
+/// Offset of the tag in the header, in bytes.
 pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 
-/// The header of a message with `tag` in run number `run`.
+/// Returns the header of a message with `tag` in run number `run`.
 #[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
 }
 
-/// A frame that has come.
+/// A received frame and its sender.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    /// Who sent it.
+    /// Rank of the sender.
     pub(super) from: usize,
     pub(super) frame: Frame,
 }
 
-/// A message that has been opened: who sent it, what it is, and its content without the header.
+/// An opened message: sender, tag, and the content without the header.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) from: usize,
@@ -116,10 +118,10 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// What it is, for who expects one of these.
+    /// Returns the tag of the message as a value of the tag enum `T`.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is none of them.
+    /// [`ErrorKind::Wire`] if `T` has no such tag.
     pub(crate) fn tag<T: Tagged>(&self) -> Result<T> {
         T::from_byte(self.code).ok_or_else(|| {
             let text =
@@ -128,13 +130,13 @@ impl Message {
         })
     }
 
-    /// Whether it is this.
+    /// Returns true if the message has this tag.
     pub(crate) fn is(&self, tag: impl Tagged) -> bool {
         self.code == tag.byte()
     }
 }
 
-/// The number of the run that a message belongs to.
+/// Returns the number of the run that a message belongs to.
 pub(super) fn run_of(message: &Frame) -> Result<u32> {
     FrameHeader::read(&message.head).map(|header| header.run).ok_or_else(|| {
         let bytes = message.head.len();
@@ -143,7 +145,7 @@ pub(super) fn run_of(message: &Frame) -> Result<u32> {
     })
 }
 
-/// Takes a message, of which [`run_of`] has been asked, out of its frame.
+/// Returns the message in a frame whose header was checked by [`run_of`].
 pub(super) fn open(arrival: Arrival) -> Message {
     let Arrival { from, frame: Frame { head, parts } } = arrival;
     Message { from, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }

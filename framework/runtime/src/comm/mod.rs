@@ -1,7 +1,7 @@
-//! Ranks and messages: a [`Transport`] carries frames between ranks, and an [`Endpoint`](endpoint::Endpoint) is a rank's end of it, which knows
-//! runs, tags and the dead.
+//! Ranks and messages: a [`Transport`] carries frames between ranks, and an [`Endpoint`](endpoint::Endpoint) is a rank's end of the
+//! communicator, which handles runs, tags and dead ranks.
 //!
-//! Nothing here knows what a skeleton is, and only [`mpi`] knows MPI.
+//! Nothing in this module depends on a skeleton, and only [`mpi`] depends on MPI.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! A wait for other ranks: what a rank does while it cannot go on, how long it does so, and what it says meanwhile.
+//! Waiting for other ranks: backoff, time limit and log messages.
 
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use super::liveness::HEARTBEAT_PERIOD;
 use super::message::{Control, Message, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
-/// After so long a rank says for whom it waits. People begin to wonder about then; whatever is usual in a run is over
-/// sooner.
+/// Time after which a rank logs for whom it waits, in seconds. Usual waits of a run end sooner; at about this time users begin to wonder.
 pub(crate) const FIRST_WORD: Duration = Duration::from_secs(10);
 
-/// Says when it is time to tell for whom a rank waits: after ten seconds, and whenever the wait has doubled since.
+/// Schedule of the log messages about a long wait: after ten seconds, and whenever the duration of the wait has doubled.
 #[derive(Debug)]
 pub(crate) struct Reminder {
     next: Duration,
@@ -23,7 +22,7 @@ impl Reminder {
         Reminder { next: FIRST_WORD }
     }
 
-    /// Whether a wait that has lasted for `waited` is to be told of now.
+    /// Returns true if a wait that has lasted for `waited` is due to be logged.
     pub(crate) fn is_due(&mut self, waited: Duration) -> bool {
         let due = waited >= self.next;
         if due {
@@ -33,21 +32,21 @@ impl Reminder {
     }
 }
 
-/// A wait that is going on.
+/// A wait in progress.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     backoff: Backoff,
-    /// When it began, as the endpoint counts silence.
+    /// Start of the wait, on the clock of the failure detector.
     start: Duration,
-    /// When something came last, as the endpoint counts silence.
+    /// Time of the last message, on the clock of the failure detector.
     last: Duration,
-    /// When to look next whether the others live, by the rank's clock.
+    /// Time of the next check that the other ranks are alive, on the clock of the rank.
     look: Duration,
     reminder: Reminder,
 }
 
 impl Waiting {
-    /// It begins now.
+    /// Starts a wait.
     pub(crate) fn new(endpoint: &mut Endpoint) -> Self {
         let began = endpoint.clock().now();
         let start = endpoint.look(began);
@@ -55,18 +54,18 @@ impl Waiting {
         Waiting { backoff, start, last: start, look: began + HEARTBEAT_PERIOD, reminder: Reminder::new() }
     }
 
-    /// Something has come from those who are waited for.
+    /// Restarts the time limit and the backoff, because a message has arrived from a rank that this rank waits for.
     pub(crate) fn heard(&mut self, endpoint: &mut Endpoint) {
         let now = endpoint.clock().now();
         self.last = endpoint.look(now);
         self.backoff.reset();
     }
 
-    /// Waits a little. Nothing may come for `limit`; `what` says for whom the rank waits, in words that follow "waited 3 s".
-    /// Returns whether it is time for a sign of life to those who wait for this rank: each second, in real time.
+    /// Waits for one step of the backoff. A silence of `limit` is an error; `what` describes what the rank waits for, in words that follow
+    /// "waited 3 s". Returns true if it is time to send heartbeats to ranks that wait for this one: every second, in real time.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] beyond the limit, and when the process of a rank that the job needs is seen to have ended.
+    /// [`ErrorKind::Timeout`] beyond the limit, and if the process of a needed rank is observed to have ended.
     pub(crate) fn wait(
         &mut self,
         endpoint: &mut Endpoint,
@@ -98,12 +97,12 @@ impl Waiting {
     }
 }
 
-/// How long a rank may be silent while another one waits for it.
+/// Longest permitted silence of a rank while another rank waits for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Before it has given a sign of life: it may be in the program's own code.
+    /// Limit before the first heartbeat of the rank, which may still be in the program's own code.
     pub(crate) join: Duration,
-    /// After it has: it waits, too, and says so every second.
+    /// Limit after the first heartbeat: the rank is waiting as well and sends a heartbeat every second.
     pub(crate) peer: Duration,
 }
 
@@ -112,17 +111,16 @@ pub(crate) struct Limits {
 pub(crate) struct Waits<'w> {
     pub(crate) whom: usize,
     pub(crate) limits: Limits,
-    /// Who may be waiting for this rank meanwhile, and gets signs of life from it.
+    /// Ranks that may be waiting for this one, and that receive heartbeats from it during the wait.
     pub(crate) signs: &'w [usize],
 }
 
 impl Endpoint {
-    /// Waits for a message that is `wanted` by its sender and its tag; others stay where they are. `what` says for whom the rank
-    /// waits, in words that follow "waited 3 s".
+    /// Waits for a message whose sender and tag are `wanted`; other messages stay in their queue. `what` describes what the rank waits for,
+    /// in words that follow "waited 3 s".
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if the rank that is waited for is silent for too long, or the process of one that the job needs
-    /// is seen to have ended.
+    /// [`ErrorKind::Timeout`] if the awaited rank is silent for too long, or if the process of a needed rank is observed to have ended.
     pub(crate) fn await_from(
         &mut self,
         waits: &Waits<'_>,
@@ -150,7 +148,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits for messages until `step` is satisfied; `waiting_for` is asked for a description when the
+    /// Passes received messages to `step` until it returns a value. `waiting_for` describes what the rank waits for; it is called when the
     /// limit of silence is reached.
     pub(crate) fn wait_until<R>(
         &mut self,

@@ -11,14 +11,13 @@ use crate::session::{Announcement, Session};
 use crate::user_code;
 use crate::wire::{Item, Movable};
 
-/// Does `body` for ranges of these indices, on whichever rank has time; together they are all indices, each once.
+/// Calls `body` with ranges of these indices, on whichever rank is free. Each index is in exactly one range.
 ///
-/// For what shall come of it see [`map`] and [`reduce`]; [`ParallelFor`] is the same with options. Returns a [`Summary`] on
-/// rank 0.
+/// [`map`] and [`reduce`] return results; [`ParallelFor`] is the same loop with options. Returns a [`Summary`] on rank 0 and `None` on other ranks.
 ///
 /// # Errors
 /// An error or a panic of `body`, with the rank, the loop and the indices; a rank that is silent for longer than
-/// [`Config::peer_limit`](crate::Config::peer_limit). On MPI a failure ends the job instead of returning.
+/// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
 ///
 /// ```
 /// use armature::loops::parallel_for;
@@ -43,8 +42,8 @@ pub fn parallel_for(
     ParallelFor::new(name, indices).run(session, body)
 }
 
-/// A value for each of these indices, in their order, on all ranks. [`ParallelFor::collect`] is the same with options, and leaves
-/// the values on rank 0 unless all are to have them.
+/// Computes a value for each of these indices and returns the values in index order on all ranks. [`ParallelFor::collect`] has options, and returns
+/// the values on rank 0 alone unless `on_all_ranks` is set.
 ///
 /// ```
 /// use armature::loops::map;
@@ -56,7 +55,7 @@ pub fn parallel_for(
 /// ```
 ///
 /// # Errors
-/// As [`parallel_for`]; values that serde cannot encode.
+/// The errors of [`parallel_for`]; values that serde cannot encode.
 pub fn map<V: Item + Clone>(
     session: &Session,
     name: &str,
@@ -68,10 +67,10 @@ pub fn map<V: Item + Clone>(
     map.share(session, values).map(|(values, _)| values)
 }
 
-/// The values of these indices, folded in the order of the indices; all ranks get the result. It is that of the serial
-/// fold to the bit, on any number of ranks: rank 0 gets the values and folds them.
+/// Computes a value for each of these indices and folds the values in index order; returns the result on all ranks. The result is bit-identical to
+/// the serial fold on any number of ranks, because rank 0 receives all values and folds them.
 ///
-/// Where values are many, and the order is of no consequence, [`reduce_any_order`] sends only one result from each rank.
+/// [`reduce_any_order`] sends only one result from each rank, for many values whose order does not matter.
 ///
 /// ```
 /// use armature::loops::reduce;
@@ -85,7 +84,7 @@ pub fn map<V: Item + Clone>(
 /// ```
 ///
 /// # Errors
-/// As [`map`].
+/// The errors of [`map`].
 pub fn reduce<V: Item + Clone, A: Item + Clone>(
     session: &Session,
     name: &str,
@@ -96,7 +95,7 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
 ) -> Result<A> {
     let reduce = ParallelFor::new(name, indices);
     let values = reduce.values(session, "reduce", value)?;
-    // The fold is the user's own, too.
+    // `fold` is user code as well: a panic in it becomes an error.
     let folded = values
         .map(|(values, _)| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))))
         .transpose();
@@ -104,9 +103,10 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
     only(reduce.share(session, folded.map(|folded| (vec![folded], ())))?.0)
 }
 
-/// The values of these indices, combined in an order that differs from run to run; all ranks get the result.
+/// Computes a value for each of these indices and combines the values in an order that differs from run to run; returns the result on all ranks.
 ///
-/// Each rank combines its own values, beginning with `start`, and rank 0 those of the ranks: `start` must change nothing.
+/// Each rank combines its own values, beginning with `start`. Rank 0 then combines the results of the ranks, beginning with `start` again, so `start`
+/// must be a neutral element of `combine`.
 ///
 /// ```
 /// use armature::loops::reduce_any_order;
@@ -120,7 +120,7 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
 /// ```
 ///
 /// # Errors
-/// As [`map`].
+/// The errors of [`map`].
 pub fn reduce_any_order<A: Item + Clone>(
     session: &Session,
     name: &str,
@@ -149,7 +149,7 @@ pub fn reduce_any_order<A: Item + Clone>(
     only(reduce.share(session, result.transpose()?.map(|result| (vec![result], ())))?.0)
 }
 
-/// The one value that rank 0 has shared out.
+/// Returns the single value that rank 0 has broadcast.
 fn only<T>(values: Vec<T>) -> Result<T> {
     values.into_iter().next().ok_or_else(|| Error::new(ErrorKind::Wire, "there is no result"))
 }

@@ -1,6 +1,6 @@
-//! Wrong programs that the compiler must refuse: each example here fails to compile.
+//! Wrong programs that the compiler must reject: each first example here fails to compile.
 
-/// A step of a stencil is done as a whole: there are no blocks to be set.
+/// A stencil step is computed as a whole, so a stencil has no block size.
 ///
 /// ```compile_fail,E0599
 /// # use armature::{BoxError, loops::{OldGrid, Shape, Stencil, StencilLoop}};
@@ -27,7 +27,7 @@
 /// ```
 struct BlocksOfAStencil;
 
-/// A loop over indices has no data that could be kept.
+/// A loop over indices has no unit data to checkpoint.
 ///
 /// ```compile_fail,E0599
 /// use armature::loops::{Checkpoint, ParallelFor};

@@ -1,4 +1,4 @@
-//! Rank 0's side of balancing: reports come in, instructions come out. It sends nothing itself.
+//! Balancing on rank 0: turns reports of the ranks into instructions. The controller sends nothing itself.
 
 use std::time::Duration;
 
@@ -18,53 +18,53 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// What ranks are to do after an interaction.
+/// Decision of rank 0 for all ranks after an interaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
-    /// Who sends how many units to whom; empty if nothing moves.
+    /// Number of units that each sender sends to each receiver; empty if nothing moves.
     pub(super) moves: Vec<Move>,
     /// Seconds until the next interaction.
     pub(super) period: f64,
 }
 
-/// Collects the samples of the ranks that take part, and decides when all have come.
+/// Collects the samples of the participating ranks and decides when all of them have reported.
 pub(super) struct LoopController {
     balancer: LoopBalancer,
     reach: Reach,
     balance: Balance,
     measures_quantum: bool,
     synchronous: bool,
-    /// Whether ranks run on a real machine, whose processes take turns.
+    /// True on a real machine, where processes take turns on the cores; false in a simulator.
     real_time: bool,
     clock: Clock,
     events: EventLog,
-    /// By rank.
+    /// State of each participating rank, by rank number.
     ranks: Vec<RankState>,
-    /// The movement that is being made.
+    /// Movement in progress.
     under_way: Option<Movement>,
     forced: Option<Random>,
-    /// Nothing was decided or put off yet.
+    /// True until the first decision or postponement.
     is_cold: bool,
     interactions: u64,
     movements: u64,
     change: Option<String>,
 }
 
-/// What is known of a rank.
+/// State of a rank, from its reports.
 #[derive(Clone, Debug, Default)]
 struct RankState {
-    /// How much of the loop it has, as it last reported.
+    /// Part of the loop that the rank holds, as last reported.
     held: u64,
-    /// Whether it has reported since it was asked to last.
+    /// True if the rank has reported since it was last asked to.
     has_reported: bool,
-    /// What came since the last decision.
+    /// Sum of the samples received since the last decision.
     sample: Sample,
-    /// What it did, with what came before and was too little to tell a rate.
+    /// Measured work, including earlier work that was too short to determine a rate.
     rate: RateAccumulator,
 }
 
 impl RankState {
-    /// What the balancer gets, after which a new sample begins.
+    /// Returns the report for the balancer and begins a new sample.
     fn report(&mut self, shortest: f64) -> Report {
         let Sample { units, seconds, span, .. } = std::mem::take(&mut self.sample);
         self.has_reported = false;
@@ -73,18 +73,18 @@ impl RankState {
     }
 }
 
-/// A movement that is being made.
+/// Movement in progress.
 struct Movement {
     units: u64,
     messages: u64,
-    /// Seconds that it took the rank which it took longest, of those that have made their part.
+    /// Longest time in seconds that a rank has spent on its part, over the ranks that have completed their parts.
     seconds: f64,
     done: Vec<bool>,
     why: String,
 }
 
 impl LoopController {
-    /// For a loop whose ranks have these units at first; ranks beyond them take no part.
+    /// Creates the controller of a loop whose ranks hold these units at first. Ranks beyond the end of `held` do not participate.
     ///
     /// # Errors
     /// If the options cannot be used.
@@ -136,7 +136,7 @@ impl LoopController {
         })
     }
 
-    /// A rank's sample has come.
+    /// Adds a sample of a rank.
     pub(super) fn on_report(&mut self, rank: usize, sample: Sample) {
         let Some(state) = self.ranks.get_mut(rank) else { return };
         (state.held, state.has_reported) = (sample.held, true);
@@ -149,12 +149,12 @@ impl LoopController {
         }
     }
 
-    /// Goes on with what an earlier run of the loop has learned.
+    /// Replaces the balancer by that of an earlier run of the loop, which has learned rates and costs.
     pub(super) fn resume(&mut self, balancer: LoopBalancer) {
         self.balancer = balancer;
     }
 
-    /// What was learned. What a movement took that is not closed is not reported any more.
+    /// Returns the balancer for the next run. A movement in progress is abandoned: its cost is not reported any more.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -162,36 +162,35 @@ impl LoopController {
         self.balancer
     }
 
-    /// From now on each rank keeps at least `units` units, where there are enough.
+    /// Sets the number of units that each rank keeps from now on, as far as there are enough units.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
 
-    /// Closes the accounts of a movement of which all ranks have reported that they have made their part. Without this it is
-    /// done behind the next decision: for loops in which an instruction is carried out one interaction later.
+    /// Reports the cost of the movement in progress to the balancer if all ranks have reported their parts as done. Without this call the cost is
+    /// reported after the next decision, which suits loops in which an instruction is carried out one interaction later.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Whether all ranks that take part have reported since they were asked to last.
+    /// Returns true if all participating ranks have reported since they were last asked to.
     pub(super) fn is_due(&self) -> bool {
         self.missing().next().is_none()
     }
 
-    /// Ranks that take part and have not reported since they were asked to last.
+    /// Returns the participating ranks that have not reported since they were last asked to.
     pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         self.ranks.iter().enumerate().filter(|(_, rank)| !rank.has_reported).map(|(rank, _)| rank)
     }
 
-    /// Whether all ranks wait for decisions.
+    /// Returns true if all ranks wait for decisions.
     pub(super) fn is_synchronous(&self) -> bool {
         self.synchronous
     }
 
-    /// Where the ranks' turns of their cores cannot have evened out in what was reported, puts the decision off: ranks are
-    /// to report again after the time that is returned (s). Without this a rank whose first report falls into a pause
-    /// of its core counts as far slower than it is. A first report that is too short is left out: it is of cold caches, and
-    /// of connections that were made. Random movements wait for nothing.
+    /// Postpones the decision if the reported time is too short for the scheduler's turns to even out, and returns the time in seconds after which
+    /// ranks are to report again. Without this, a rank whose first report falls into a pause of its core would count as far slower than it is. A
+    /// first report that is too short is discarded, because it measures cold caches and the setup of connections. Random movements are not postponed.
     pub(super) fn postpone(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
@@ -214,7 +213,7 @@ impl LoopController {
         Some(missing)
     }
 
-    /// What was reported up to now is of work that is done in another way from now on. Rates are measured anew.
+    /// Discards the measured rates. The way of computing changes from now on, so that earlier rates do not apply.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
@@ -222,7 +221,7 @@ impl LoopController {
         }
     }
 
-    /// Leaves out what was reported since the last decision. Ranks are to report again after the time that is returned (s).
+    /// Discards the reports since the last decision and returns the time in seconds after which ranks are to report again.
     pub(super) fn discard_reports(&mut self) -> f64 {
         for rank in &mut self.ranks {
             (rank.sample, rank.has_reported) = (Sample::default(), false);
@@ -230,7 +229,7 @@ impl LoopController {
         self.balancer.shortest_period()
     }
 
-    /// Gives the balancer the time for which other processes have a core in one turn, as the rank that has met most of it sees it.
+    /// Passes the scheduler's quantum to the balancer: the largest of the ranks' estimates.
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
@@ -241,11 +240,11 @@ impl LoopController {
         }
     }
 
-    /// Decides, with what has been reported; `ahead` says what is still to be done. Where [not all](LoopController::is_due) have
-    /// reported, the others are taken to have done nothing new.
+    /// Decides from the reports received; `ahead` is the work that remains. If [not all](LoopController::is_due) ranks have reported, the others
+    /// count as having done nothing since their last reports.
     ///
     /// # Errors
-    /// If a report cannot be used; a rank that measures rightly sends none such.
+    /// If a report is invalid, which correct measurements never are.
     pub(super) fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let begin = self.clock.now();
         let now = begin.as_secs_f64();
@@ -256,7 +255,7 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Ranks are to report after some seconds, not after how many phases.
+        // The period is in seconds rather than in phases, so the number of the phase does not matter.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -282,7 +281,7 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Closes the accounts of a movement of which all ranks have made their part.
+    /// Reports the cost of the movement in progress to the balancer if all ranks have done their parts.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
             return;
@@ -304,7 +303,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // Interactions while units are on their way mean nothing.
+        // A decision while units are in transit carries no information.
         if decision.verdict == Verdict::Keep(Reason::UnderWay) {
             return;
         }
@@ -312,33 +311,33 @@ impl LoopController {
         self.events.record(at, || event(decision));
     }
 
-    /// The run has ended, after `passes` and this time.
+    /// Records the end of the run after `passes` passes and this time.
     pub(super) fn end(&mut self, passes: u64, elapsed: Duration) {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
-    /// Records an event of the loop's own.
+    /// Records an event of the loop.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         self.events.record(self.clock.now(), event);
     }
 
-    /// Interactions so far.
+    /// Returns the number of interactions so far.
     pub(super) fn interactions(&self) -> u64 {
         self.interactions
     }
 
-    /// Movements so far; one that is still being made counts.
+    /// Returns the number of movements so far, including the one in progress.
     pub(super) fn movements(&self) -> u64 {
         self.movements + u64::from(self.under_way.is_some())
     }
 
-    /// Why units moved last.
+    /// Returns the reason for the last movement.
     pub(super) fn change(&self) -> Option<String> {
         self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
     }
 }
 
-/// Moves to shares drawn at random, some of them far smaller than others: for tests.
+/// Returns moves to random shares, some of them far smaller than others. For tests.
 fn random_moves(random: &mut Random, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
     let target = random_shares(random, held.iter().sum(), held.len());
     reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))

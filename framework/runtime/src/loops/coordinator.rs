@@ -1,5 +1,5 @@
-//! Rank 0's side of a run of a loop. Its directives go to all ranks at once, as a star (`doall/star.rs`), or from rank to rank, down a
-//! chain (`grid/chain.rs`); what both know of a run is here.
+//! The part of a run's coordinator on rank 0 that is common to all loops. Directives go to all ranks at once, as a star (`doall/star.rs`), or from
+//! rank to rank along a chain (`grid/chain.rs`).
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use crate::error::Result;
 use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{Saved, SnapshotCoordinator};
 
-/// What rank 0 knows of a run, whichever way its directives go.
+/// State of a run on rank 0, independent of the path of its directives.
 pub(super) struct Coordinator {
-    /// The loop's name.
+    /// Name of the loop.
     name: String,
     pub(super) controller: LoopController,
     snapshots: Option<SnapshotCoordinator>,
-    /// Units that each rank has at first.
+    /// Initial number of units of each rank.
     pub(super) first: Vec<u64>,
     begun: Duration,
     pub(super) ended: Option<Duration>,
 }
 
-/// What the next run begins with on rank 0.
+/// State that rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// Units of each rank.
+    /// Number of units of each rank.
     pub(super) held: Vec<u64>,
     pub(super) balancer: LoopBalancer,
 }
 
 impl Coordinator {
-    /// For a run that begins now.
+    /// Creates the coordinator of a run that begins now.
     pub(super) fn new(
         name: &str,
         controller: LoopController,
@@ -43,15 +43,15 @@ impl Coordinator {
         Coordinator { name: name.to_string(), controller, snapshots, first, begun: now, ended: None }
     }
 
-    /// A rank has written its units to a checkpoint.
+    /// Records that a rank has written its units to a checkpoint.
     ///
     /// # Errors
-    /// If no checkpoint can be made of what ranks have written.
+    /// If the written pieces do not make a checkpoint.
     pub(super) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved))
     }
 
-    /// How far the run is: `done` of `total` things.
+    /// Returns the progress of the run: `done` of `total` items, which are called `what`.
     pub(super) fn progress(
         &self,
         (done, total): (u64, Option<u64>),
@@ -62,13 +62,13 @@ impl Coordinator {
         Progress { of, done, before: 0, part: 0.0, total, what, rest }
     }
 
-    /// Whether the units are to be written as they are after `pass` passes.
+    /// Returns the number of the pass if the units are to be written to a checkpoint as they are after `pass` passes.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(pass, now))
     }
 
-    /// How the loop over `units` units went in `passes` passes, with the size of blocks at the end and what each rank did and
-    /// has.
+    /// Returns the summary of a run of `passes` passes over `units` units, and the state for the next run. `block` is the final block size, `ranks`
+    /// the work of each rank, and `held` the units of each rank.
     pub(super) fn finish(
         mut self,
         (units, passes): (u64, u64),

@@ -8,7 +8,7 @@ use crate::observe::words::figures;
 use crate::observe::{Event, Input, Subject};
 use crate::persist::snapshot::{Checkpoint, Manifest};
 
-/// Says on rank 0 from which checkpoint a loop goes on.
+/// Logs on rank 0 the checkpoint from which a loop resumes.
 pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, found: Option<&Manifest>) {
     if let Some(found) = found.filter(|_| rank == 0) {
         log::info!(
@@ -20,7 +20,7 @@ pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, foun
     }
 }
 
-/// A decision as an event.
+/// Converts a decision to an event.
 pub(super) fn event(decision: &LoopDecision) -> Event {
     let acted = decision.is_act();
     Event::Decision {

@@ -1,4 +1,4 @@
-//! What a rank measures of itself, and reports at each interaction.
+//! Measurements that a rank makes of its own work and reports at each interaction.
 
 use std::time::Duration;
 
@@ -8,38 +8,39 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// Blocks that take longer than this have their CPU time read as well, which takes a microsecond or two: more than a hundredth of shorter ones.
+/// A block's CPU time is read as well if the block before it took at least this time. The two readings take a microsecond or two, which is more than
+/// a hundredth of a shorter block.
 const LONG: Duration = Duration::from_micros(200);
-/// The part of the usual time of a unit that a new block replaces: one slow block of sixteen does not change it.
+/// Weight of a new block in the usual time of a unit: one slow block in sixteen does not change it much.
 const SHARE: f64 = 1.0 / 16.0;
 
-/// What a rank reports: what it did since its last sample.
+/// Work of a rank since its last sample, as it reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
-    /// Units that it did.
+    /// Number of units computed.
     pub(super) units: f64,
-    /// Seconds in which it computed them, with those in which another process had the core.
+    /// Seconds in blocks, including the time in which another process had the core.
     pub(super) seconds: f64,
-    /// Units that it has now.
+    /// Number of units on the rank now.
     pub(super) held: u64,
-    /// Blocks that it did.
+    /// Number of blocks computed.
     pub(super) blocks: u64,
-    /// Seconds since its last sample.
+    /// Seconds since the last sample.
     pub(super) span: f64,
-    /// Seconds of them that interactions took.
+    /// Part of `span` in interactions, in seconds.
     pub(super) hooks: f64,
-    /// Seconds of them in which it waited for others.
+    /// Part of `span` waiting for other ranks, in seconds.
     pub(super) waiting: f64,
-    /// Movements that it has made its part of, since the run began.
+    /// Number of movements since the start of the run of which the rank has done its part.
     pub(super) movements: u64,
-    /// Seconds that those since its last sample took.
+    /// Seconds spent on movements since the last sample.
     pub(super) moving: f64,
-    /// The scheduler's quantum as this rank sees it (s).
+    /// Scheduler's quantum as estimated by this rank, in seconds.
     pub(super) quantum: f64,
 }
 
 impl Sample {
-    /// Both samples, one after the other, as one.
+    /// Returns the sum of this sample and the sample that follows it.
     pub(super) fn with(self, next: Sample) -> Self {
         Sample {
             units: self.units + next.units,
@@ -54,35 +55,34 @@ impl Sample {
         }
     }
 
-    /// The same, with all time that was not waiting, interactions and movements as time of computing. In a loop whose ranks
-    /// exchange borders in every sweep, sending and receiving them is part of the work; and a rank that shares its core is
-    /// stopped there as well as in user code.
+    /// Returns the sample with all time except waiting, interactions and movements counted as computing. In a loop whose ranks exchange halo rows in
+    /// every sweep, sending and receiving them is part of the work, and a rank that shares its core is stopped there as well as in user code.
     pub(super) fn of_all_work(self) -> Self {
         let work = self.span - self.waiting - self.hooks - self.moving;
         Sample { seconds: work.max(self.seconds), ..self }
     }
 }
 
-/// Measures blocks on the thread that computes them: two readings of the clock a block, and of the CPU's where blocks are long.
+/// Timer for blocks, on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks are long.
 #[derive(Clone, Debug)]
 pub(super) struct BlockTimer {
     clock: Clock,
-    /// How long the last block took.
+    /// Duration of the last block.
     last: Duration,
 }
 
-/// A block that is being done.
+/// Start of a block that is being computed.
 #[derive(Debug)]
 pub(super) struct Begun {
     wall: Duration,
     cpu: Option<Duration>,
 }
 
-/// What a block took.
+/// Duration of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,
-    /// How much of it its thread had a core, if that was measured.
+    /// CPU time of the thread in the block, if it was measured.
     cpu: Option<Duration>,
 }
 
@@ -91,20 +91,20 @@ impl BlockTimer {
         BlockTimer { clock, last: Duration::ZERO }
     }
 
-    /// A block begins.
+    /// Starts timing a block.
     #[inline]
     pub(super) fn begin(&self) -> Begun {
         let wall = self.clock.now();
         Begun { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
-    /// For how long a block has been done.
+    /// Returns the time since the block began.
     #[inline]
     pub(super) fn since(&self, begun: &Begun) -> Duration {
         self.clock.now().saturating_sub(begun.wall)
     }
 
-    /// The block is done.
+    /// Ends timing a block.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun) -> BlockTime {
         let cpu = begun.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu));
@@ -113,17 +113,17 @@ impl BlockTimer {
     }
 }
 
-/// What a rank has measured.
+/// Measurements of a rank.
 #[derive(Debug)]
 pub(super) struct Metrics {
     clock: Clock,
     timer: BlockTimer,
     quantum: QuantumEstimate,
-    /// Since the last sample.
+    /// Work since the last sample.
     recent: Sample,
-    /// When the last sample was taken.
+    /// Time of the last sample.
     sampled: Duration,
-    /// Usual seconds of a unit, for blocks whose CPU time is not read.
+    /// Usual seconds per unit, for blocks whose CPU time is not read.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -141,18 +141,18 @@ impl Metrics {
         }
     }
 
-    /// A block begins on the thread that communicates.
+    /// Starts timing a block on the thread that communicates.
     #[inline]
     pub(super) fn begin(&self) -> Begun {
         self.timer.begin()
     }
 
-    /// Returns for how long that block has been done.
+    /// Returns the time since the block began.
     pub(super) fn since(&self, begun: &Begun) -> Duration {
         self.timer.since(begun)
     }
 
-    /// That block, of `units` units, is done; returns how long it took.
+    /// Ends timing a block of `units` units on the thread that communicates, and returns its duration.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {
         let time = self.timer.end(begun);
@@ -160,7 +160,7 @@ impl Metrics {
         time.took
     }
 
-    /// A block of `units` units was done.
+    /// Adds a block of `units` units.
     #[inline]
     pub(super) fn done(&mut self, BlockTime { took, cpu }: BlockTime, units: f64) {
         let seconds = took.as_secs_f64();
@@ -179,21 +179,21 @@ impl Metrics {
         self.total.off_core += Duration::from_secs_f64(off);
     }
 
-    /// An interaction took this time.
+    /// Adds the time of an interaction.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
         self.total.interacting += took;
     }
 
-    /// The rank waited for others.
+    /// Adds time in which the rank waited for other ranks.
     #[inline]
     pub(super) fn waited(&mut self, took: Duration) {
         self.recent.waiting += took.as_secs_f64();
         self.total.waiting += took;
     }
 
-    /// The rank has made its part of a movement, in which it sent and received units.
+    /// Adds this rank's part of a movement: its duration and the numbers of units sent and received.
     pub(super) fn moved(&mut self, took: Duration, sent: u64, received: u64) {
         self.recent.movements += 1;
         self.recent.moving += took.as_secs_f64();
@@ -202,12 +202,12 @@ impl Metrics {
         self.total.received += received;
     }
 
-    /// Time of computing since the last sample.
+    /// Returns the time since the last sample.
     pub(super) fn since_sample(&self) -> Duration {
         self.clock.now().saturating_sub(self.sampled)
     }
 
-    /// What is to be reported now, by a rank that has `held` units. The next sample begins here.
+    /// Returns the sample of a rank that holds `held` units, and begins the next sample.
     pub(super) fn sample(&mut self, held: u64) -> Sample {
         let now = self.clock.now();
         let span = now.saturating_sub(self.sampled).as_secs_f64();
@@ -219,7 +219,7 @@ impl Metrics {
         sample
     }
 
-    /// All that this rank did, at the end, when it has `held` units.
+    /// Returns the work of this rank in the whole run. At the end the rank holds `held` units.
     pub(super) fn report(&mut self, held: u64) -> RankReport {
         self.fold();
         let Sample { movements, .. } = self.recent;
@@ -227,12 +227,12 @@ impl Metrics {
         RankReport { held, ..self.total }
     }
 
-    /// How long a block took on the mean, in the whole run.
+    /// Returns the mean duration of a block in the whole run.
     pub(super) fn mean_block(&self) -> Option<Duration> {
         (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }
 
-    /// Puts what is not in the total yet there.
+    /// Adds the work since the last sample to the total.
     fn fold(&mut self) {
         let Sample { units, seconds, blocks, .. } = self.recent;
         self.total.units += units;

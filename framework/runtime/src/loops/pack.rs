@@ -1,4 +1,4 @@
-//! Units in a message: pieces behind each other, each with its lengths, bulk data in parts of their own.
+//! Units in a message: consecutive pieces, each with its lengths; bulk data are separate parts of the message.
 
 use bytes::{Buf, Bytes};
 
@@ -6,10 +6,10 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Codec;
 
-/// The most values in a piece; more are sent as several.
+/// Maximum number of values in a piece; more values are sent as several pieces.
 const MOST: usize = 1 << 24;
 
-/// A message that is being filled.
+/// Writer of a message with units.
 #[derive(Debug, Default)]
 pub struct Packer {
     head: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A message that begins with this.
+    /// Creates a message that begins with `head` and `parts`.
     pub(super) fn behind(head: Vec<u8>, parts: Vec<Part>) -> Self {
         Packer { head, parts }
     }
@@ -26,11 +26,11 @@ impl Packer {
         self.head.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Appends values. Their number is not sent along: the receiver knows it.
+    /// Appends values. Their number is not sent, because the receiver knows it.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
-            // Where the lengths of the piece stand.
+            // Position of the lengths of the piece, which are filled in after encoding.
             let at = self.head.len();
             let parts = self.parts.len();
             self.number(0);
@@ -48,13 +48,13 @@ impl Packer {
         }
     }
 
-    /// The message: its head and its parts.
+    /// Returns the head and the parts of the message.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Part>) {
         (self.head, self.parts)
     }
 }
 
-/// A message that is being emptied. It trusts nothing that it reads.
+/// Reader of a message with units. It checks every length that it reads.
 #[derive(Debug)]
 pub struct Unpacker {
     head: Bytes,
@@ -76,13 +76,13 @@ impl Unpacker {
         })
     }
 
-    /// A number that counts things in memory.
+    /// Reads a number that counts items in memory.
     pub(super) fn count(&mut self) -> Result<usize> {
         let number = self.number()?;
         usize::try_from(number).map_err(|_| self.error(format!("{number} is more than there can be")))
     }
 
-    /// Takes out `count` values.
+    /// Reads `count` values.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, count: usize) -> Result<Vec<T>> {
         let mut items = self.piece(codec, count.min(MOST))?;
         while items.len() < count {
@@ -103,7 +103,7 @@ impl Unpacker {
         codec.decode(self.head.split_to(length), self.parts.by_ref().take(parts).collect(), count)
     }
 
-    /// Nothing may be left.
+    /// Checks that the whole message has been read.
     pub(super) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.len() == 0 {
             return Ok(());

@@ -1,27 +1,29 @@
-//! How long other processes have the core at a time, from blocks that took longer than their computing.
+//! Estimate of the scheduler's quantum, from blocks that took longer than their computing.
 
-/// Seconds below which a gap is an interrupt, or a clock's grain, and no turn of another process.
+/// Shortest gap in seconds that counts as a turn of another process. A shorter one is an interrupt or the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
-/// Seconds below which no quantum is taken to be, as Linux gives no shorter turns, and which are taken while nothing was seen of it; with less, rates are of too short a time …
+/// Smallest quantum in seconds, because Linux gives no shorter turns; it is also the estimate before the first gap. With a smaller one, rates would
+/// be measured over too short a time.
 const LEAST: f64 = 3e-3;
-/// … and above which none is: the paper's machines had 0.1 s. A longer gap is several turns.
+/// Largest quantum in seconds: that of the paper's machines. A longer gap counts as several turns.
 const MOST: f64 = 0.1;
-/// Seconds off the core until a turn counts for 1/e: long enough for some pauses of a quota, short enough to forget a load that has gone.
+/// Seconds off the core after which a turn counts for 1/e in the estimate: long enough for some pauses of a CPU quota, short enough to forget a load
+/// that has ended.
 const MEMORY: f64 = 1.0;
 
-/// An estimate of the scheduler's quantum, from the times for which a rank was off its core: the length of the turn in which a
-/// moment off the core is likely to lie. Where a rank meets short turns of other processes and the long pauses of a quota,
-/// the long ones decide how much time evens them out, however many short ones there are.
+/// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean length of the turn that contains a random moment
+/// off the core. If a rank meets both short turns of other processes and the long pauses of a CPU quota, the long pauses decide how much time evens
+/// them out, however many short turns there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QuantumEstimate {
-    /// Seconds off the core, the latest ones.
+    /// Recent time off the core in seconds, with exponentially decreasing weight.
     off: f64,
-    /// The same, each turn times its length.
+    /// Recent sum of the squared lengths of turns, with the same weights as `off`.
     squares: f64,
 }
 
 impl QuantumEstimate {
-    /// A block took `gap` seconds longer than its computing. Returns the part that counts as time off the core.
+    /// Adds a block that took `gap` seconds longer than its computing, and returns the part of `gap` that counts as time off the core.
     pub(super) fn add(&mut self, gap: f64) -> f64 {
         if gap.is_nan() || gap < SHORTEST {
             return 0.0;
@@ -33,7 +35,7 @@ impl QuantumEstimate {
         gap
     }
 
-    /// The quantum in seconds.
+    /// Returns the quantum in seconds.
     pub(super) fn seconds(&self) -> f64 {
         if self.off > 0.0 { (self.squares / self.off).clamp(LEAST, MOST) } else { LEAST }
     }

@@ -1,4 +1,4 @@
-//! Loops until convergence: when they are checked, and what comes of it.
+//! Loops until convergence: options, residuals and verdicts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::summary::Summary;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Announcement;
 
-/// How far a loop goes that runs until it has converged, and how its residual is made of those of the ranks.
+/// Options of a loop that runs until it has converged: the maximum number of passes, the passes between two checks, and how the residuals of the
+/// ranks are combined.
 ///
 /// ```
 /// use armature::loops::Until;
@@ -27,26 +28,27 @@ pub struct Until {
 }
 
 impl Until {
-    /// At most this number of passes, sweeps or steps, with a check after each. The residual of the loop is the largest of all ranks.
+    /// Limits the loop to this number of passes, sweeps or steps, with a check after each. The residual of the loop is the largest residual of a
+    /// rank.
     pub fn at_most(passes: u64) -> Self {
         Until { passes, every: 1, sums: false }
     }
 
-    /// A check after every `passes` passes, at least 1. At a check all ranks wait for each other.
+    /// Sets the number of passes between two checks, at least 1. At a check all ranks wait for each other.
     pub fn every(self, passes: u64) -> Self {
         Until { every: passes, ..self }
     }
 
-    /// The residual of the loop is the sum of those of all ranks: of squares, for example. Numbers are rounded in another order on another number of
-    /// ranks, and wherever units move, so that a loop may end a check sooner or later.
+    /// Makes the residual of the loop the sum of the ranks' residuals, for example of squares. The rounding of the sum depends on the number of ranks
+    /// and on the movements of units, so that a loop may end one check earlier or later.
     pub fn sum(self) -> Self {
         Until { sums: true, ..self }
     }
 
-    /// Whether it can be used.
+    /// Checks that the options can be used.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it has no checks.
+    /// [`ErrorKind::Config`] if there would be no checks.
     pub(super) fn check(&self) -> Result<()> {
         match self.every {
             0 => Err(Error::new(ErrorKind::Config, "a check every 0 passes, expected at least 1")),
@@ -54,19 +56,19 @@ impl Until {
         }
     }
 
-    /// What all ranks must have set in the same way.
+    /// Adds the options, which must be equal on all ranks, to an announcement.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         what.with("Until::at_most", self.passes)
             .with("Until::every", self.every)
             .with("Until::sum", if self.sums { "set" } else { "unset" })
     }
 
-    /// What there is before the first residual.
+    /// Returns the neutral element of [`combine`](Until::combine).
     pub(super) fn nothing(&self) -> f64 {
         if self.sums { 0.0 } else { f64::NEG_INFINITY }
     }
 
-    /// Two residuals as one. What is not a number stays so: it is not to look like convergence.
+    /// Combines two residuals. NaN stays NaN, because it must not look like convergence.
     pub(super) fn combine(&self, one: f64, other: f64) -> f64 {
         match self.sums {
             true => one + other,
@@ -76,20 +78,20 @@ impl Until {
     }
 }
 
-/// How a loop ended that ran until it had converged; the same on all ranks but for the summary.
+/// Result of a loop that ran until it had converged. It is equal on all ranks, except for the summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Converged {
-    /// Passes that were done.
+    /// Number of passes that were done.
     pub passes: u64,
-    /// The residual at the last check; `None` if there was none.
+    /// Residual at the last check; `None` if there was none.
     pub residual: Option<f64>,
-    /// Whether the condition held then. Else all passes were done.
+    /// True if the condition held at the last check. Otherwise all passes were done.
     pub is_converged: bool,
-    /// On rank 0.
+    /// Summary of the run, on rank 0.
     pub summary: Option<Summary>,
 }
 
-/// What rank 0 found at a check.
+/// Result of a check on rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) passes: u64,
@@ -98,7 +100,7 @@ pub(super) struct Verdict {
 }
 
 impl Converged {
-    /// By the last verdict, where `passes` are done without one.
+    /// Creates the result from the last verdict. `passes` is the number of passes if no verdict ended the loop.
     pub(super) fn new(last: Option<Verdict>, passes: u64, summary: Option<Summary>) -> Self {
         Converged {
             passes: last.filter(|last| last.is_over).map_or(passes, |last| last.passes),
@@ -109,7 +111,7 @@ impl Converged {
     }
 }
 
-/// The residual of a rank since the last check: user code adds to it where it runs, and the rank takes it where it communicates.
+/// Residual of a rank since the last check. User code adds to it on its thread, and the thread that communicates takes it.
 #[derive(Clone)]
 pub(super) struct OwnResidual {
     until: Until,
@@ -121,7 +123,8 @@ impl OwnResidual {
         OwnResidual { until, bits: Arc::new(AtomicU64::new(until.nothing().to_bits())) }
     }
 
-    /// Adds what has come of a piece. Only the thread that runs user code does so, and never while the rank [takes](OwnResidual::take) it.
+    /// Adds the residual of a computed piece. Only the thread that runs user code calls this, and never while the rank [takes](OwnResidual::take) the
+    /// residual.
     #[inline]
     pub(super) fn add(&self, residual: f64) {
         let before = f64::from_bits(self.bits.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Whether the others' processes are there, as far as that can be seen from here.
+//! Checks of the processes of other ranks, for ranks whose process can be observed from here.
 
 use super::Endpoint;
 use crate::comm::message::Control;
@@ -6,40 +6,41 @@ use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Endpoint {
-    /// `rank` is this process.
+    /// Stores the process of `rank`, if this rank can observe its end.
     pub(crate) fn know(&mut self, rank: usize, process: Process) {
         if self.is_process() && self.own.sees(&process) {
             self.seen.insert(rank, process);
         }
     }
 
-    /// Tells `rank` that this one is alive.
+    /// Sends a heartbeat to `rank`.
     ///
     /// # Errors
-    /// What the transport reports.
+    /// The errors of the transport.
     pub(crate) fn give_sign(&mut self, rank: usize) -> Result<()> {
         self.send(rank, Control::Heartbeat, &())
     }
 
-    /// Whether a rank's process has ended, as far as that can be seen: it is on this machine.
+    /// Returns true if the process of `rank` has ended. The end is detected only for ranks on this machine.
     pub(crate) fn has_ended(&self, rank: usize) -> bool {
         self.seen.get(&rank).is_some_and(Process::has_ended)
     }
 
-    /// Whether a rank's process is seen to be stopped, so that it can do nothing.
+    /// Returns true if the process of `rank` is observed to be stopped, by a signal or a debugger.
     pub(crate) fn is_stopped(&self, rank: usize) -> bool {
         self.seen.get(&rank).is_some_and(Process::is_stopped)
     }
 
-    /// Whether the end of a rank's process would be seen from here.
+    /// Returns true if this rank can observe the end of `rank`'s process.
     pub(crate) fn is_seen(&self, rank: usize) -> bool {
         self.seen.contains_key(&rank)
     }
 
-    /// Whoever can go on only with all ranks that are not lost looks whether they are there; `waiting` says what for.
+    /// Checks that the processes of all ranks that are not lost are still running. `waiting` describes what the caller waits for, as in
+    /// "waited for …".
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] when the process of one is seen to have ended.
+    /// [`ErrorKind::Timeout`] if the process of a needed rank has ended.
     pub(crate) fn check_alive(&self, waiting: impl FnOnce() -> String) -> Result<()> {
         let Some(rank) = (0..self.size()).find(|&rank| !self.is_lost(rank) && self.has_ended(rank)) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Waiting until what was sent has been received. Nobody waits for a lost rank: what was sent to it never leaves.
+//! Waits until sent messages have been received. Messages to a lost rank may never be received, so no rank waits for them.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use crate::comm::message::run_of;
 use crate::comm::{HEARTBEAT_PERIOD, Reminder};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Failures of other ranks while a rank waits for its messages to be received.
+/// Handling of other ranks' failures while a rank waits for its messages to be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
-    /// The rank ends with them.
+    /// A failure ends the wait with an error, because the other ranks are needed.
     Needed,
-    /// They are kept for later.
+    /// Failure messages are kept for later.
     Ignored,
 }
 
 impl Endpoint {
-    /// Waits until all ranks that are there have received what this one sent.
+    /// Waits until all ranks that are still there have received the messages of this rank.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] at the limit; whatever the transport reports.
+    /// [`ErrorKind::Timeout`] at the limit; errors of the transport.
     pub(crate) fn drain(&mut self, limit: Duration) -> Result<()> {
         self.drain_with(limit, Duration::ZERO, Others::Ignored)
     }
 
-    /// Waits until all ranks that are there have received what this one sent, as long as those that the job needs live.
+    /// Waits until all ranks that are still there have received the messages of this rank, and checks that the needed ranks are alive.
     ///
-    /// A launcher that ends the job at a death has not ended it for a lost rank, which was only silent: such a rank may come
-    /// back to receive its messages, and is waited for until `patience` is over.
+    /// If the launcher ends the job at the death of any rank and the job is still running, a lost rank was only silent. Such a rank may
+    /// resume and receive its messages, so this rank waits up to `patience` for it.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] at the limit, and when a needed rank is [seen](Endpoint::check_alive) to have died;
-    /// [`ErrorKind::Peer`] when another rank has failed; whatever the transport reports.
+    /// [`ErrorKind::Timeout`] at the limit, and if a needed rank is [observed](Endpoint::check_alive) to have died; [`ErrorKind::Peer`] if
+    /// another rank has failed; errors of the transport.
     pub(crate) fn deliver(&mut self, limit: Duration, patience: Duration) -> Result<()> {
         let may_return = self.is_process() && !self.capabilities().ranks_may_end;
         let patience = if may_return { patience } else { Duration::ZERO };
@@ -73,18 +73,18 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Ranks that are there, as far as is known, and have not received everything that this one sent.
+    /// Returns the ranks that are not known to be gone and have not received all messages of this rank.
     fn receivers(&self) -> Vec<usize> {
         let is_there =
             |rank: &usize| !self.is_lost(*rank) || (self.is_staying(*rank) && !self.has_ended(*rank));
         self.transport.receivers().into_iter().filter(is_there).collect()
     }
 
-    /// Receives and keeps what belongs to the present or a later run, so that a drain cannot lose it. Returns true if a
-    /// message has come.
+    /// Receives a frame and keeps it if it belongs to the current or a later run, so that a drain does not lose messages. Returns true if a
+    /// frame has arrived.
     ///
     /// # Errors
-    /// The failure of another rank, where the others are needed.
+    /// The failure of another rank, if the other ranks are needed.
     fn poll_quietly(&mut self, others: Others) -> Result<bool> {
         let Some(arrival) = self.arrival()? else { return Ok(false) };
         let is_failure = is_failure(&arrival.frame)?;

@@ -1,6 +1,6 @@
 //! Counts of the messages that a rank has sent and received.
 
-/// Messages and bytes that were sent to a rank.
+/// Number of messages and bytes sent to one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) messages: u64,
@@ -10,9 +10,9 @@ pub(crate) struct Sent {
 /// Message counts of an endpoint.
 #[derive(Debug)]
 pub(super) struct Exchanged {
-    /// By receiver.
+    /// Sent messages and bytes, by receiver.
     pub(super) sent: Vec<Sent>,
-    /// Messages sent and received, all ranks together.
+    /// Number of messages sent to and received from all ranks.
     pub(super) messages: u64,
 }
 
@@ -21,7 +21,7 @@ impl Exchanged {
         Exchanged { sent: vec![Sent::default(); ranks], messages: 0 }
     }
 
-    /// Counts a message of `bytes` bytes that leaves.
+    /// Counts a message of `bytes` bytes that is sent to rank `to`.
     #[inline]
     pub(super) fn leaves(&mut self, to: usize, bytes: usize) {
         let Some(sent) = self.sent.get_mut(to) else { return };

@@ -1,7 +1,7 @@
-//! A rank's end of the communicator. Every message carries the number of the run that it belongs to, and its tag.
+//! A rank's end of the communicator. Every message carries its tag and the number of the run that it belongs to.
 //!
-//! Ranks do not stop at the same moment. A message of a run that is over is dropped; one of a run that has
-//! not begun here yet is kept until it has. A failure of another rank ends whatever this rank was doing.
+//! Ranks do not finish a run at the same moment. A message of an earlier run is dropped. A message of a later run is kept until that run
+//! begins on this rank. A failure of another rank ends the current operation with an error.
 
 mod alive;
 mod drain;
@@ -29,37 +29,36 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::{StatusWriter, may_restart};
 use crate::wire;
 
-/// A failure as it travels.
+/// Failure of a rank, as it is sent to the other ranks.
 #[derive(Serialize, Deserialize)]
 pub(super) struct FailureNote {
     pub(super) message: String,
-    /// Whether the job may succeed if it is started again.
+    /// True if a restarted job may succeed.
     pub(super) restart: bool,
 }
 
-/// Sends and receives for one rank.
+/// End of the communicator of one rank: sends and receives its messages.
 pub(crate) struct Endpoint {
     transport: Box<dyn Transport>,
     clock: Clock,
     run: u32,
     early: VecDeque<Arrival>,
-    /// The time that silences are measured in, and the silences.
+    /// Failure detector: the clock that measures silence, and the silence of each rank.
     liveness: Liveness,
     spin: Duration,
     longest_sleep: Duration,
     failed: bool,
     job_status: StatusWriter,
-    /// Ranks that have died and without which the job goes on, ascending.
+    /// Ranks that died and that the job does not need, ascending.
     lost: Vec<usize>,
-    /// Those of them that are there all the same, and leave with the others.
+    /// Lost ranks whose process is still there and finalises with the others.
     staying: BTreeSet<usize>,
-    /// The process that this rank is.
+    /// Process of this rank.
     own: Process,
-    /// Ranks that can be seen to end from here.
+    /// Processes of other ranks whose end this rank can observe.
     seen: BTreeMap<usize, Process>,
-    /// Counts of messages.
     exchanged: Exchanged,
-    /// How long runs of skeletons have lasted since anybody was told how far they are.
+    /// Total duration of skeleton runs since progress was last reported.
     pub(crate) untold: Duration,
 }
 
@@ -85,46 +84,46 @@ impl Endpoint {
         }
     }
 
-    /// From now on says in a file how the job stands.
+    /// Uses this writer for the job status from now on.
     pub(crate) fn keep(&mut self, job_status: StatusWriter) {
         self.job_status = job_status;
     }
 
-    /// On rank 0: all ranks have started and found each other.
+    /// Records in the job status that all ranks have started and registered. Called on rank 0.
     ///
     /// # Errors
-    /// When the job status cannot be written.
+    /// If the job status cannot be written.
     pub(crate) fn started(&mut self) -> Result<()> {
         self.job_status.started()
     }
 
-    /// The job has done what it was to do.
+    /// Records in the job status that the job has finished.
     ///
     /// # Errors
-    /// When the job status cannot be written.
+    /// If the job status cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.job_status.finish()
     }
 
-    /// Returns true on rank 0 if the job status is to say `now` how many tasks are completed.
+    /// Returns true on rank 0 if the number of completed tasks is due to be written to the job status at time `now`.
     #[inline]
     pub(crate) fn is_done_due(&self, now: Duration) -> bool {
         self.job_status.is_due(now)
     }
 
-    /// On rank 0: `tasks` tasks, items, units or sweeps of the present run are completed, those that an earlier run has left in a
-    /// journal or a checkpoint included.
+    /// Reports the number of completed tasks, items, units or sweeps of the current run to the job status. Tasks that an earlier run
+    /// completed and recorded in a journal or a checkpoint are included. Called on rank 0.
     pub(crate) fn note_done(&mut self, tasks: u64) {
         self.job_status.done(tasks, self.clock.now());
     }
 
-    /// On rank 0: the job counts as failed, for this reason, although all ranks end in good order.
+    /// Marks the job as failed in the job status, with this message, although all ranks end without an error. Called on rank 0.
     pub(crate) fn conclude(&mut self, failure: String) {
         self.job_status.conclude(failure);
     }
 
-    /// The job goes on without `rank`, which has died; `why` says how that was noticed. Nobody waits for it at the end,
-    /// and MPI is not finalised, because that would.
+    /// Marks `rank`, which has died, as lost: the job continues without it. `why` describes how the death was detected. At the end no rank
+    /// waits for a lost rank, and MPI is not finalised, because `MPI_Finalize` would wait for it.
     pub(crate) fn lose(&mut self, rank: usize, why: &str) {
         self.staying.remove(&rank);
         if let Err(at) = self.lost.binary_search(&rank) {
@@ -134,8 +133,8 @@ impl Endpoint {
         }
     }
 
-    /// Notes ranks that another rank has found dead. This rank waits for none of them any more. A rank that was only silent
-    /// and finds itself among them leaves itself out.
+    /// Marks ranks that another rank found dead as lost, so that this rank no longer waits for them. If this rank was only silent and is
+    /// itself in the list, it ignores its own entry.
     pub(crate) fn learn_of(&mut self, dead: &[usize]) {
         for &rank in dead.iter().filter(|&&rank| rank != self.transport.rank()) {
             if let Err(at) = self.lost.binary_search(&rank) {
@@ -144,17 +143,17 @@ impl Endpoint {
         }
     }
 
-    /// Ranks that have died and without which the job goes on, ascending.
+    /// Returns the ranks that died and that the job does not need, ascending.
     pub(crate) fn lost(&self) -> &[usize] {
         &self.lost
     }
 
-    /// Whether the job goes on without `rank`.
+    /// Returns true if `rank` is lost and the job continues without it.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.lost.binary_search(&rank).is_ok()
     }
 
-    /// Notes the ranks that have not come back by the end of the job. MPI is finalised only if there are none.
+    /// Sets the lost ranks at the end of the job. MPI is finalised only if this list is empty.
     pub(crate) fn learn_lost(&mut self, lost: Vec<usize>) {
         self.lost = lost;
     }
@@ -175,91 +174,92 @@ impl Endpoint {
         &mut *self.transport
     }
 
-    /// From now on this rank spins for so long before it sleeps: zero where ranks share cores.
+    /// Sets the time for which this rank spins before it sleeps; zero if ranks share cores.
     pub(crate) fn set_spin(&mut self, spin: Duration) {
         self.spin = spin;
     }
 
-    /// A fresh wait for this rank.
+    /// Returns a new backoff with the spin time and the longest sleep of this rank.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(self.spin, self.longest_sleep)
     }
 
-    /// Takes the number of the next run. Skeletons call [`begin_run`](Endpoint::begin_run), which compares what ranks run.
+    /// Starts the next run and returns its number. Skeletons call [`begin_run`](Endpoint::begin_run), which also checks that all ranks run
+    /// the same skeleton.
     pub(crate) fn next_run(&mut self) -> u32 {
         self.job_status.begin_run();
         self.run += 1;
         self.run
     }
 
-    /// The number of the present run.
+    /// Returns the number of the current run.
     pub(crate) fn run(&self) -> u32 {
         self.run
     }
 
-    /// To be called with the clock's time at every look for messages, or so. Returns the time in which this rank has looked:
-    /// whoever waits for others measures their silence in it.
+    /// Updates the failure detector at time `now`; called at about every poll. Returns the time during which this rank has polled, which is
+    /// the time base for the silence of other ranks.
     pub(crate) fn look(&mut self, now: Duration) -> Duration {
         self.liveness.look(now)
     }
 
-    /// How long nothing has come from `rank`, in time in which this rank has [looked](Endpoint::look).
+    /// Returns the time since the last message from `rank`, counting only time in which this rank has [polled](Endpoint::look).
     pub(crate) fn silence(&self, rank: usize) -> Duration {
         self.liveness.silence(rank)
     }
 
-    /// Counts `rank` as heard from just now.
+    /// Resets the silence of `rank`, as if a message from it had just arrived.
     pub(crate) fn heard_now(&mut self, rank: usize) {
         self.liveness.heard(rank);
     }
 
-    /// What ranks are and can do here.
+    /// Returns the capabilities of the transport.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.transport.capabilities()
     }
 
-    /// Whether this rank is a process of its own, on a real machine.
+    /// Returns true if this rank is a process of its own on a real machine.
     pub(crate) fn is_process(&self) -> bool {
         self.capabilities().processes
     }
 
-    /// Sends a control message of the present run.
+    /// Sends a control message of the current run.
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let mut head = frame_header(self.run, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(content)?);
         self.send_ready(to, Frame::new(head))
     }
 
-    /// Sends a frame that begins with its header already.
+    /// Sends a frame that already begins with its header.
     pub(crate) fn send_ready(&mut self, to: usize, frame: Frame) -> Result<()> {
         self.exchanged.leaves(to, frame.len());
         self.transport.send(to, frame)
     }
 
-    /// Messages and bytes sent through this endpoint so far, by receiver.
+    /// Returns the number of messages and bytes sent through this endpoint, by receiver.
     pub(crate) fn sent(&self) -> &[Sent] {
         &self.exchanged.sent
     }
 
-    /// Number of messages sent and received through this endpoint so far.
+    /// Returns the number of messages sent and received through this endpoint.
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.exchanged.messages
     }
 
-    /// Returns the next frame that has arrived, of any run.
+    /// Returns the next received frame, of any run.
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         let Some((from, frame)) = self.transport.poll()? else { return Ok(None) };
         self.exchanged.messages += 1;
         Ok(Some(Arrival { from, frame }))
     }
 
-    /// The next message of the present run, if one has arrived.
+    /// Returns the next message of the current run, if one has arrived.
     ///
     /// # Errors
-    /// [`ErrorKind::Peer`] when another rank has failed; whatever the transport reports.
+    /// [`ErrorKind::Peer`] if another rank has failed; errors of the transport.
     pub(crate) fn poll(&mut self) -> Result<Option<Message>> {
-        // Early mail first: it was sent before anything that is still on its way from the same rank.
+        // Kept messages first: they were sent before any message from the same rank that is still in flight.
         let run = self.run;
         let is_due = |m: &Frame| run_of(m).is_ok_and(|of| of <= run) || is_failure(m).is_ok_and(|yes| yes);
         let due = self.early.iter().position(|early| is_due(&early.frame));
@@ -277,11 +277,11 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// The next message of the present run that is `wanted` by its sender and its tag, if one has arrived. All others are kept
-    /// for [`poll`](Endpoint::poll).
+    /// Returns the next message of the current run whose sender and tag are `wanted`, if one has arrived. All other messages are kept for
+    /// [`poll`](Endpoint::poll).
     ///
     /// # Errors
-    /// As [`poll`](Endpoint::poll).
+    /// The errors of [`poll`](Endpoint::poll).
     pub(crate) fn poll_for(&mut self, wanted: impl Fn(usize, u8) -> bool) -> Result<Option<Message>> {
         let run = self.run;
         let is_it = |Arrival { from, frame }: &Arrival| {
@@ -304,13 +304,13 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// Opens a message of the present run; keeps one of a later run, drops one of an earlier.
+    /// Opens a message of the current run, keeps a message of a later run and drops a message of an earlier run.
     fn admit(&mut self, arrival: Arrival) -> Result<Option<Message>> {
         let frame = &arrival.frame;
         let run = run_of(frame)?;
         if is_failure(frame)? {
             let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
-            // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
+            // Another rank is ending the job. Even if user code handles this error, it does not count as a failure of this rank.
             self.failed = true;
             let error = Error::new(ErrorKind::Peer, note.message);
             self.job_status.fail(&error, note.restart);
@@ -326,29 +326,28 @@ impl Endpoint {
         }
     }
 
-    /// Tells every other rank that this one has failed, as far as that is still possible, and ends the job.
-    /// On a real MPI this does not return.
+    /// Sends the failure to all other ranks, if they can be reached, and ends the job. Does not return on a real MPI.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.failed = true;
         let restart = may_restart(error.kind());
-        // First of all, because this rank may be ended at any moment from here on.
+        // The job status is written first, because this rank may be killed at any moment from here on.
         self.job_status.fail(error, restart);
         let note = FailureNote { message: error.to_string(), restart };
         let me = self.rank();
         for to in (0..self.size()).filter(|&r| r != me) {
-            // Best effort: the job ends whether or not this gets through.
+            // Best effort: the job ends even if this message does not arrive.
             let _ = self.send(to, Control::Failure, &note);
         }
         let _ = self.drain(FLUSH);
         if self.is_process() {
-            // MPICH's launcher drops what it has not read yet when a job is aborted.
+            // MPICH's launcher drops output that it has not read when the job is aborted.
             std::thread::sleep(READ);
         }
         self.transport.abort(error);
     }
 
-    /// Says what went wrong, unless another rank has said so already, and ends the job. A rank that has heard of it from another
-    /// is ended from outside, and where that does not come about ends by itself, whatever its user code does.
+    /// Reports the error and ends the job, unless another rank has already reported a failure. A rank that received another rank's failure
+    /// is killed by the launcher; if the launcher does not, the rank ends itself after a grace period, even if user code is running.
     pub(crate) fn report(&mut self, error: &Error) {
         self.transport.leave_within(GRACE);
         if error.kind() == ErrorKind::Peer {
@@ -356,16 +355,17 @@ impl Endpoint {
         }
         if !self.has_failed() {
             if !self.capabilities().returns_errors {
-                // In one piece, so that what other ranks and the launcher print does not come in between.
+                // Written in one call, so that output of other ranks and of the launcher does not interleave with it.
                 let text = format!("armature: {}\n", armature_text::indented(error));
-                // If nobody reads it, the exit code still tells.
+                // Best effort: if stderr is closed, the exit code still shows the failure.
                 let _ = std::io::stderr().write_all(text.as_bytes());
             }
             self.fail(error);
         }
     }
 
-    /// Waits until the rank in which an error arose has said so. It does not if its user code has gone on in spite of the error.
+    /// Waits until the failure message of the rank with the original error arrives. It does not arrive if that rank's user code handled the
+    /// error.
     fn await_failure(&mut self) {
         let start = self.clock().now();
         while !self.failed && self.clock().now().saturating_sub(start) < HEARSAY {
@@ -375,38 +375,39 @@ impl Endpoint {
         }
     }
 
-    /// Whether this rank has failed, or has heard that another one has.
+    /// Returns true if this rank has failed or has received the failure of another rank.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Leaves the world in good order. Where ranks have died it is left as it is: they would be waited for.
+    /// Finalises the transport. If ranks have died, it stays open, because finalising would wait for them.
     pub(crate) fn close(&mut self) -> Result<()> {
         if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
     }
 
-    /// Sends what is left for those who still receive, and does not insist.
+    /// Sends queued messages to ranks that still receive; errors and time-outs are ignored.
     pub(crate) fn flush(&mut self) {
         let _ = self.drain(FLUSH);
     }
 }
 
-/// Whether a frame says that a rank has failed, which counts in every run.
+/// Returns true if a frame carries the failure of a rank. Failures are handled in every run.
 ///
 /// # Errors
-/// If it is no message between ranks.
+/// If the frame is not a message between ranks.
 fn is_failure(frame: &Frame) -> Result<bool> {
     run_of(frame).map(|_| frame.head[TAG_AT] == Control::Failure.byte())
 }
 
-/// How long a failing rank tries to get its message out before it ends the job.
+/// Time limit for the failure messages of a failing rank before it ends the job.
 const FLUSH: Duration = Duration::from_millis(500);
-/// How long a rank whose job has failed stays at most. It has to be longer than what the failing rank takes to end the job, which is
-/// [`FLUSH`] and [`READ`]; more would keep a job in which nobody ends the others.
+/// Longest time that a rank stays after the job has failed. It must be longer than a failing rank needs to end the job, which is [`FLUSH`]
+/// plus [`READ`]. A larger value delays the end of a job in which no rank ends the others.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How long a rank waits for word from the rank in which an error arose: less than [`GRACE`], and more than such a rank takes to tell others.
+/// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
+/// rank needs to send its failure.
 const HEARSAY: Duration = Duration::from_secs(1);
-/// How long the launcher has to read why the job ends.
+/// Time for the launcher to read the error message before the job is aborted.
 const READ: Duration = Duration::from_millis(250);
 
 impl std::fmt::Debug for Endpoint {

@@ -1,8 +1,8 @@
-//! Ranks that take part in nothing any more and leave with the others all the same.
+//! Lost ranks that no longer take part in the job but finalise together with the others.
 //!
-//! Most launchers end a job as soon as one of its processes ends without having finalised MPI, and say that it has failed.
-//! So a rank that hangs in user code stays until all leave, and finalises MPI with them. One that was only
-//! silent for long, and was taken for dead, may come back and do the same.
+//! Most launchers end a job and report a failure as soon as one of its processes ends without having finalised MPI. Therefore a rank that
+//! hangs in user code stays until all ranks leave, and finalises MPI with them. A rank that was only silent for long and was taken for dead
+//! may resume and leave in the same way.
 
 use std::time::Duration;
 
@@ -11,24 +11,25 @@ use crate::error::Result;
 use crate::wire;
 
 impl Endpoint {
-    /// A lost rank is there all the same: it takes part in nothing, and leaves with the others.
+    /// Marks a lost rank as still present: it takes part in nothing, and finalises with the others.
     pub(crate) fn stays(&mut self, rank: usize) {
         self.staying.insert(rank);
     }
 
-    /// Whether a lost rank is known to be there.
+    /// Returns true if a lost rank is known to be still present.
     pub(crate) fn is_staying(&self, rank: usize) -> bool {
         self.staying.contains(&rank)
     }
 
-    /// The end of a rank that is a process and one of whose threads cannot be ended: takes part in nothing any more, waits
-    /// until rank 0 lets all leave, and ends. Most launchers end the whole job when a process of it ends before.
+    /// Ends a rank that is a process and has a thread that cannot be ended. The rank no longer takes part in the job, waits until rank 0
+    /// dismisses all ranks, and then ends. It does not end earlier, because most launchers end the whole job when one of its processes
+    /// ends.
     ///
-    /// Returns at once if the rank is no process. Where rank 0 is gone, or says nothing for longer than `limit`, the rank
-    /// ends without the others.
+    /// Returns at once if the rank is not a process of its own. If the process of rank 0 has ended, or rank 0 is silent for longer than
+    /// `limit`, the rank ends without the others.
     ///
     /// # Errors
-    /// What the transport reports.
+    /// The errors of the transport.
     pub(crate) fn leave_with_all(&mut self, limit: Duration) -> Result<()> {
         if !self.is_process() {
             return Ok(());
@@ -53,7 +54,7 @@ impl Endpoint {
             self.liveness.heard(from);
             match frame.head.get(TAG_AT) {
                 Some(&tag) if tag == Control::Dismiss.byte() => break Some(frame),
-                // The job is being ended.
+                // A rank has failed and is ending the job.
                 Some(&tag) if tag == Control::Failure.byte() => break None,
                 _ => {}
             }
