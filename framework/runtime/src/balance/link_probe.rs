@@ -1,4 +1,4 @@
-//! What a message to another rank costs: messages there and back, timed by the rank that asks. Every rank answers.
+//! Measurement of links: round-trip times of messages to another rank. Every rank answers probes.
 
 use std::time::Duration;
 
@@ -9,30 +9,33 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, FRAME_HEADER, Message, frame_header};
 use crate::error::Result;
 
-/// Messages without content, and then with it, where a link is measured before anything is sent over it: the shortest time of each
-/// counts, which others disturbed least. With one of each, a moment's load counts; more only take longer.
+/// Number of messages without content and with content that measure a link before it is used. The shortest time of each kind counts,
+/// because it was disturbed least by other load. One message of each kind would be sensitive to short load peaks; more messages only take
+/// longer.
 pub(crate) const ROUNDS: [u32; 2] = [5, 3];
-/// Bytes per second. A link cannot be seen to be faster than this; it keeps the model's numbers finite.
+/// Maximum measurable bandwidth in bytes per second. It keeps the numbers of the model finite.
 pub(super) const FASTEST: f64 = 1e12;
 
-/// Times messages to one rank: some without content, then some with it. They come back without content.
+/// Probe of the link to one rank: first messages without content, then messages with content. The answers have no content.
 ///
-/// It has no clock and sends nothing: who asks sends what [`ask`](LinkProbe::ask) returns, and says when the answer has come.
+/// The probe has no clock and sends nothing: the caller sends the messages that [`ask`](LinkProbe::ask) returns, and reports each answer
+/// with [`answered`](LinkProbe::answered).
 #[derive(Clone, Debug)]
 pub(crate) struct LinkProbe {
-    /// The rank that answers.
+    /// Rank that answers.
     pub(crate) to: usize,
-    /// Without content and with it.
+    /// Message without content, and message with content.
     questions: [Frame; 2],
-    /// Of each, how many are still to be sent.
+    /// Number of messages that are still to be sent, by kind.
     left: [u32; 2],
-    /// Of each, the shortest time there and back.
+    /// Shortest round-trip time, by kind.
     best: [Duration; 2],
     asked: Duration,
 }
 
 impl LinkProbe {
-    /// In the run of this number, with this many messages without content to rank `to`, and with `bytes` bytes of it.
+    /// Creates a probe for the run with this number, with `rounds` messages of each kind to rank `to`; messages with content have `bytes`
+    /// bytes.
     pub(crate) fn new(run: u32, to: usize, bytes: usize, rounds: [u32; 2]) -> Self {
         let questions = [0, bytes].map(|bytes| {
             let mut head = frame_header(run, Control::Probe).to_vec();
@@ -42,18 +45,18 @@ impl LinkProbe {
         LinkProbe { to, questions, left: rounds, best: [Duration::MAX; 2], asked: Duration::ZERO }
     }
 
-    /// Which question is the next one: 0 without content, 1 with it; `None` if all have been answered.
+    /// Returns the kind of the next message: 0 without content, 1 with content; `None` if all messages have been answered.
     fn next(&self) -> Option<usize> {
         self.left.iter().position(|&left| left > 0)
     }
 
-    /// The message that is to leave at once, `now`; `None` if all have been answered.
+    /// Returns the message to send at once, at time `now`; `None` if all messages have been answered.
     pub(crate) fn ask(&mut self, now: Duration) -> Option<Frame> {
         self.asked = now;
         self.next().map(|next| self.questions[next].clone())
     }
 
-    /// The answer has come.
+    /// Records that the answer arrived at time `now`.
     pub(crate) fn answered(&mut self, now: Duration) {
         if let Some(next) = self.next() {
             self.left[next] -= 1;
@@ -61,18 +64,18 @@ impl LinkProbe {
         }
     }
 
-    /// The shortest times there and back, without content and with it on the way there.
+    /// Returns the shortest round-trip times of messages without content and with content. The answer never has content.
     pub(crate) fn round_trips(&self) -> [Duration; 2] {
         self.best
     }
 
-    /// Seconds of one way, without content and with it.
+    /// Returns the one-way times in seconds, without content and with content.
     pub(crate) fn one_way(&self) -> [f64; 2] {
         let [empty, full] = self.best.map(|best| best.as_secs_f64());
         [empty / 2.0, (full - empty / 2.0).max(empty / 2.0)]
     }
 
-    /// The link, as it was measured.
+    /// Returns the measured link.
     pub(crate) fn link(&self) -> Link {
         let bytes = (self.questions[1].head.len() - FRAME_HEADER) as f64;
         let [setup, full] = self.one_way();
@@ -80,10 +83,10 @@ impl LinkProbe {
     }
 }
 
-/// Answers a message if it is a probe of the link. Returns whether it is.
+/// Answers a message if it is a link probe. Returns true if it is one.
 ///
 /// # Errors
-/// What the transport says.
+/// The errors of the transport.
 pub(crate) fn answer(message: &Message, endpoint: &mut Endpoint) -> Result<bool> {
     let is_probe = message.is(Control::Probe);
     if is_probe {

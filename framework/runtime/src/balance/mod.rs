@@ -1,15 +1,15 @@
-//! What all balancing stands on, whichever skeleton balances.
+//! Measurements and limits that all balancers share.
 
 pub(crate) mod link_probe;
 pub(crate) mod probe;
 
 use std::time::Duration;
 
-/// Looks for something better may take one part in this many of rank 0's time, and round trips that are made for them one part
-/// of the run: a per cent is not felt. With a smaller number balancing costs more, with a larger one it finds changes later.
+/// Inverse of the share of time that balancing may take: of rank 0's time for planning, and of the run for link probes. One per cent is not
+/// noticeable. A smaller number makes balancing more expensive, a larger number delays changes.
 const PARTS_FOR_LOOKS: u32 = 100;
 
-/// Whether what took `spent` is little enough of `time`.
+/// Returns true if `spent` is a small enough share of `time`.
 pub(crate) fn is_affordable(spent: Duration, time: Duration) -> bool {
     spent.saturating_mul(PARTS_FOR_LOOKS) <= time
 }

@@ -1,7 +1,6 @@
-//! How fast the ranks are, and what their links to rank 0 cost: measured in some tens of milliseconds before
-//! a first plan is made.
+//! Measurement of the speeds of the ranks and of their links to rank 0, in some tens of milliseconds before the first plan.
 //!
-//! Here is what is asked, and what follows from the answers. Who carries them, and runs the kernel, is the skeleton's rank.
+//! This module defines the questions and evaluates the answers. The skeleton sends the messages and runs the kernel.
 
 use std::time::Duration;
 
@@ -14,20 +13,20 @@ use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Operations of the speed kernel: some ten milliseconds, several turns of the scheduler, so that a rank that has to
-/// share its core is seen to be as slow as it will be.
+/// Number of operations of the speed kernel. It runs for some ten milliseconds, which is several time slices of the scheduler, so that the
+/// measured speed of a rank that shares its core includes the sharing.
 const KERNEL_OPERATIONS: u64 = 20_000_000;
-/// Bytes of the messages that measure bandwidth: enough that the time for their setup hardly matters on any network.
+/// Size in bytes of the messages that measure bandwidth. It is large enough that the setup time hardly matters on any network.
 const BULK: usize = 256 << 10;
 
-/// How fast a rank ran the kernel.
+/// Measured speed of a rank in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Speed {
-    /// Operations per second while it had its core.
+    /// Operations per second of CPU time.
     pub(crate) alone: f64,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub(crate) took: f64,
-    /// Seconds of these in which others had the core.
+    /// Part of the duration, in seconds, in which the rank did not have its core.
     pub(crate) lost: f64,
 }
 
@@ -37,7 +36,7 @@ impl Speed {
         usable(self.alone) && usable(self.took) && self.lost >= 0.0
     }
 
-    /// The part of its core that the rank had.
+    /// Returns the fraction of its core that the rank had.
     fn share(&self) -> f64 {
         let mut share = CoreShare::default();
         share.add(self.took, self.lost);
@@ -45,17 +44,17 @@ impl Speed {
     }
 }
 
-/// The ranks and their links, as they were probed.
+/// Measured speeds and links of the ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Probed {
-    /// Every rank with its core to itself.
+    /// Platform in which each rank has its core to itself.
     pub(crate) platform: Platform,
-    /// By rank: the part of its core that it had.
+    /// Fraction of its core that each rank had.
     pub(crate) shares: Vec<f64>,
 }
 
 impl Probed {
-    /// How fast the ranks are with the part of their cores that they have, relative to the fastest.
+    /// Returns the speed of each rank, including the fraction of its core that it has, relative to the fastest rank.
     pub(crate) fn speeds(&self) -> Vec<f64> {
         let both = self.platform.speeds().iter().zip(&self.shares);
         let speeds: Vec<f64> = both.map(|(speed, share)| speed * share).collect();
@@ -64,39 +63,39 @@ impl Probed {
     }
 }
 
-/// Rank 0's questions, one after the other, while nothing is in flight.
+/// Questions of rank 0, one after the other, while no other messages are in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// The number of the run.
+    /// Number of the run.
     run: u32,
-    /// By rank; the ranks answer at the same time, so that those that share a core are seen to be slower.
+    /// Measured speeds by rank. All ranks run the kernel at the same time, so that ranks that share a core are measured as slower.
     speeds: Vec<Option<Speed>>,
     to_root: Vec<Link>,
-    /// The link that is being measured, once all speeds are known.
+    /// Probe of the link that is being measured, once all speeds are known.
     link: Option<LinkProbe>,
 }
 
-/// How a probe goes on.
+/// Next step of a probe.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Further answers are to come.
+    /// Wait for further answers.
     Wait,
-    /// Rank 0 sends a rank this, at once.
+    /// Send this frame to this rank at once.
     Ask(usize, Frame),
     Done(Probed),
 }
 
 impl Probe {
-    /// Begins, in the run of this number, with all ranks being asked for their [`Speed`], rank 0 itself included.
+    /// Starts a probe in the run with this number. All ranks, including rank 0, are asked for their [`Speed`].
     pub(crate) fn new(run: u32, size: usize) -> Self {
         let unknown = Link { bandwidth: FASTEST, setup: 0.0 };
         Probe { run, speeds: vec![None; size], to_root: vec![unknown; size], link: None }
     }
 
-    /// A rank has said how fast it is, `now`; `sharing` are groups of ranks that share cores.
+    /// Records the speed of a rank at time `now`; `sharing` lists the groups of ranks that share cores.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if that is no speed, or it has said so before.
+    /// [`ErrorKind::Wire`] if the speed is invalid or has been reported before.
     pub(crate) fn on_speed(
         &mut self,
         from: usize,
@@ -115,10 +114,10 @@ impl Probe {
         self.measure_link(1, now, sharing)
     }
 
-    /// A message that a rank was sent is back, `now`.
+    /// Records that the answer to a link probe arrived at time `now`.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it was sent none.
+    /// [`ErrorKind::Wire`] if no probe was sent to this rank.
     pub(crate) fn on_echo(&mut self, from: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         let Some(link) = self.link.as_mut().filter(|link| link.to == from) else {
             let text = format!("rank {from} answered a probe that it was not sent");
@@ -132,7 +131,7 @@ impl Probe {
         self.measure_link(from + 1, now, sharing)
     }
 
-    /// Begins with the link to rank `to`, if there is that rank.
+    /// Starts the measurement of the link to rank `to`, or finishes the probe if there is no such rank.
     fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         self.link = (to < self.speeds.len()).then(|| LinkProbe::new(self.run, to, BULK, ROUNDS));
         match self.link.as_mut().and_then(|link| link.ask(now)) {
@@ -149,7 +148,7 @@ impl Probe {
     }
 }
 
-/// Ranks that share cores are equally fast while they have one.
+/// Assigns to ranks that share cores their mean speed, because they are equally fast while they have a core.
 pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
     for SharedCores { processors: group, .. } in sharing {
         let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;
@@ -157,7 +156,8 @@ pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
     }
 }
 
-/// Every pair of ranks is taken to be as far apart as the farther of the two is from rank 0.
+/// Returns the platform with these speeds. The link between two ranks other than 0 is assumed to be the slower of their links to rank 0, in
+/// each respect.
 fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
     let wrong = |e: armature_planner::Error| {
         Error::new(ErrorKind::Config, format!("the probe measured nonsense: {e}"))
@@ -173,16 +173,16 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
             platform.set_link(a, b, link).map_err(wrong)?;
         }
     }
-    // What is sent and received goes on beside the thread that computes.
+    // Sends and receives overlap with the computation, which runs on another thread.
     Ok(platform.with_ext_on(0).map_err(wrong)?.with_overlap(true))
 }
 
-/// The farther of two ways, in both respects.
+/// Returns a link with the lower bandwidth and the longer setup time of two links.
 pub(crate) fn farther(x: Link, y: Link) -> Link {
     Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
 }
 
-/// Runs a fixed kernel on this rank. It waits for nothing, so that what it does not compute for is lost to others.
+/// Runs a fixed kernel on this rank and returns its speed. The kernel does not wait, so the time without CPU was lost to other threads.
 pub(crate) fn speed(clock: Clock) -> Speed {
     let (start, cpu) = (clock.now(), clock.cpu());
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
@@ -196,7 +196,7 @@ pub(crate) fn speed(clock: Clock) -> Speed {
     }
 }
 
-/// A chain of integer operations that no compiler shortens and no cache speeds up.
+/// A chain of integer operations that compilers cannot shorten and caches cannot speed up.
 fn kernel(operations: u64) -> u64 {
     let mut x = 1_u64;
     for _ in 0..operations / 3 {

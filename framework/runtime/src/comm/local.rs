@@ -1,7 +1,7 @@
-//! Ranks as threads of one process.
+//! Transport between ranks that are threads of one process.
 //!
-//! No MPI is needed: this is the transport of the documentation's examples, of most tests, and of a first
-//! try on a laptop. Messages still travel as bytes, so a program that works here works under `mpirun`.
+//! It does not need MPI. Examples of the documentation, most tests and first experiments on a laptop use it. Messages are serialized to
+//! bytes as with MPI, so a program that works on this transport works under `mpirun`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,37 +13,37 @@ use super::{Capabilities, Frame, Group, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, Result};
 
-/// What the ranks of one local job share.
+/// State shared by the ranks of a local job.
 #[derive(Debug)]
 pub(crate) struct World {
     boxes: Vec<Mailbox>,
-    /// Set once, when a rank fails; checked at every poll, so it is an atomic beside the lock.
+    /// Set once, when a rank fails. It is checked at every poll, so it is an atomic in addition to the mutex.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
-    /// The world that this is a group of.
+    /// The enclosing world, if this world is a group of ranks.
     whole: Option<Arc<World>>,
-    /// Groups that are being made, by the run and their number.
+    /// Groups whose creation is in progress, by run number and group number.
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
 }
 
-/// A group that is being made.
+/// A group whose creation is in progress.
 #[derive(Debug)]
 struct NewGroup {
     world: Arc<World>,
-    /// Ranks that have not come for it.
+    /// Number of ranks that have not joined.
     missing: usize,
 }
 
 #[derive(Debug, Default)]
 struct Mailbox {
     mail: Mutex<VecDeque<(usize, Frame)>>,
-    /// Length of `mail`, so that an empty poll takes no lock.
+    /// Length of `mail`, so that a poll of an empty queue takes no lock.
     waiting: AtomicUsize,
     owner: OnceLock<Thread>,
 }
 
 impl Mailbox {
-    /// Wakes the owner, if it has begun: before that it does not wait.
+    /// Wakes the owner, if it has started. Before that it does not wait.
     fn wake(&self) {
         if let Some(owner) = self.owner.get() {
             owner.unpark();
@@ -51,7 +51,8 @@ impl Mailbox {
     }
 }
 
-/// A mutex here guards plain queues that are valid at every step, so a panic elsewhere does not spoil them.
+/// Locks a mutex, ignoring poison: the mutexes here guard plain queues that are valid at every step, so a panic elsewhere does not corrupt
+/// them.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -71,7 +72,7 @@ impl World {
         })
     }
 
-    /// The failure that ended this world, if one did.
+    /// Returns the failure that ended this world, if a rank has failed.
     pub(crate) fn failure(&self) -> Option<Error> {
         if self.poisoned.load(Ordering::Acquire) {
             return lock(&self.poison).clone();
@@ -79,7 +80,7 @@ impl World {
         self.whole.as_ref().and_then(|whole| whole.failure())
     }
 
-    /// A failure in a group is one of the whole.
+    /// Ends the world because of `error`. A failure in a group also ends the enclosing world.
     fn poison(&self, error: &Error) {
         if let Some(whole) = &self.whole {
             whole.poison(error);
@@ -92,7 +93,7 @@ impl World {
     }
 }
 
-/// One rank's end of a [`World`].
+/// The endpoint of one rank in a [`World`].
 #[derive(Debug)]
 pub(crate) struct LocalTransport {
     world: Arc<World>,
@@ -101,7 +102,7 @@ pub(crate) struct LocalTransport {
 }
 
 impl LocalTransport {
-    /// Opens the world for `rank`; the calling thread is that rank from now on.
+    /// Opens the world for `rank`. The calling thread is that rank from now on.
     pub(crate) fn open(world: Arc<World>, rank: usize) -> Self {
         world.boxes[rank].owner.get_or_init(std::thread::current);
         LocalTransport { world, rank, clock: Clock::wall() }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytemuck::{AnyBitPattern, NoUninit, allocation::try_cast_vec};
 use bytes::Bytes;
 
-/// A run of bulk data that nobody looks at on its way.
+/// A contiguous block of bulk data, which the message layer does not inspect.
 ///
-/// A vector's memory can become a vector of other values without a copy only if both types are aligned alike, because
-/// memory is given back with the alignment with which it was allocated. So values aligned to four or eight bytes travel
-/// as vectors of words of that size, and are received into such vectors; all else travels as bytes.
+/// The memory of a vector can become a vector of another type without a copy only if both types have the same alignment, because memory is
+/// freed with the alignment with which it was allocated. Therefore values aligned to four or eight bytes are sent as vectors of words of
+/// that size, and received into such vectors. All other values are sent as bytes.
 ///
-/// A clone shares the memory: what is kept of a message until it has been answered costs no copy.
+/// A clone shares the memory, so that keeping a part until the message is acknowledged does not cost a copy.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Bytes(Bytes),
@@ -19,7 +19,7 @@ pub(crate) enum Part {
     Words64(Arc<Vec<u64>>),
 }
 
-/// A vector seen as its bytes.
+/// A vector that is accessed as bytes.
 struct Memory<V>(V);
 
 impl<P: NoUninit> AsRef<[u8]> for Memory<Vec<P>> {
@@ -35,7 +35,7 @@ impl<P: NoUninit> AsRef<[u8]> for Memory<Arc<Vec<P>>> {
 }
 
 impl Part {
-    /// The memory of `values`, without a copy.
+    /// Returns the memory of `values` as a part, without a copy.
     pub(crate) fn of<P: NoUninit + Send>(values: Vec<P>) -> Self {
         let values = match try_cast_vec::<P, u8>(values) {
             Ok(bytes) => return Part::Bytes(bytes.into()),
@@ -51,9 +51,9 @@ impl Part {
         }
     }
 
-    /// The memory as values, without a copy; the part itself where its alignment or its size is not theirs.
+    /// Returns the memory as values, without a copy; returns the part itself if alignment or size do not match `P`.
     ///
-    /// Memory is taken over if nobody else holds it, and copied if it is shared.
+    /// The memory is moved if this part is its only owner, and copied if it is shared.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
         match self {
             Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// The memory as a buffer of bytes, without a copy.
+    /// Returns the memory as a buffer of bytes, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -78,7 +78,7 @@ impl Part {
         }
     }
 
-    /// The memory.
+    /// Returns the memory as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -87,7 +87,7 @@ impl Part {
         }
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
@@ -99,7 +99,7 @@ impl From<Bytes> for Part {
     }
 }
 
-/// Parts are equal if their bytes are: a small one may arrive as bytes, whatever it was sent as.
+/// Parts are equal if their bytes are equal. A small part may be received as bytes, whatever type it was sent as.
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
         self.bytes() == other.bytes()

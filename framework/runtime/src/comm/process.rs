@@ -1,4 +1,4 @@
-//! The processes that ranks are: one that has ended can be seen to have, by ranks on the same machine.
+//! Processes of ranks. The end of a process can be observed by ranks on the same machine.
 
 use std::io;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::job_status::place;
 
-/// The process that a rank is.
+/// Process of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
-    /// Where its number means something; empty if that is not known.
+    /// Machine and process namespace in which the process number is valid; empty if unknown.
     pub(crate) place: String,
     pub(crate) number: u32,
-    /// When it was started, in ticks since the machine was: numbers are used again.
+    /// Start time in clock ticks since the boot of the machine. It distinguishes processes, because process numbers are reused.
     pub(crate) started: u64,
 }
 
 impl Process {
-    /// This one.
+    /// Returns the process of the caller.
     pub(crate) fn own() -> Self {
         let number = std::process::id();
         match look_at(number) {
@@ -26,28 +26,27 @@ impl Process {
         }
     }
 
-    /// Its number.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether `other` would be seen to end from here: it is another process of the same machine.
+    /// Returns true if this process can observe the end of `other`, which is the case if `other` is another process of the same machine.
     pub(crate) fn sees(&self, other: &Process) -> bool {
         !self.place.is_empty() && self.place == other.place && self.number != other.number
     }
 
-    /// Whether it has ended; to be asked where it is [seen](Process::sees) only.
+    /// Returns true if the process has ended. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn has_ended(&self) -> bool {
         match look_at(self.number) {
-            // Dead, perhaps not waited for yet, or another one by now.
+            // A zombie, or another process that reuses the number.
             Ok(Some((state, started))) => matches!(state, 'Z' | 'X') || started != self.started,
             Ok(None) => true,
-            // Nothing is known.
+            // The state is unknown.
             Err(_) => false,
         }
     }
 
-    /// Whether it is stopped, by a signal or a debugger; to be asked where it is [seen](Process::sees) only.
+    /// Returns true if the process is stopped by a signal or a debugger. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(look_at(self.number), Ok(Some(('T' | 't', started))) if started == self.started)
     }
@@ -62,16 +61,16 @@ pub(crate) fn is_alive(number: u32) -> bool {
     }
 }
 
-/// State and start of a process, if there is one with this number.
+/// Returns state and start time of the process with this number, if it exists.
 fn look_at(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => stat,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // It has ended while it was being read.
+        // The process has ended while its file was being read.
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => return Ok(None),
         Err(e) => return Err(e),
     };
-    // Behind the name in parentheses, which may contain anything: the state is the 3rd field, the start the 22nd.
+    // The fields follow the name in parentheses, which may contain any character: the state is the 3rd field, the start time the 22nd.
     let fields = stat.rsplit(')').next().map(str::split_whitespace);
     let found = fields.and_then(|mut fields| {
         let state = fields.next()?.chars().next()?;

@@ -1,10 +1,10 @@
-//! How long a thread was ready to run and had no core: Linux's own account of it.
+//! Time in which a thread was ready to run but had no core, from Linux's scheduler statistics.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// `schedstat` of one thread, and how long that had been ready without a core at the last look.
+/// The `schedstat` file of a thread, and the waiting time that it showed at the last reading.
 #[derive(Debug)]
 pub(crate) struct RunDelay {
     file: Option<File>,
@@ -12,12 +12,12 @@ pub(crate) struct RunDelay {
 }
 
 impl RunDelay {
-    /// That of the calling thread. What it waited for before, nobody knows: the first look tells all since the thread's start.
+    /// Opens the statistics of the calling thread. The first reading returns the waiting time since the start of the thread.
     pub(crate) fn of_this_thread() -> Self {
         RunDelay { file: File::open("/proc/thread-self/schedstat").ok(), waited: Duration::ZERO }
     }
 
-    /// That of a thread of this process, by the system's number of it, from now on.
+    /// Opens the statistics of a thread of this process, by its system thread number. The waiting time counts from now on.
     pub(crate) fn of_thread(id: i32) -> Self {
         let file = File::open(format!("/proc/self/task/{id}/schedstat")).ok();
         let mut delay = RunDelay { file, waited: Duration::ZERO };
@@ -25,7 +25,8 @@ impl RunDelay {
         delay
     }
 
-    /// How long the thread has been ready without a core since the last look; `None` where the system keeps no account.
+    /// Returns the time for which the thread has been ready without a core since the last reading; `None` if the system keeps no
+    /// statistics.
     pub(crate) fn since_last(&mut self) -> Option<Duration> {
         let mut text = [0u8; 96];
         let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -36,12 +37,12 @@ impl RunDelay {
     }
 }
 
-/// The second of three numbers: nanoseconds on the run queue.
+/// Returns the second of the three numbers: nanoseconds on the run queue.
 fn parse(text: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(text).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let (ran, waited): (u64, u64) = (numbers.next()??, numbers.next()??);
-    // A kernel without this account shows zeros.
+    // A kernel without these statistics shows zeros.
     (ran > 0 || waited > 0).then(|| Duration::from_nanos(waited))
 }
 

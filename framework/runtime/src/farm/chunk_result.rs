@@ -1,4 +1,4 @@
-//! Doing a chunk: one virtual call for all its tasks, and a note of those that fail.
+//! Execution of a chunk: one virtual call for all its tasks, and a record of those that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,20 +17,20 @@ use crate::user_code;
 /// A task of a chunk that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
-    /// Its place in the chunk, from 0.
+    /// Position of the task in the chunk, from 0.
     pub(crate) place: u32,
     pub(crate) panicked: bool,
     pub(crate) message: String,
 }
 
-/// What comes out of a chunk.
+/// Results and failures of a chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkResult<O> {
     /// Results of the tasks that did not fail, in order.
     pub(crate) results: Vec<O>,
-    /// The others, in order.
+    /// Tasks that failed, in order.
     pub(crate) failures: Vec<Failure>,
-    /// Sum of the tasks' times and of their squares, in seconds, where they are timed one by one.
+    /// Sum of the task times in seconds, and of their squares, if tasks are timed one by one.
     pub(crate) sum: f64,
     pub(crate) squares: f64,
 }
@@ -41,12 +41,12 @@ impl<O> ChunkResult<O> {
     }
 }
 
-/// What the compute side is doing; read by the thread that communicates.
+/// Current activity of the compute side; read by the thread that communicates.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Counts up with every task that is begun or ended.
+    /// Incremented whenever `task` is set.
     beat: AtomicU64,
-    /// The number of the task and one, or 0 for none.
+    /// Number of the current task plus 1, or 0 for none.
     task: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ impl Activity {
         self.beat.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The task in hand, and a number that changes with it.
+    /// Returns a number that changes with the current task, and the current task.
     pub(crate) fn get(&self) -> (u64, Option<u64>) {
         let beat = self.beat.load(Ordering::Relaxed);
         let task = self.task.load(Ordering::Relaxed);
@@ -65,22 +65,22 @@ impl Activity {
     }
 }
 
-/// How long a worker goes on with a chunk before it sends the results that it has. It does the rest after a look at its messages,
-/// so that results come, are kept and are shown however many tasks a chunk has, and a farm that is stopped ends soon.
+/// Time for which a worker runs a chunk before it sends the results so far. It runs the rest after a poll for messages, so that results
+/// arrive, are kept and are shown however many tasks a chunk has, and a farm that is stopped ends soon.
 pub(crate) const PART: Duration = Duration::from_millis(100);
 
-/// Reads the clock while a chunk is done: times its tasks one by one, where each reading ends one task and begins the next, or only
-/// looks now and then whether it is time to stop.
+/// Reads the clock while a chunk runs. It times tasks one by one, where each reading ends one task and starts the next, or only checks
+/// after a number of tasks whether the time of the chunk is over.
 #[derive(Debug)]
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Where the begin of a task is noted, and the number of its chunk.
+    /// Trail in which the start of a task is noted, and the number of its chunk.
     pub(crate) trail: Option<(&'a mut Trail, u64)>,
-    /// Tasks between two readings, where they are not timed one by one.
+    /// Number of tasks between two readings, if tasks are not timed one by one.
     pub(crate) stride: Option<usize>,
     pub(crate) last: Duration,
-    /// When the worker stops.
+    /// Time at which the worker stops.
     pub(crate) end: Duration,
 }
 
@@ -100,15 +100,15 @@ impl TaskTimer<'_> {
         chunk.squares += took * took;
     }
 
-    /// Whether it is time to stop, by the last reading.
+    /// Returns true if the time of the chunk was over at the last reading.
     fn is_over(&self) -> bool {
         self.last >= self.end
     }
 }
 
-/// A worker that does whole chunks.
+/// A worker that runs whole chunks.
 pub(crate) trait ErasedWorker<I, O>: Send {
-    /// Does the tasks from number `cx.number` on, at least one of them, until `timer` says that it is time to stop.
+    /// Runs the tasks from number `cx.number` on, at least one of them, until the time of `timer` is over.
     fn run(
         &mut self,
         tasks: &mut vec::IntoIter<I>,
@@ -128,7 +128,7 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
     ) {
         let first = cx.number;
         let mut begun = 0u32;
-        // Once around for the chunk, and once more for every panic.
+        // One iteration for the chunk, and one more for every panic.
         loop {
             let whole = user_code::call(|| {
                 while tasks.len() > 0 && !timer.is_over() {
@@ -146,7 +146,7 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
             });
             let Err(panic) = whole else { return };
             timer.lap(chunk);
-            // Nothing else than a task can have panicked, so that one has begun.
+            // Only a task can have panicked, so at least one has begun.
             let place = begun.saturating_sub(1);
             let message = panic.message().to_string();
             chunk.failures.push(Failure { place, panicked: true, message });

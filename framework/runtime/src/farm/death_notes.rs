@@ -1,4 +1,4 @@
-//! Deaths as a journal keeps them: a job that is started again does not begin anew with the tasks that ranks died of.
+//! Deaths as a journal records them, so that a restarted job knows the tasks in which ranks died.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use super::state::Suspicion;
 use crate::persist::journal::FIRST_NOTE;
 use crate::rank::suspicion::Tried;
 
-/// What is known of tasks that ranks have died over.
+/// Attempts and suspicion of tasks in which ranks may have died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeathNote {
-    /// The numbers of their records.
+    /// Numbers of the tasks' records.
     pub(crate) records: Range<u64>,
     pub(crate) attempt: u32,
     pub(crate) suspicion: Suspicion,
 }
 
-/// All notes of a journal; of several about a task the last counts.
+/// All death notes of a journal. If several are about one task, the last one counts.
 #[derive(Debug, Default)]
 pub(crate) struct DeathNotes(Vec<DeathNote>);
 
@@ -30,13 +30,13 @@ impl DeathNotes {
         self.0.len()
     }
 
-    /// The number of the record of the next note.
+    /// Returns the record number of the next note.
     pub(crate) fn next_record(&self) -> u64 {
         FIRST_NOTE + self.0.len() as u64
     }
 
-    /// What is known of the tasks from record `from` on, and up to which record that is so; `None` if nothing is known of
-    /// any.
+    /// Returns the range of records from `from` on with the same attempts and suspicion, and these attempts and suspicion if there are any.
+    /// Returns `None` if no note is about a record after `from`.
     pub(crate) fn at(&self, from: u64) -> Option<(Range<u64>, Option<Tried>)> {
         let bounds = self.0.iter().flat_map(|note| [note.records.start, note.records.end]);
         let end = bounds.filter(|&bound| bound > from).min()?;

@@ -1,5 +1,5 @@
-//! Results on their way to the user's sink, which is called between messages if it is short, and else on a thread: it may
-//! take as long as it likes, and rank 0 stays alive to its workers.
+//! Delivery of results to the user's sink. The sink is called between messages if it is fast, and otherwise on a thread: it may take any
+//! time while rank 0 gives signs of life to its workers.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -18,9 +18,9 @@ use crate::session::Driver;
 use crate::user_code;
 use crate::wire::Item;
 
-/// What takes results.
+/// Receiver of results.
 pub(super) trait Sink<O>: Send {
-    /// The result of task `number`.
+    /// Accepts the result of task `number`.
     fn accept(&mut self, number: u64, result: Result<O, FailedTask>) -> Answer;
 }
 
@@ -30,7 +30,7 @@ impl<O, F: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> Sink<O> for F {
     }
 }
 
-/// Keeps the results.
+/// Sink that keeps all results.
 #[derive(Debug)]
 pub(super) struct Collected<O>(pub(super) Vec<Result<O, FailedTask>>);
 
@@ -41,19 +41,19 @@ impl<O: Send> Sink<O> for Collected<O> {
     }
 }
 
-/// Where the master puts results that are due.
+/// Receiver of due results from the master.
 pub(super) trait Deliver<O> {
-    /// Results from task `first` on, of `bytes` bytes, go to the sink.
+    /// Passes results from task `first` on, which have `bytes` bytes, to the sink.
     ///
     /// # Errors
-    /// The sink's error or panic, of these results or of earlier ones.
+    /// An error or panic of the sink, for these results or for earlier ones.
     fn put(&mut self, first: u64, run: ResultRun<O>, bytes: u64) -> Result<()>;
 
-    /// Tasks and bytes that are not at the sink yet, and whether the sink wants no more.
+    /// Returns the tasks and bytes that the sink has not received yet, and true if the sink needs no more.
     fn progress(&self) -> ((u64, u64), bool);
 }
 
-/// Between two sets of tasks there is nothing to deliver.
+/// Delivery between two sets of tasks, when there are no results.
 pub(super) struct NoDelivery;
 
 impl<O> Deliver<O> for NoDelivery {
@@ -71,21 +71,21 @@ struct Due<O> {
     first: u64,
     run: ResultRun<O>,
     bytes: u64,
-    /// Whether the job may last only for its turn.
+    /// True if the duration of the job is limited.
     limited: bool,
 }
 
-/// What came of a job of the sink.
+/// Outcome of a job of the sink.
 struct Fed<O> {
     time: JobTime,
     tasks: u64,
     bytes: u64,
-    /// What there was no time for.
+    /// Results for which no time was left.
     rest: Option<Due<O>>,
     stopped: bool,
 }
 
-/// The sink at its executor.
+/// The sink as the user code of an executor.
 struct SinkCode<O, S> {
     sink: S,
     farm: String,
@@ -95,7 +95,8 @@ struct SinkCode<O, S> {
 }
 
 impl<O: Item, S: Sink<O>> SinkCode<O, S> {
-    /// Feeds the sink until it wants no more, or the turn is over. Returns how many results it has had, and the others.
+    /// Passes results to the sink until it needs no more or the time of the job is over. Returns the number of results passed, and the
+    /// remaining results.
     fn feed(&mut self, first: u64, run: ResultRun<O>) -> Result<(usize, Vec<O>)> {
         let SinkCode { sink, timer, stopped, farm, .. } = self;
         let mut fed = 0;
@@ -168,17 +169,17 @@ impl<O: Item, S: Sink<O>> UserCode for SinkCode<O, S> {
     }
 }
 
-/// See the module's page.
+/// Delivery of results to the user's sink.
 pub(super) struct Delivery<'scope, 'env, O: Item, S: Sink<O>> {
     executor: Executor<'scope, 'env, SinkCode<O, S>>,
     queue: VecDeque<Due<O>>,
-    /// Tasks and bytes that are not at the sink yet.
+    /// Tasks and bytes that the sink has not received yet.
     undelivered: (u64, u64),
     stopped: bool,
 }
 
 impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
-    /// A delivery to `sink` for the farm with this name. `waker` wakes rank 0's thread.
+    /// Creates a delivery to `sink` for the farm with this name. `waker` wakes rank 0's thread.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
@@ -192,7 +193,7 @@ impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
         Ok(Delivery { executor, queue: VecDeque::new(), undelivered: (0, 0), stopped: false })
     }
 
-    /// Sees what the sink has done, and gives it more. Returns whether there was anything.
+    /// Fetches outcomes of the sink and submits further results. Returns true if there was an outcome.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let mut moved = false;
         loop {
@@ -207,32 +208,32 @@ impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
                     self.queue.push_front(rest);
                 }
             }
-            // After a long job messages come first.
+            // After a long job, messages come first.
             if long || !self.executor.has_room() || self.executor.wants_pause() {
                 return Ok(moved);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(moved) };
-            // On a thread two jobs may be under way, so none is cut in two there.
+            // On a thread two jobs may be outstanding, so that no job is divided there.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }
 
-    /// Whether the sink has had everything.
+    /// Returns true if the sink has received all results.
     pub(super) fn is_idle(&self) -> bool {
         self.undelivered.0 == 0
     }
 
-    /// Whether rank 0's thread may wait busily.
+    /// Returns true if rank 0's thread may spin while it waits.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }
 
-    /// Whether the sink is called on rank 0's thread for now, because it has been fast so far.
+    /// Returns true if the sink currently runs on rank 0's thread, because it has been fast so far.
     pub(super) fn is_interleaved(&self) -> bool {
         self.executor.is_interleaved()
     }
 
-    /// The sink, once everything is delivered.
+    /// Returns the sink, after everything is delivered.
     pub(super) fn finish(self) -> Result<S> {
         self.executor.finish().map(|code| code.sink)
     }

@@ -1,5 +1,5 @@
-//! Tasks that make tasks: the worker's side. A rank searches a part of the tree by itself for a while, into the depth, and hands
-//! the rest back.
+//! Tasks that create tasks, on the worker. A rank searches a part of the tree depth first for a limited time, and returns the remaining
+//! tasks.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::error::{BoxError, Result};
 use crate::user_code;
 use crate::wire::{Item, Movable};
 
-/// For how long a rank goes on by itself. What it hands back has to be sent, which takes some tenths of a millisecond where ranks
-/// are busy: a much shorter time would be spent on that. In a much longer one a rank that has nothing waits for the only one that has.
+/// Time for which a rank searches before it returns the remaining tasks. Sending them takes some tenths of a millisecond if ranks are busy,
+/// which would dominate a much shorter time. With a much longer time an idle rank would wait for the only rank that has tasks.
 const LONG: Duration = Duration::from_millis(10);
-/// The same while few tasks wait, as at the begin and at the end.
+/// Time for which a rank searches while few tasks wait, as at the start and at the end.
 const SHORT: Duration = Duration::from_millis(1);
-/// Takes the tasks that a task, or a sink, makes.
+/// Collects the tasks that a task or a sink creates.
 #[derive(Debug)]
 pub struct More<I> {
     tasks: Vec<I>,
@@ -30,12 +30,12 @@ impl<I> More<I> {
         More { tasks: Vec::new() }
     }
 
-    /// One more task.
+    /// Adds a task.
     pub fn push(&mut self, task: I) {
         self.tasks.push(task);
     }
 
-    /// What was made, in its order.
+    /// Takes the added tasks, in their order.
     pub(super) fn take(&mut self) -> Vec<I> {
         std::mem::take(&mut self.tasks)
     }
@@ -47,13 +47,14 @@ impl<I> Extend<I> for More<I> {
     }
 }
 
-/// A task of an [`Exploration`] on its way to a rank, with how far that may go from there.
+/// A task of an [`Exploration`] as it is sent to a rank, with the limit of the rank's search below it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part<I> {
     pub(super) task: I,
-    /// Its number in the worklist.
+    /// Number of the task in the worklist.
     number: u64,
-    /// A rank has died in the subtree of a task above it: each task is done by itself, so that the one which ends processes is found.
+    /// True if a rank died in the subtree of a task above this one: each task runs separately, so that the task that ends processes is
+    /// found.
     alone: bool,
     budget: Duration,
 }
@@ -63,13 +64,14 @@ impl<I> Part<I> {
         Part { task, number: 0, alone, budget: Duration::ZERO }
     }
 
-    /// Its number in the worklist.
+    /// Returns the number of the task in the worklist.
     #[cfg(test)]
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// It is handed out under this number, while there are few tasks if they are `scarce`. Returns true if ranks may have died of it.
+    /// Prepares the task for dispatch under this number. `scarce` is true while few tasks wait. Returns true if ranks may have died in the
+    /// task.
     pub(super) fn take(&mut self, number: u64, scarce: bool) -> bool {
         self.number = number;
         self.budget = match (self.alone, scarce) {
@@ -81,28 +83,28 @@ impl<I> Part<I> {
     }
 }
 
-/// What a rank of an [`Exploration`] has done from one task on.
+/// Results of a rank's search in an [`Exploration`], from one task on.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Explored<I, O> {
-    /// Of the task that it began with.
+    /// Number of the task with which the search began.
     pub(super) number: u64,
-    /// Results of that task and of those below it that were done, in the order of the serial program.
+    /// Results of that task and of the completed tasks below it, in the order of the serial program.
     pub(super) results: Vec<O>,
-    /// The tasks that it did not come to, in that order.
+    /// Tasks that the search did not reach, in the order of the serial program.
     pub(super) rest: Vec<I>,
     pub(super) alone: bool,
 }
 
-/// A farm whose tasks make more tasks: the nodes of a tree that is searched, the pages that are linked to a page.
+/// A farm whose tasks create more tasks, such as the nodes of a search tree or the pages that are linked from a page.
 ///
-/// Made by [`Farm::exploring`], run by [`explore`](Farm::explore) or [`explore_in_order`](Farm::explore_in_order). It has the options of
-/// every farm; [`unordered`](Farm::unordered) says nothing here. What the [`Summary`](super::Summary), a
-/// [`FailedTask`](super::FailedTask) and the display call a task is here one task and what its rank has done below it before it
-/// handed the rest back.
+/// It is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or [`explore_in_order`](Farm::explore_in_order). It has the
+/// options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
+/// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it
+/// returned the rest.
 pub type Exploration<'f, I, O> = Farm<'f, Part<I>, Explored<I, O>>;
 
 impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
-    /// A farm whose tasks make tasks: `f` gets a task, returns its result, and gives what is to be done besides to the [`More`].
+    /// Creates a farm whose tasks create tasks. `f` gets a task, returns its result, and adds further tasks to the [`More`].
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -130,10 +132,10 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
         Farm::try_exploring(name, move |task, more| Ok(f(task, more)))
     }
 
-    /// The same for a function that can fail. What it gave to the [`More`] before it failed is not done.
+    /// Like [`exploring`](Farm::exploring), for a function that can fail. Tasks that it added to the [`More`] before it failed are not run.
     ///
-    /// A task that fails while its rank goes on by itself is handed back and counts as not begun: it is tried once more than
-    /// [`retries`](Farm::retries) says.
+    /// A task that fails during the search of its rank, below the task that the rank received, is returned and does not count as begun: it
+    /// is attempted once more than [`retries`](Farm::retries) allows.
     pub fn try_exploring<F>(name: &str, f: F) -> Self
     where
         F: FnMut(&I, &mut More<I>) -> Result<O, BoxError> + Movable + Clone + 'f,
@@ -143,8 +145,8 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
         Farm::exploring_with_setup(name, move || Ok(f.clone()))
     }
 
-    /// The same for ranks that each set something up, once, before their first task, as [`with_setup`](Farm::with_setup) says: `make`
-    /// returns the function that does tasks.
+    /// Like [`try_exploring`](Farm::try_exploring), with set-up on each rank: a rank calls `make` once, before its first task, as with
+    /// [`with_setup`](Farm::with_setup). `make` returns the function for tasks.
     ///
     /// ```
     /// use armature::farm::{Farm, More};
@@ -178,7 +180,7 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Does tasks depth first, from the one that it is given on.
+/// Runs tasks depth first, starting with the task that it receives.
 struct Explorer<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,
@@ -195,14 +197,14 @@ where
 
     fn work(&mut self, part: Part<I>, cx: &mut Context) -> Result<Explored<I, O>, BoxError> {
         let Part { task, number, alone, budget } = part;
-        // A rank may have died somewhere below this task.
+        // A rank may have died in a task below this one.
         let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
-        // The tasks that are open, the next one last.
+        // Open tasks, the next one last.
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // Tasks of nanoseconds make more results in this time than one message should have.
+        // Tasks of nanoseconds produce more results in this time than one message should have.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };

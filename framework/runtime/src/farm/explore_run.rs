@@ -1,4 +1,4 @@
-//! Runs of farms whose tasks, or whose sink, make tasks: rank 0's side.
+//! Runs of farms whose tasks or whose sink create tasks, on rank 0.
 
 use std::ops::Range;
 use std::thread::Scope;
@@ -17,16 +17,16 @@ use crate::session::Session;
 use crate::wire::{Codec, Item, Movable};
 
 impl<I: Item, O: Item> Farm<'_, I, O> {
-    /// As [`for_each`](Farm::for_each), but the sink may add tasks: `first` are done, then those that it has given to the
-    /// [`More`], in the order in which it gave them, until it has had all results and gives no more.
+    /// Like [`for_each`](Farm::for_each), but the sink may add tasks. Runs the tasks of `first`, then those that the sink adds to the
+    /// [`More`], in the order in which they are added, until the sink has received all results and adds no more.
     ///
-    /// Results come in the order of the tasks, and what they make waits for those before them; with
-    /// [`unordered`](Farm::unordered) it does not, but the tasks' numbers differ from run to run, and there can be no
-    /// [`journal`](Farm::journal). With one, the sink must make the same tasks from the same results. Tasks that wait are in memory on
-    /// rank 0. Where they become very many, let [tasks make tasks](Farm::exploring): these are done depth first.
+    /// The sink receives results in the order of the tasks, so the tasks that it adds for a result wait for all earlier results. With
+    /// [`unordered`](Farm::unordered) they do not wait, but the numbers of the tasks differ between runs, and a [`journal`](Farm::journal)
+    /// is not possible. With a journal the sink must add the same tasks for the same results. Waiting tasks are in the memory of rank 0. If
+    /// they become very many, use [tasks that create tasks](Farm::exploring), which run depth first.
     ///
     /// # Errors
-    /// As [`for_each`](Farm::for_each).
+    /// The errors of [`for_each`](Farm::for_each).
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -68,19 +68,20 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
 }
 
 impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
-    /// Does the tasks `roots` and all that they make, and hands the results to `sink`, each exactly once, as they come.
+    /// Runs the tasks `roots` and all tasks that they create, and passes each result to `sink` exactly once, in the order of arrival.
     ///
-    /// Each rank goes into the depth from the task that it has, for some milliseconds, and hands back what it did not come to. So
-    /// what waits on rank 0 is about what a serial search into the depth keeps open, times the number of ranks.
+    /// Each rank searches depth first from the task that it holds, for some milliseconds, and returns the tasks that it has not reached.
+    /// The number of tasks that wait on rank 0 is therefore about that of the open tasks of a serial depth-first search, times the number
+    /// of ranks.
     ///
-    /// A task that failed at every attempt comes as a [`FailedTask`], and what it would have made is not done. With a
-    /// [`journal`](Farm::journal) a job that is started again hands the results that it has to the sink first and goes on from
-    /// there; of tasks that ended processes it knows nothing.
+    /// A task that failed at every attempt is passed as a [`FailedTask`], and the tasks that it would have created are not run. With a
+    /// [`journal`](Farm::journal) a job that is started again passes the known results to the sink first and continues from there; it does
+    /// not know which tasks ended processes.
     ///
-    /// Returns a [`Summary`] on rank 0 and `None` on the others.
+    /// Returns a [`Summary`] on rank 0 and `None` on other ranks.
     ///
     /// # Errors
-    /// As [`for_each`](Farm::for_each).
+    /// The errors of [`for_each`](Farm::for_each).
     pub fn explore<R: Flow>(
         &mut self,
         session: &Session,
@@ -97,12 +98,12 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
         })
     }
 
-    /// The same, and returns all results in the order in which the serial program finds them: that of a task, then those of the
-    /// tasks that it made, one after the other with what they made. On rank 0, or on every rank with
-    /// [`on_all_ranks`](Farm::on_all_ranks); `None` on the others.
+    /// Like [`explore`](Farm::explore), but returns all results in the order in which the serial program finds them: the result of a task,
+    /// then those of the tasks that it created, each followed by the results below it. Returns them on rank 0, or on every rank with
+    /// [`on_all_ranks`](Farm::on_all_ranks), and `None` on other ranks.
     ///
     /// # Errors
-    /// As [`explore`](Farm::explore); here a task that failed at every attempt always ends the job.
+    /// The errors of [`explore`](Farm::explore). A task that failed at every attempt always ends the job.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -140,7 +141,7 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
         session.share(&farm, &Codec::of_type(), all, |error| error.in_farm(&self.name)).map(Some)
     }
 
-    /// Explores from `roots` on. `sink` gets the results of a part of the tree with its place.
+    /// Explores the tree from `roots` on. `sink` gets the results of each part of the tree, with the place of the part.
     fn search(
         &mut self,
         session: &Session,
@@ -167,16 +168,16 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
     }
 }
 
-/// A part of a tree has been done: what its rank did not come to waits from now on.
+/// Replaces a completed part of the tree in the worklist by the tasks that its rank did not reach.
 fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
     let Explored { number, results, rest, alone } = explored;
     list.remove(number);
-    // The first is to be taken first.
+    // The first task is taken first, because the worklist returns the newest task.
     let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
     (Place { number, below }, results)
 }
 
-/// Tasks from a worklist.
+/// Tasks of a worklist, and the sink of their results.
 struct Work<I, T, S> {
     first: T,
     list: Worklist<I>,
@@ -213,17 +214,17 @@ where
     }
 }
 
-/// Where a part of a tree hangs: its number, and those of the parts that it made, which are to be taken from the last to the first.
+/// Place of a part in the tree: its number, and the numbers of the parts below it, whose serial order is from the last to the first.
 struct Place {
     number: u64,
     below: Range<u64>,
 }
 
-/// Parts of a tree, as they come.
+/// Parts of a tree, in the order of arrival.
 struct SearchTree<O> {
-    /// By their numbers.
+    /// Numbers of the parts below each part, and its results, by the number of the part.
     parts: Vec<(Range<u64>, Vec<O>)>,
-    /// How many roots there are: the numbers before the first that a part made.
+    /// Number of roots: the roots have all numbers before the first part that another part created.
     roots: Option<u64>,
 }
 
@@ -235,7 +236,7 @@ impl<O> Default for SearchTree<O> {
 
 impl<O> SearchTree<O> {
     fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
-        // The parts that come first are made of roots, and what the first of them makes comes behind all roots.
+        // The first part to arrive is a root, and the parts that it created are numbered after all roots.
         self.roots.get_or_insert(below.start);
         let index = number as usize;
         if self.parts.len() <= index {

@@ -1,5 +1,5 @@
-//! What the signs of life of ranks say, and how long each rank may give none. The master loses a worker that is silent and goes
-//! on without it; a worker that loses its master ends with an error.
+//! Failure detector: evaluates the signs of life of ranks and limits their silence. The master loses a silent worker and continues without
+//! it; a worker that loses its master ends with an error.
 
 use std::time::Duration;
 
@@ -12,30 +12,30 @@ use crate::rank::trail::TrailReader;
 use crate::session::Config;
 use crate::wire;
 
-/// What is known of ranks by what they say.
+/// State of other ranks, according to their signs of life.
 #[derive(Debug)]
 pub(crate) struct FailureDetector {
-    /// Silence after which a worker is dead if a thread of it always communicates, and may be dead if it computes there as
-    /// long as chunks are short.
+    /// Silence after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it computes short
+    /// chunks on the communicating thread.
     silence: Duration,
-    /// Silence after which one is dead that computes there, and the master.
+    /// Silence after which the master counts as dead, or a worker whose user code runs on the communicating thread.
     peer_limit: Duration,
-    /// The same for one that has not come to the farm: it may be in code of the caller's.
+    /// Silence after which a rank is lost that has not joined the farm, because it may be in the caller's code.
     join_limit: Duration,
     last_status: Vec<Option<Status>>,
-    /// Whether a rank has shown by what it sent that it has come to the farm.
+    /// True for ranks that have joined the farm, as their messages show.
     present: Vec<bool>,
-    /// Since when a worker has said that it has nothing, although it was given something; as the endpoint counts silence.
+    /// Time since which a worker reports that it holds nothing although a chunk was sent to it, as the endpoint counts silence.
     empty: Vec<Option<Duration>>,
 }
 
-/// A worker that is not to be reckoned with, and why.
+/// A lost worker, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) rank: usize,
-    /// Whether it is dead. Otherwise it may just be in a task that takes longer than the ones before.
+    /// True if the worker is dead; false if it may be in a task that takes longer than earlier ones.
     pub(crate) certain: bool,
-    /// Whether it may have died of what it was doing: not where its process is seen to live, though it says nothing.
+    /// True if the worker may have died of its tasks; false if its process is seen to live although it is silent.
     pub(crate) died: bool,
     pub(crate) why: String,
 }
@@ -52,8 +52,8 @@ impl FailureDetector {
         }
     }
 
-    /// A rank belongs to this one from now on, or leads it: what was heard before says nothing about it.
-    /// One that has come to the farm may compute on the thread that communicates.
+    /// Starts the supervision of a rank that belongs to this one from now on, or leads it; earlier messages do not count. If the rank
+    /// `has_come`, it may compute on the communicating thread.
     pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_come: bool) {
         endpoint.heard_now(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
@@ -61,11 +61,11 @@ impl FailureDetector {
             (has_come.then_some(status), has_come, None);
     }
 
-    /// Takes a sign of life in that has come at time `here`, as the endpoint counts silence, from a rank that
-    /// holds `held` chunks. Returns what is lost by it.
+    /// Handles a sign of life of a rank that holds `held` chunks. It arrived at time `here`, as the endpoint counts silence. Returns the
+    /// loss of the rank, if it has reported for too long that it holds nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is not as a farm's ranks say it.
+    /// [`ErrorKind::Wire`] if the sign of life is not that of a farm's rank.
     pub(crate) fn on_sign(
         &mut self,
         from: usize,
@@ -74,14 +74,14 @@ impl FailureDetector {
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
-        // The master needs to say no more.
+        // The sign of life of the master has no details.
         if sign.details.is_empty() {
             return Ok(None);
         }
         let status: Status = wire::from_bytes(&sign.details)?;
         let is_idle = status.task.is_none() && status.waiting == 0 && held > 0;
         self.last_status[from] = Some(status);
-        // A message that is on its way does not take long; one that never comes must not be waited for.
+        // A message in transit arrives soon; a message that never arrives must not be waited for.
         let since = if is_idle { Some(*self.empty[from].get_or_insert(here)) } else { None };
         self.empty[from] = since;
         let is_lost = since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit);
@@ -89,23 +89,23 @@ impl FailureDetector {
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
-    /// A rank has sent something else: it is here, and not idle.
+    /// Records another message of a rank: the rank has joined and is not idle.
     pub(crate) fn active(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
     }
 
-    /// How the master looks after a worker that is in this `state` to it.
+    /// Returns the supervision of a worker in this `state`.
     pub(crate) fn watch_worker(&self, rank: usize, state: WorkerState) -> Watch {
         match state {
             WorkerState::Dead | WorkerState::Left | WorkerState::Delegated => Watch::No,
-            // It may still be busy with the caller's own work.
+            // The rank may still run the caller's own code.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_come: false },
             _ => Watch::Within { limit: self.limit(rank, state).0, has_come: true },
         }
     }
 
-    /// How long a worker that has come may be silent, and whether it is dead then for certain.
+    /// Returns the limit of silence of a worker that has joined, and true if the worker is certainly dead after it.
     fn limit(&self, rank: usize, state: WorkerState) -> (Duration, bool) {
         let longest = self.peer_limit.max(self.silence);
         match self.last_status[rank].as_ref().map(|status| status.mode) {
@@ -116,7 +116,7 @@ impl FailureDetector {
         }
     }
 
-    /// Returns the loss of a worker that has come to the farm, is in this `state`, and is silent or has ended.
+    /// Returns the loss of a worker that has joined the farm, is in this `state`, and is silent or has ended.
     pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Loss {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let why = match has_ended {
@@ -128,8 +128,8 @@ impl FailureDetector {
         Loss { rank, certain, died, why }
     }
 
-    /// What a rank that is lost was doing, by the trail that it has left or by its last word; `died` says whether it may
-    /// have died of that.
+    /// Returns the last activity of a lost rank, from its trail or from its last sign of life. `died` is true if the rank may have died of
+    /// that activity.
     pub(crate) fn last_activity(
         &self,
         trails: Option<&TrailReader>,
@@ -141,30 +141,30 @@ impl FailureDetector {
         }
         match trails.and_then(TrailReader::read) {
             Some((id, task)) => LastActivity::Chunk { id, task },
-            // What waits at the compute side has no number.
+            // The task of a chunk that waits at the compute side is not known.
             None => LastActivity::Behind(
                 self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX),
             ),
         }
     }
 
-    /// How a worker looks after `rank`, if it works for `superior`: nothing can go on without rank 0.
+    /// Returns the supervision of `rank` by a worker of `superior`. The farm cannot continue without rank 0.
     pub(crate) fn watch_master(&self, rank: usize, superior: usize) -> Watch {
         match rank {
             0 if superior != 0 => Watch::Process,
             _ if rank != superior => Watch::No,
-            // Before its first word it may be busy with the caller's own work.
+            // Before its first message the rank may run the caller's own code.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_come: false },
             0 => Watch::Usual,
-            // Rank 0 must have time to see that a sub-master is dead, and to take its place.
+            // Rank 0 needs time to detect the death of a sub-master and to replace it.
             _ => Watch::Within { limit: 2 * self.peer_limit, has_come: true },
         }
     }
 
-    /// The master, or its sub-master, is silent, or its process has ended.
+    /// Handles the silence of the master or of the sub-master, or the end of its process.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`], unless it is a sub-master whose place rank 0 may still take.
+    /// [`ErrorKind::Timeout`], unless the rank is a sub-master that rank 0 may still replace.
     pub(crate) fn lose_master(&self, silence: &Silence) -> Result<()> {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let text = if rank == 0 && has_ended {

@@ -1,4 +1,4 @@
-//! A rank other than 0 while a farm runs: a worker at first, a sub-master when the master says so.
+//! Rank other than 0 in a running farm: a worker at first, and a sub-master if the master orders it.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 use crate::wire::{self, Item};
 
-/// What the rank is to the master.
+/// Role of the rank.
 #[derive(Debug)]
 enum Role {
     Worker,
     Submaster(Box<Submaster>),
 }
 
-/// See the module's page.
+/// Rank other than 0 in a running farm.
 pub(super) struct Follower<'w, 'f, I: Item, O: Item> {
     link: Link,
-    /// A sub-master finishes the chunks that it had before.
+    /// A sub-master also finishes the chunks that it received as a worker.
     worker: WorkerRole<I>,
     role: Role,
     join_limit: Duration,
-    /// The worker is made, or is being made.
+    /// The set-up of the worker has been started.
     is_set_up: bool,
     is_parked: bool,
-    /// Where user code ran last.
+    /// Thread on which user code ran last.
     user_code: Place,
     finished: bool,
     code: PhantomData<TaskRunner<'w, 'f, I, O>>,
@@ -67,10 +67,11 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
         }
     }
 
-    /// Works until the master lets the rank go.
+    /// Works until the master dismisses the rank.
     ///
     /// # Errors
-    /// What ends the job: the worker could not be made, tasks or results could not travel, the master is silent.
+    /// Any error that ends the job: the worker could not be created, tasks or results could not be encoded or decoded, the master is
+    /// silent.
     pub(super) fn run<'scope>(
         mut self,
         mut driver: Driver<'scope, '_, TaskRunner<'w, 'f, I, O>>,
@@ -84,7 +85,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
         let Follower { worker, .. } = self;
         ToMaster::Report(worker.report).send(endpoint, 0)?;
         if worker.timed_out {
-            // The task may never end, and its thread cannot be ended otherwise than with the process.
+            // The task may never end, and its thread ends only with the process.
             endpoint.leave_with_all(self.join_limit)?;
         }
         driver.finish().map(drop)
@@ -105,7 +106,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
             }
             ToWorker::Chunks { ahead, chunks } => {
                 self.link.detector.active(from);
-                // A rank that was a sub-master has given back what it had.
+                // A former sub-master ignores chunks: it has returned all its chunks to the master, which requeues them.
                 if let Role::Submaster(submaster) = &mut self.role {
                     submaster.take(ahead, chunks);
                 }
@@ -115,7 +116,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
                 if !self.link.attach(from, order, out) {
                     return Ok(());
                 }
-                // What another sub-master has sent is given to others: it is dead.
+                // Chunks of another sub-master are dropped: that sub-master is dead, and other ranks run them.
                 self.worker.keep_chunks_of(from);
                 self.link.join(from, out)
             }
@@ -134,7 +135,8 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
         }
     }
 
-    /// As a sub-master: hands chunks and results on, until nobody is left to lead. Then the rank does tasks itself.
+    /// Dispatches chunks and forwards results as a sub-master. If no member is left, the rank becomes a worker again. Returns true if there
+    /// was anything to do.
     fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
         let moved = submaster.pass_on(out)?;
@@ -226,7 +228,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         }
     }
 
-    /// A sub-master looks after its members.
+    /// Returns the supervision of a rank. A sub-master supervises its members, and every rank supervises its superior and rank 0.
     fn watch(&self, rank: usize) -> Watch {
         match &self.role {
             Role::Submaster(submaster) if rank != self.link.superior => {
@@ -236,7 +238,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         }
     }
 
-    /// Whom it works for must know at any time how long it may be silent.
+    /// Returns true if the execution mode has changed, because the limit of silence of this rank depends on it.
     fn has_news(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_news(WorkerRole::<I>::mode(self.role.holds(), self.user_code))
@@ -251,7 +253,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
 }
 
 impl Role {
-    /// Chunks that a sub-master holds for its members.
+    /// Returns the number of chunks that a sub-master holds for its members.
     fn holds(&self) -> Option<usize> {
         match self {
             Role::Worker => None,

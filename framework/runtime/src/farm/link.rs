@@ -1,4 +1,4 @@
-//! The link of a rank to the one that it works for: rank 0, or a sub-master.
+//! Link of a rank to its superior: rank 0, or a sub-master.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 
-/// See the module's page.
+/// Link of a rank to its superior.
 pub(super) struct Link {
     pub(super) detector: FailureDetector,
     pub(super) clock: Clock,
     rank: usize,
-    /// The farm's name.
+    /// Name of the farm.
     pub(super) farm: String,
-    /// The rank that this one works for.
+    /// Rank for which this one works.
     pub(super) superior: usize,
-    /// The number of the order that said so.
+    /// Number of the attach order that assigned the superior.
     attach_number: u32,
-    /// Where user code runs, as the superior has been told.
+    /// Execution mode that was last reported to the superior.
     announced: Option<ExecutionMode>,
-    /// The time in which the worker was made, once it is.
+    /// Time for the creation of the worker, once the worker is created.
     pub(super) warm_up: Option<Duration>,
     trail: Option<TrailLocation>,
 }
 
 impl Link {
-    /// A link to rank 0.
+    /// Creates a link to rank 0.
     pub(super) fn new(
         endpoint: &Endpoint,
         trail: Option<TrailLocation>,
@@ -57,25 +57,25 @@ impl Link {
         error.at_rank(self.rank)
     }
 
-    /// Whether the superior has to be told where user code runs, now that it runs as `mode` says: it waits longer for a rank that
-    /// cannot give signs of life meanwhile.
+    /// Returns true if the superior does not know yet that user code runs in this `mode`. The superior waits longer for a rank that cannot
+    /// give signs of life meanwhile.
     pub(super) fn has_news(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
 
-    /// Where user code runs is announced again, even if it has not changed.
+    /// Forgets the reported execution mode, so that it is reported again even if it has not changed.
     pub(super) fn forget_announced(&mut self) {
         self.announced = None;
     }
 
-    /// Tells rank `to` that the worker is made, if it is.
+    /// Notifies rank `to` that the worker is created, if it is.
     pub(super) fn join(&self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(warm_up) = self.warm_up else { return Ok(()) };
         ToMaster::Join(Join { warm_up, trail: self.trail.clone() }).send(out.endpoint(), to)
     }
 
-    /// Rank `to` orders this one to work for it. Returns whether it does from now on: an order that is older than the present
-    /// one is void.
+    /// Handles the order of rank `to` to work for it. Returns true if the order is accepted; an order that is older than the current one is
+    /// void.
     pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {
@@ -87,7 +87,7 @@ impl Link {
         }
         self.superior = to;
         self.forget_announced();
-        // Whoever takes charge of others is there.
+        // A rank that takes charge of others has joined.
         self.detector.expect(out.endpoint(), to, true);
         true
     }

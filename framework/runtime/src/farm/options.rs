@@ -1,4 +1,4 @@
-//! How a farm hands its tasks out, as it was written down.
+//! Options of a farm.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use armature_planner::farm::Chunking;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Balance, Config};
 
-/// How a farm hands its tasks out.
+/// Options of a farm, as its builder sets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) chunking: Chunking,
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) task_limit: Option<Duration>,
     pub(crate) silence: Option<Duration>,
     pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
-    /// Not an option: this farm object has been run.
+    /// True if this farm has been run before; not an option.
     pub(crate) ran_before: bool,
     pub(crate) workers: Option<usize>,
     pub(crate) sub_masters: Option<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     pub(crate) on_all_ranks: bool,
 }
 
-/// A worker with a thread that communicates is dead after this time without a sign of life, unless another is set.
+/// Default limit of silence, after which a worker with a communicating thread counts as dead.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Default for Options {
@@ -55,15 +55,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long a worker may be silent.
+    /// Returns the limit of silence for a worker.
     pub(crate) fn silence(&self, config: &Config) -> Duration {
         self.silence.unwrap_or(SILENCE.min(config.peer_limit))
     }
 
-    /// Whether these options can be used, by this method of a farm.
+    /// Checks that these options can be used with this method of a farm.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if not, with the option.
+    /// [`ErrorKind::Config`] if they cannot, with the name of the option.
     pub(crate) fn check(&self, method: &str) -> Result<()> {
         let text = if self.on_all_ranks && !["collect", "explore_in_order"].contains(&method) {
             let other = if method == "explore" { "explore_in_order" } else { "collect" };

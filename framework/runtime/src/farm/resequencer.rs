@@ -1,4 +1,4 @@
-//! Results on their way to the sink: in the order of the tasks, or as they come.
+//! Resequencer: passes results on in the order of the tasks, or in the order of arrival.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) enum ResultRun<O> {
 }
 
 impl<O> ResultRun<O> {
-    /// Tasks.
+    /// Returns the number of tasks.
     pub(crate) fn len(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.len() as u64,
@@ -22,7 +22,7 @@ impl<O> ResultRun<O> {
         }
     }
 
-    /// Bytes of what it holds.
+    /// Returns the bytes of the results, or of the error message.
     pub(crate) fn weigh(&self) -> u64
     where
         O: Item,
@@ -34,13 +34,13 @@ impl<O> ResultRun<O> {
     }
 }
 
-/// Holds back what came too early.
+/// Holds back results that arrive too early.
 #[derive(Debug)]
 pub(crate) struct Resequencer<O> {
     ordered: bool,
-    /// Results that the sink has had; in order, the number of the next one.
+    /// Number of results passed on. In the order of the tasks it is also the number of the next task.
     fed: u64,
-    /// Runs that wait for earlier ones, with their bytes.
+    /// Result runs that wait for earlier results, with their bytes.
     early: BTreeMap<u64, (ResultRun<O>, u64)>,
     early_bytes: u64,
 }
@@ -50,26 +50,26 @@ impl<O> Resequencer<O> {
         Resequencer { ordered, fed: 0, early: BTreeMap::new(), early_bytes: 0 }
     }
 
-    /// Whether the result of this task would go to the sink at once.
+    /// Returns true if the result of this task would be passed on at once.
     pub(crate) fn is_due(&self, task: u64) -> bool {
         !self.ordered || task == self.fed
     }
 
-    /// Bytes of results that wait for earlier ones.
+    /// Returns the bytes of results that wait for earlier ones.
     pub(crate) fn early_bytes(&self) -> u64 {
         self.early_bytes
     }
 
-    /// Begins with number 0 again.
+    /// Restarts with task 0.
     pub(crate) fn restart(&mut self) {
         (self.fed, self.early_bytes) = (0, 0);
         self.early.clear();
     }
 
-    /// Takes results from task `first` on, of `bytes` bytes, and hands on those that are due.
+    /// Accepts results from task `first` on, which have `bytes` bytes, and passes all results that are due to `deliver`.
     ///
     /// # Errors
-    /// That of `deliver`.
+    /// The error of `deliver`.
     pub(crate) fn put(
         &mut self,
         first: u64,

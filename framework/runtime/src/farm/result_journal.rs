@@ -1,4 +1,4 @@
-//! Results that outlive the job: kept in a journal as they come, and taken from it instead of being computed again.
+//! Results that outlive the job: written to a journal as they arrive, and read from it instead of being computed again.
 
 use armature_text::shown;
 
@@ -20,12 +20,11 @@ use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::rank::suspicion::Tried;
 use crate::wire::{self, Codec, Item, packed};
 
-/// A farm's journal, and what it held when it was opened.
+/// A farm's journal, and its records when it was opened.
 ///
-/// A record's number is that of its task in a stream. Records with very high numbers tell of tasks that ranks have died over. In
-/// iterations records are numbered through: in front of the results of each set of tasks stands a [`TaskSetDigest`] of the set, so
-/// that a job which has become another one is noticed. In an exploration they are numbered as they come; what is left of it
-/// follows from them in that order.
+/// In a stream the number of a record is that of its task. Records with very high numbers describe tasks in which ranks may have died. In
+/// iterations records are numbered consecutively: a [`TaskSetDigest`] precedes the results of each set of tasks, so that a changed job is
+/// detected. In an exploration records are numbered in the order of arrival, and the remaining tasks follow from the results in that order.
 #[derive(Debug)]
 pub(crate) struct ResultJournal {
     journal: Journal,
@@ -33,27 +32,27 @@ pub(crate) struct ResultJournal {
     notes: DeathNotes,
     clock: Clock,
     kind: Kind,
-    /// Record numbers of the present set of tasks. Of an exploration, none: no number of a task is that of a record.
+    /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
     records: Range<u64>,
-    /// The number of the next record of an exploration.
+    /// Number of the next record of an exploration.
     next: u64,
-    /// What is known of an exploration is not through yet.
+    /// The replay of an exploration is not complete.
     replaying: bool,
 }
 
-/// What a journal is of.
+/// Kind of run that a journal records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A stream of tasks. Those that failed are not kept.
+    /// A stream of tasks. Failed tasks are not kept.
     Stream,
-    /// Sets of tasks, each made from the results of the one before: failed tasks belong to these.
+    /// Sets of tasks, each made from the results of the previous set. Failed tasks are kept, because they belong to these results.
     Iterations,
-    /// Tasks that make tasks, which are numbered as it happens. Those that failed are not kept.
+    /// Tasks that create tasks, which are numbered during the run. Failed tasks are not kept.
     Exploration,
 }
 
 impl Kind {
-    /// How results are laid out in records, beside the version of the codecs.
+    /// Returns the layout of results in records, together with the version of the codecs.
     fn layout(self) -> &'static str {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
@@ -63,14 +62,14 @@ impl Kind {
     }
 }
 
-/// In the place of the number of parts: the record is of a task that failed.
+/// Value in place of the number of parts, which marks the record of a failed task.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
-    /// Opens the journal of the farm `name`, whose results depend on what `fingerprint` says.
+    /// Opens the journal of the farm `name`. The `fingerprint` names everything on which the results depend.
     ///
     /// # Errors
-    /// Those of [`Journal::open`].
+    /// The errors of [`Journal::open`].
     pub(crate) fn open(
         path: &Path,
         name: &str,
@@ -100,10 +99,10 @@ impl ResultJournal {
         Ok(ResultJournal { journal, known, notes, clock, kind, records, next, replaying })
     }
 
-    /// Goes on to the next set of tasks of an iteration.
+    /// Starts the next set of tasks of an iteration. Returns the tasks.
     ///
     /// # Errors
-    /// If the journal was written with another set there, or the tasks cannot be encoded.
+    /// If the journal contains another set at this place, or the tasks cannot be encoded.
     pub(crate) fn begin_set<I: Item>(
         &mut self,
         iteration: usize,
@@ -128,27 +127,27 @@ impl ResultJournal {
         Ok(tasks)
     }
 
-    /// Whether tasks that failed for good are kept, too.
+    /// Returns true if tasks that failed at every attempt are kept.
     pub(crate) fn keeps_failures(&self) -> bool {
         self.kind == Kind::Iterations
     }
 
-    /// The first task from number `from` on that has ended.
+    /// Returns the first task from number `from` on whose result or failure is known.
     pub(crate) fn next_known(&self, from: u64) -> Option<u64> {
         let Range { start, end } = self.records;
         let from = start.saturating_add(from).min(end);
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Tasks of the present set, or of the stream, that have ended and have not been taken yet.
+    /// Returns the number of known tasks of the current set, or of the stream, that have not been taken yet.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
 
-    /// What came of a task, if the journal had it.
+    /// Takes the result or failure of a task, if the journal has it.
     ///
     /// # Errors
-    /// If it is not a result of this farm: the fingerprint does not say all that it should.
+    /// If the record is not a result of this farm, because the fingerprint is incomplete.
     pub(crate) fn take<O: Item>(
         &mut self,
         task: u64,
@@ -158,28 +157,28 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Whether what is known of an exploration is still to be gone through.
+    /// Returns true if the replay of an exploration is not complete.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }
 
-    /// The next known result of an exploration, in the order in which they were kept.
+    /// Takes the next known result of an exploration, in the order in which results were recorded.
     ///
     /// # Errors
-    /// As [`take`](ResultJournal::take).
+    /// The errors of [`take`](ResultJournal::take).
     pub(crate) fn take_next<O: Item>(&mut self, codec: &Codec<O>) -> Result<Option<O>> {
         let Some((record, payload)) = self.known.pop_first() else { return Ok(None) };
         let known = self.unpack(record, payload, codec)?;
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Whether the replay of an exploration is over: everything was taken, and what takes it `is_idle`.
+    /// Returns true if the replay of an exploration is complete: all results have been taken, and their receiver `is_idle`.
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
     }
 
-    /// Keeps a task that failed for good.
+    /// Writes a task that failed at every attempt.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -189,7 +188,7 @@ impl ResultJournal {
         self.journal.append_parts(self.clock.now(), record, &pieces)
     }
 
-    /// Keeps the result of a task.
+    /// Writes the result of a task, and returns it.
     ///
     /// # Errors
     /// If the result cannot be encoded, or the file cannot be written.
@@ -221,12 +220,12 @@ impl ResultJournal {
         results.pop().map(Ok).ok_or_else(strange)
     }
 
-    /// Keeps what is known of tasks that a rank has died over.
+    /// Records the attempts and suspicion of tasks in which a rank may have died.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn note(&mut self, tasks: Range<u64>, attempt: u32, suspicion: Suspicion) -> Result<()> {
-        // The next run of the job numbers its tasks in another way.
+        // The next run of the job numbers its tasks differently.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
@@ -237,25 +236,26 @@ impl ResultJournal {
         self.tick()
     }
 
-    /// How many deaths are noted, at most.
+    /// Returns an upper bound of the number of recorded deaths.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.notes.len()).unwrap_or(u32::MAX)
     }
 
-    /// What an earlier run of the job has noted of the tasks from number `from` on: up to which of them, and attempts and
-    /// suspicion if ranks have died over them. `None` if there is nothing about these or later ones.
+    /// Returns what an earlier run of the job has recorded about the tasks from number `from` on: the end of the range to which the record
+    /// applies, and attempts and suspicion if ranks may have died in these tasks. Returns `None` if there is no record about these or later
+    /// tasks.
     pub(crate) fn noted(&self, from: u64) -> Option<(u64, Option<Tried>)> {
         let start = self.records.start;
         self.notes.at(start.saturating_add(from)).map(|(records, known)| (records.end - start, known))
     }
 
-    /// What is to be done at every turn.
+    /// Does the work of every turn.
     pub(crate) fn tick(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.journal.tick(now)
     }
 
-    /// Waits until everything is on the disk.
+    /// Waits until all records are on disk.
     pub(crate) fn close(self) -> Result<()> {
         self.journal.close()
     }

@@ -1,4 +1,4 @@
-//! A rank that is a sub-master: hands chunks on to its members, and their results to the master.
+//! Sub-master: a rank that dispatches chunks to its members and forwards their results to the master.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailReader;
 
-/// See the module's page.
+/// A rank in its role as a sub-master.
 #[derive(Debug)]
 pub(super) struct Submaster {
     state: SubmasterState<Payload, Entry>,
-    /// The trails of members on this machine.
+    /// Trails of members on this machine.
     trails: BTreeMap<usize, TrailReader>,
 }
 
 impl Submaster {
-    /// Takes charge of the ranks that the master has named.
+    /// Takes charge of the members that the master has assigned.
     pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
@@ -37,23 +37,23 @@ impl Submaster {
         Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
     }
 
-    /// Chunks that are here or at members, and results that were not sent.
+    /// Returns the number of chunks in stock and at members, plus the number of unsent results.
     pub(super) fn holds(&self) -> usize {
         self.state.holds()
     }
 
-    /// Something has come from a rank.
+    /// Records a message from a rank.
     pub(super) fn heard(&mut self, rank: usize) {
         self.state.heard(rank);
     }
 
-    /// Chunks have come from the master, for members.
+    /// Accepts chunks for members from the master.
     pub(super) fn take(&mut self, ahead: u32, chunks: Vec<(ChunkHeader, Payload)>) {
         self.state.set_ahead(ahead);
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
     }
 
-    /// A message from a rank that may be a member; others are not listened to.
+    /// Handles a message from a rank. Messages of ranks that are not members are ignored.
     pub(super) fn on_message(
         &mut self,
         link: &mut Link,
@@ -76,7 +76,7 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // Members send these to rank 0 only, or they come from nobody but sub-masters.
+            // Members send these messages to rank 0 only, or only sub-masters send them.
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -86,13 +86,13 @@ impl Submaster {
         Ok(())
     }
 
-    /// Hands chunks to members that ask, and results to the master. Returns whether there was anything.
+    /// Dispatches chunks to requesting members and sends results to the master. Returns true if there were any.
     pub(super) fn pass_on(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
         while let Some((member, header, payload)) = self.state.give() {
             ToWorker::Chunk(header, payload).send(out.endpoint(), member)?;
             moved = true;
-            // Members with something to do get one at a time: others may have asked meanwhile that have nothing.
+            // Busy members receive one chunk at a time, so that idle members that requested later are served first.
             if !self.state.somebody_is_idle() {
                 break;
             }
@@ -104,7 +104,7 @@ impl Submaster {
         Ok(moved)
     }
 
-    /// Sends the master the results that are here.
+    /// Sends the collected results to the master.
     fn deliver(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         match self.state.deliver() {
             results if results.is_empty() => Ok(()),
@@ -112,23 +112,23 @@ impl Submaster {
         }
     }
 
-    /// Whether no member is left, nor will come.
+    /// Returns true if all members are dead.
     pub(super) fn is_deserted(&self) -> bool {
         self.state.is_deserted()
     }
 
-    /// Gives back to the master what is here.
+    /// Ends the role of sub-master: sends the remaining results and a notice to the master.
     pub(super) fn retire(mut self, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(out)?;
         ToMaster::Retired.send(out.endpoint(), 0)
     }
 
-    /// What the members are, and how many chunks each has.
+    /// Returns the table of members, with their states and the number of their chunks.
     pub(super) fn workers(&self) -> &WorkerTable {
         self.state.workers()
     }
 
-    /// A member is silent: it is lost.
+    /// Handles the loss of a member.
     pub(super) fn lose(&mut self, link: &Link, loss: Loss, out: &mut Outgoing<'_>) -> Result<()> {
         log::warn!("farm {}: the tasks of rank {} go to others: {}", shown(&link.farm), loss.rank, loss.why);
         let Loss { rank, certain, died, why } = loss;

@@ -1,4 +1,4 @@
-//! The compute side of a farm's rank: the worker, made once, and the chunks that it is given.
+//! Compute side of a rank in a farm: the worker, created once, and the chunks that it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::{Codec, Item};
 
-/// Makes a farm's worker on the rank that computes.
+/// Function that creates a farm's worker on the rank that computes.
 pub(crate) type Factory<'f, I, O> =
     Box<dyn FnMut() -> Result<Box<dyn ErasedWorker<I, O> + 'f>, BoxError> + Send + 'f>;
 
-/// Where a farm keeps its worker from one run to the next.
+/// Storage for a farm's worker between two runs.
 pub(crate) struct WorkerSlot<'f, I, O> {
     pub(crate) factory: Factory<'f, I, O>,
     pub(crate) worker: Option<Box<dyn ErasedWorker<I, O> + 'f>>,
 }
 
-/// How the tasks and results of a farm travel.
+/// Codecs for the tasks and results of a farm.
 #[derive(Debug)]
 pub(crate) struct Codecs<I, O> {
     pub(crate) tasks: Codec<I>,
@@ -41,29 +41,29 @@ impl<I, O> Clone for Codecs<I, O> {
 
 impl<I, O> Copy for Codecs<I, O> {}
 
-/// What the compute side is asked.
+/// Command to the compute side.
 pub(crate) enum Command<I> {
-    /// Make the worker, if there is none yet.
+    /// Create the worker, if there is none yet.
     SetUp,
-    /// Do a chunk; `away` says that the result goes to another rank.
+    /// Run a chunk; `away` is true if the result is sent to another rank.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
-    /// Do what is left of a chunk.
+    /// Run the rest of a chunk.
     Rest(Rest<I>),
 }
 
-/// The tasks of a chunk that are left when the first ones are done.
+/// Tasks of a chunk that are left after a partial result.
 pub(crate) struct Rest<I> {
     header: ChunkHeader,
     tasks: vec::IntoIter<I>,
     away: bool,
 }
 
-/// What it answers.
+/// Outcome of a command.
 pub(crate) enum Outcome<I, O> {
     SetUp {
         took: Duration,
     },
-    /// The tasks of the header are done; those of the rest belong to the same chunk.
+    /// The tasks of the header are completed; the tasks of `rest` belong to the same chunk.
     Chunk {
         header: ChunkHeader,
         times: Times,
@@ -72,15 +72,15 @@ pub(crate) enum Outcome<I, O> {
     },
 }
 
-/// The result of a chunk.
+/// Result of a chunk.
 pub(crate) enum Output<O> {
-    /// For this rank.
+    /// Result for this rank.
     Local(ChunkResult<O>),
-    /// For another rank.
+    /// Result for another rank.
     Encoded(Frame),
 }
 
-/// See the module's page.
+/// Compute side of a rank in a farm.
 pub(crate) struct TaskRunner<'w, 'f, I, O> {
     slot: &'w mut WorkerSlot<'f, I, O>,
     codecs: Codecs<I, O>,
@@ -89,20 +89,22 @@ pub(crate) struct TaskRunner<'w, 'f, I, O> {
     cx: Context,
     clock: Clock,
     activity: Arc<Activity>,
-    /// Time of a task, as last measured.
+    /// Last measured time of a task, in seconds.
     task_time: Option<f64>,
-    /// Time of a chunk, as last measured.
+    /// Last measured time of a chunk.
     chunk_time: Option<Duration>,
-    /// Says of every task that it has begun, however short they are: one that hangs has to be known.
+    /// The start of every task is reported, however short tasks are, so that a hanging task is known.
     every: bool,
-    /// Tells whoever survives this process what it was doing.
+    /// Trail of the rank, from which other processes read its last activity if this process dies.
     trail: Option<Trail>,
 }
 
-/// Tasks shorter than this, in seconds, are not timed one by one: that would cost a good part of what they do.
+/// Time in seconds below which tasks are not timed one by one, because that would cost a considerable part of their time.
 const TIME_EACH: f64 = 1e-6;
-/// Seconds between two readings of the clock then, each of which takes less than a five hundredth of that, and tasks at most.
+/// Interval in seconds between two readings of the clock if tasks are not timed one by one. A reading takes less than a five-hundredth of
+/// it.
 const LOOK_EVERY: f64 = 20e-6;
+/// Maximum number of tasks between two readings of the clock.
 const MOST_UNTIMED: usize = 4096;
 
 impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
@@ -131,12 +133,12 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         }
     }
 
-    /// From now on says of every task that it has begun.
+    /// Makes the runner report the start of every task.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }
 
-    /// From now on leaves a trail, unless the system has none. Returns where it is.
+    /// Starts a trail, unless the system has none. Returns its location.
     pub(crate) fn leave_trail(&mut self) -> Option<TrailLocation> {
         self.trail = Trail::new();
         self.trail.as_ref().map(Trail::place)
@@ -165,17 +167,17 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         error.in_farm(&self.farm).at_rank(self.cx.rank)
     }
 
-    /// An error with a chunk as a whole: its tasks or results cannot travel.
+    /// Extends an error about a whole chunk, whose tasks or results cannot be encoded or decoded.
     fn blame(&self, error: Error, header: ChunkHeader) -> Error {
         let text = format!("{} (in a chunk of {} from this one on)", error.message(), header.count);
         self.here(Error::new(error.kind(), text).on_item(header.first))
     }
 
-    /// A chunk begins, or goes on.
+    /// Records the start of a chunk or of its rest.
     fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
         if let Some(trail) = &mut self.trail {
-            // There are very many short chunks: a note of each would cost something.
+            // Short chunks are too many to note each of them.
             let long = header.suspect || header.alone || is_noted(self.chunk_time.map(|t| t.as_secs_f64()));
             if long { trail.begin(header.id, None) } else { trail.end() }
         }
@@ -190,7 +192,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         Ok(tasks)
     }
 
-    /// Does as many tasks of a chunk as there is time for.
+    /// Runs as many tasks of a chunk as its time allows.
     fn work(
         &mut self,
         header: ChunkHeader,
@@ -203,11 +205,11 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         let mut result = ChunkResult::with_room(tasks.len());
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
-        // As a number of tasks it saturates where they take no time.
+        // The number of tasks saturates if they take no time.
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
         let stride =
             self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
-        // Each task in which ranks may have died is noted, so that the next death shows which one it was.
+        // Each task in which ranks may have died is noted, so that the next death identifies the task.
         let notes_each = header.alone || is_noted(self.task_time);
         let trail = self.trail.as_mut().filter(|_| notes_each).map(|trail| (trail, header.id));
         let (activity, end) = (self.activity.clone(), start + PART);
@@ -242,14 +244,14 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
     }
 }
 
-/// Whether tasks, or chunks, of this time leave a note where they begin. Those whose time is not known do.
+/// Returns true if the trail notes the start of tasks, or chunks, of this time. Those of unknown time are noted.
 fn is_noted(time: Option<f64>) -> bool {
     time.is_none_or(|time| time >= NOTED.as_secs_f64())
 }
 
-/// The header of the tasks that are done, where those are left, and what is left.
+/// Divides a chunk into its completed tasks and the rest. Returns the header of the completed tasks, and the rest if there is one.
 fn divide<I>(header: ChunkHeader, tasks: vec::IntoIter<I>, away: bool) -> (ChunkHeader, Option<Rest<I>>) {
-    // No more than the chunk had.
+    // At most the number of tasks in the chunk, which is a `u32`.
     let left = tasks.len() as u32;
     if left == 0 {
         return (header, None);
@@ -291,7 +293,7 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
         match task {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
-            // What is done of it took long.
+            // The completed tasks of the chunk took long.
             Command::Rest(_) => true,
         }
     }

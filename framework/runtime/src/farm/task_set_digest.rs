@@ -1,14 +1,14 @@
-//! Whether a set of tasks is the one that it was when its results were kept.
+//! Digests of sets of tasks, which show that a set differs from the one whose results were kept.
 
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{Codec, Item};
 
-/// What is kept of a set of tasks: how many they are, and a number that differs, very likely, where the tasks do.
+/// Digest of a set of tasks: the number of tasks, and a hash that very likely differs if the tasks differ.
 ///
-/// The bytes of one task may come in another order each time, as those of a `HashMap` do. So a task counts by how many
-/// bytes it has, by their sum and by the sum of their squares.
+/// The encoded bytes of a task may have another order each time, as those of a `HashMap` do. The hash therefore depends on the number of
+/// bytes, their sum and the sum of their squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskSetDigest {
     tasks: u64,
@@ -16,7 +16,7 @@ pub(crate) struct TaskSetDigest {
 }
 
 impl TaskSetDigest {
-    /// The digest of a set of tasks, which comes back.
+    /// Returns the digest of a set of tasks, and the tasks.
     ///
     /// # Errors
     /// If a task cannot be encoded or decoded.
@@ -43,7 +43,7 @@ impl TaskSetDigest {
                 squares += byte * byte;
             }
             for value in [bytes.len() as u64, sum, squares] {
-                // The multiplier of the 64-bit FNV hash.
+                // Multiplier of the 64-bit FNV hash.
                 self.sum = (self.sum ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
             }
         }

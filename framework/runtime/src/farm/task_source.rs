@@ -1,5 +1,5 @@
-//! Where tasks come from: the user's iterator, drawn from as far as chunks are handed out. It is asked between messages if
-//! it answers soon, and else on a thread: it may take as long as it likes, and rank 0 stays alive to its workers.
+//! Source of tasks: the user's iterator, from which tasks are drawn as chunks are dispatched. The iterator is called between messages if it
+//! answers soon, and otherwise on a thread: it may take any time while rank 0 gives signs of life to its workers.
 
 use std::collections::VecDeque;
 use std::thread::Scope;
@@ -15,88 +15,90 @@ use crate::session::Driver;
 use crate::user_code;
 use crate::wire::{Item, weigh};
 
-/// How many tasks are wanted.
+/// Limits of a draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// At most this many,
+    /// Maximum number of tasks.
     pub(super) most: u64,
-    /// and no more after those that have this many bytes together,
+    /// Bytes of all drawn tasks after which no more are drawn.
     pub(super) bytes: u64,
-    /// of which one in this number is weighed.
+    /// Sampling interval: one task in this number is weighed.
     pub(super) step: usize,
 }
 
 struct Draw {
     wanted: Wanted,
-    /// Whether the job may last only for its turn.
+    /// True if the duration of the job is limited.
     limited: bool,
 }
 
-/// Tasks that were drawn.
+/// Tasks of one draw.
 struct Drawn<I> {
     time: JobTime,
     tasks: Vec<I>,
-    /// They have as many bytes together as were wanted.
+    /// The tasks have reached the limit of bytes.
     full: bool,
     ended: bool,
     hint: (usize, Option<usize>),
 }
 
-/// Where the master takes tasks from.
+/// Source from which the master takes tasks.
 pub(super) trait Source<I> {
-    /// Tasks taken so far; the number of the next one.
+    /// Returns the number of tasks taken so far, which is the number of the next task.
     fn taken(&self) -> u64;
 
-    /// Whether there are no more. An iterator that has not said so yet may still turn out to have ended; a worklist may get more as
-    /// long as results are to come.
+    /// Returns true if no more tasks are left. An iterator that does not return true yet may still have ended; a worklist may get more
+    /// tasks as long as results are outstanding.
     fn has_ended(&self) -> bool;
 
-    /// Wants no more.
+    /// Ends the source: no more tasks are needed.
     fn end(&mut self);
 
-    /// How many are left, and whether that is certain.
+    /// Returns the number of tasks left, and true if the number is exact.
     fn left(&self) -> (u64, bool);
 
-    /// The same for who shares out what is there: of a worklist, what it has now.
+    /// Returns the number of tasks that can be shared among the workers, and true if the number is exact. For a worklist this is the number
+    /// of tasks that wait now.
     fn to_share(&self) -> (u64, bool) {
         self.left()
     }
 
-    /// Tasks that one chunk may have, so that there are some for the others.
+    /// Returns the maximum number of tasks of one chunk, so that tasks are left for other workers.
     fn share(&self) -> u64 {
         u64::MAX
     }
 
-    /// Gives nothing out as long as `held`: what is known of the tasks is not through yet.
+    /// Holds back all tasks while `held`, because the replay of their results is not complete.
     fn hold(&mut self, _held: bool) {}
 
-    /// Returns true if ranks may have died of the tasks that were drawn last, which come apart from all others.
+    /// Returns true if ranks may have died in the tasks of the last draw, which are separate from all other tasks.
     fn drew_suspects(&self) -> bool {
         false
     }
 
-    /// Whether rank 0's thread may wait busily.
+    /// Returns true if rank 0's thread may spin while it waits.
     fn leaves_the_core(&self) -> bool;
 
-    /// Whether the user's iterator is called on rank 0's thread for now, because it has been fast so far.
+    /// Returns true if the user's iterator currently runs on rank 0's thread, because it has been fast so far.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Takes in what was drawn. Returns whether there was anything.
+    /// Receives drawn tasks. Returns true if there were any.
     ///
     /// # Errors
     /// If the user's iterator has panicked.
     fn advance(&mut self) -> Result<bool>;
 
-    /// The next tasks, as many as are `wanted`; fewer only if there are no more now. None if the user's iterator has not answered yet.
+    /// Returns the next tasks, as many as are `wanted`, or fewer if no more are available. Returns none if the user's iterator has not
+    /// answered yet.
     ///
     /// # Errors
     /// If the user's iterator panics.
     fn draw(&mut self, wanted: Wanted) -> Result<Vec<I>>;
 }
 
-/// The iterator at its executor.
+/// The iterator as the user code of an executor.
 struct SourceCode<T> {
     tasks: T,
     drawn: u64,
@@ -119,7 +121,7 @@ impl<T: Iterator<Item: Item> + Send> UserCode for SourceCode<T> {
             let (mut weight, mut skip) = (0, 0);
             while !full && drawn.len() < most {
                 if !std::mem::needs_drop::<T::Item>() {
-                    // All have the same size, which the caller knows.
+                    // All tasks have the same size, which the caller knows.
                     let some = timer.until_look(drawn.len()).min(most - drawn.len());
                     let before = drawn.len();
                     drawn.extend(tasks.by_ref().take(some));
@@ -160,21 +162,21 @@ impl<T: Iterator<Item: Item> + Send> UserCode for SourceCode<T> {
     }
 }
 
-/// The tasks that have not been taken yet.
+/// Source of the tasks of an iterator.
 pub(super) struct TaskSource<'scope, 'env, T: Iterator<Item: Item> + Send> {
     executor: Executor<'scope, 'env, SourceCode<T>>,
     /// Tasks that were drawn and not taken.
     buffer: VecDeque<T::Item>,
-    /// They have as many bytes together as were wanted.
+    /// The tasks in the buffer have reached the limit of bytes.
     full: bool,
     taken: u64,
-    /// The iterator has no more.
+    /// The iterator has ended.
     ended: bool,
     hint: (usize, Option<usize>),
 }
 
 impl<'scope, 'env, T: Iterator<Item: Item> + Send + 'scope> TaskSource<'scope, 'env, T> {
-    /// The tasks of an iterator, for the farm with this name. `waker` wakes rank 0's thread.
+    /// Creates the source of an iterator's tasks, for the farm with this name. `waker` wakes rank 0's thread.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
@@ -209,7 +211,7 @@ impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSo
             return (here, true);
         }
         let (low, high) = self.hint;
-        // While more are being drawn the hint is an old one. One without an end says nothing about how many there will be.
+        // While tasks are being drawn, the hint is outdated. The hint of an endless iterator does not tell the number of tasks.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),

@@ -1,51 +1,51 @@
-//! What the master measures of the traffic, and the few sizes that follow from it.
+//! Measurements of a farm's message traffic, and the chunk limits that follow from them.
 
 use std::time::Duration;
 
 use armature_planner::farm::MessageCosts;
 
-/// The weight of a new value in a running mean.
+/// Weight of a new value in a running mean.
 const FRESH: f64 = 0.125;
-/// The time for which workers are to have work beyond the chunk in hand: the master may sleep, or compute, for so
-/// long before it answers.
+/// Time for which workers should have work in addition to the running chunk, in seconds: the master may sleep or compute for this time
+/// before it answers.
 const ANSWER: f64 = 2e-3;
-/// Chunks that are asked for ahead at most.
+/// Maximum number of chunks requested in advance.
 const MOST_AHEAD: u32 = 8;
-/// Bytes of a chunk, or of its results, beyond which a larger one costs no less for a task: the time of a message is
-/// that of its bytes by then, and the memory of several chunks does not fit the caches any more. It is so much that plain
-/// data travel as a part of their own, without being copied.
+/// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is
+/// then that of its bytes, and the memory of several chunks does not fit into the caches. The size is large enough for plain data to travel
+/// as a separate part, without a copy.
 pub(crate) const ENOUGH_BYTES: f64 = 96.0 * 1024.0;
-/// What a master that computes on its communicating thread does before it looks at its messages again.
+/// Time for which a master on its communicating thread computes between two polls for messages, in seconds.
 const OWN_GRAIN: f64 = 100e-6;
 
-/// The start-up time of a message before any was measured, in seconds: that of shared memory with both ends awake.
+/// Start-up time of a message before the first measurement, in seconds: that of shared memory with both ranks awake.
 const START_UP: f64 = 2e-6;
-/// The time for a byte, which is not measured: that of one copy through memory, in seconds. On a network the bytes of
-/// small messages count as start-up time.
+/// Transfer time per byte, in seconds, which is not measured: that of one copy through memory. On a network the bytes of small messages
+/// count as start-up time.
 const PER_BYTE: f64 = 2.5e-10;
-/// How fast the shortest exchange is forgotten.
+/// Factor by which the shortest time grows with each measurement, so that it is forgotten slowly.
 const FORGET: f64 = 1.02;
 
-/// Running means of sizes and times.
+/// Running means of the sizes and times of tasks, chunks and messages.
 #[derive(Debug)]
 pub(crate) struct TrafficStats {
-    /// Seconds of a chunk at its worker.
+    /// Time of a chunk on its worker, in seconds.
     chunk_time: Option<f64>,
-    /// Seconds of a task on rank 0.
+    /// Time of a task on rank 0, in seconds.
     own_task: Option<f64>,
-    /// Bytes of a task and of a result, on the wire or in memory, whichever is more.
+    /// Bytes of a task and of a result: at first their size in memory, then a mean that rises at once and falls slowly.
     task_bytes: f64,
     result_bytes: f64,
-    /// Tasks in the last chunk that was given away, and in rank 0's last one.
+    /// Number of tasks in the last dispatched chunk, and in the last chunk of rank 0.
     last_chunk: u64,
     own_chunk: u64,
-    /// Seconds of a message from one rank to the other beside its bytes, as the fastest exchange had it.
+    /// Time of a message from one rank to another, in seconds, in the fastest exchange.
     one_way: Option<f64>,
-    /// Seconds that making and sending a message keeps rank 0 busy, as the fastest had it.
+    /// Time for which making and sending a message occupies rank 0, in seconds, for the fastest message.
     sending: Option<f64>,
 }
 
-/// The shortest time so far, forgotten slowly.
+/// Returns the shorter of two times. The old time is increased by [`FORGET`] before.
 fn shortest(old: Option<f64>, new: f64) -> f64 {
     old.map_or(new, |old| new.min(old * FORGET))
 }
@@ -55,7 +55,7 @@ fn mean(old: Option<f64>, new: f64) -> Option<f64> {
 }
 
 impl TrafficStats {
-    /// Nothing measured: tasks and results have these sizes in memory.
+    /// Creates statistics without measurements. Tasks and results have these sizes in memory.
     pub(crate) fn new(task_size: usize, result_size: usize) -> Self {
         TrafficStats {
             chunk_time: None,
@@ -69,55 +69,55 @@ impl TrafficStats {
         }
     }
 
-    /// A chunk of `tasks` was given away that has `bytes`.
+    /// Records the dispatch of a chunk of `tasks` tasks with `bytes` bytes.
     pub(crate) fn gave(&mut self, tasks: u64, bytes: usize) {
         self.last_chunk = tasks.max(1);
         let each = bytes as f64 / tasks.max(1) as f64;
-        // Up at once, down slowly: the memory of a chunk is bounded by it.
+        // The mean rises at once and falls slowly, because it bounds the memory of a chunk.
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 
-    /// Rank 0 has taken a chunk of `tasks` for itself.
+    /// Records that rank 0 has taken a chunk of `tasks` tasks for itself.
     pub(crate) fn kept(&mut self, tasks: u64) {
         self.own_chunk = tasks.max(1);
     }
 
-    /// A chunk's result has come from another rank.
+    /// Records the result of a chunk from another rank.
     pub(crate) fn got(&mut self, tasks: u64, took: Duration, bytes: usize) {
         self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
         self.made(tasks, bytes);
     }
 
-    /// `tasks` tasks have results of `bytes` bytes.
+    /// Records that `tasks` tasks have results of `bytes` bytes.
     pub(crate) fn made(&mut self, tasks: u64, bytes: usize) {
         let each = bytes as f64 / tasks.max(1) as f64;
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
     }
 
-    /// A chunk of `tasks` was done on rank 0.
+    /// Records that rank 0 has run a chunk of `tasks` tasks.
     pub(crate) fn own(&mut self, tasks: u64, took: Duration) {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
 
-    /// A chunk went to a worker that had nothing else to do; until its result came, `beside` has passed beside the time
-    /// of the chunk itself. Often the master was busy meanwhile, so that the shortest time counts; it is forgotten slowly.
+    /// Records the exchange of a chunk with an idle worker: `beside` is the time until the result arrived, without the time of the chunk
+    /// itself. The shortest time counts, because the master is often busy meanwhile; it is forgotten slowly.
     pub(crate) fn exchanged(&mut self, beside: Duration) {
         self.one_way = Some(shortest(self.one_way, beside.as_secs_f64() / 2.0));
     }
 
-    /// A message to a worker, or to a sub-master, was made and sent within `took`.
+    /// Records that a message to a worker or a sub-master was made and sent within `took`.
     pub(crate) fn sent(&mut self, took: Duration) {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }
 
-    /// For how long a message keeps its sender busy, as far as it has been measured, where chunks go out by
-    /// `ports` ranks at a time: those of sub-masters, or that of rank 0.
+    /// Returns the time for which a message occupies its sender, as far as it is measured, if `ports` ranks send chunks at the same time:
+    /// the sub-masters, or rank 0.
     pub(crate) fn messages(&self, ports: usize) -> MessageCosts {
         let sending = self.sending.or(self.one_way).unwrap_or(START_UP);
         MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)
     }
 
-    /// Seconds that a message is on its way while its sender can go on.
+    /// Returns the time for which a message is in transit while its sender can continue, in seconds.
     pub(crate) fn latency(&self) -> f64 {
         match (self.one_way, self.sending) {
             (Some(one_way), Some(sending)) => (one_way - sending).max(0.0),
@@ -133,13 +133,13 @@ impl TrafficStats {
         self.result_bytes
     }
 
-    /// Tasks beyond which a larger chunk saves nothing.
+    /// Returns the number of tasks beyond which a larger chunk saves nothing.
     pub(crate) fn enough(&self) -> u64 {
         (ENOUGH_BYTES / self.task_bytes.max(self.result_bytes)).ceil() as u64
     }
 
-    /// Chunks that a worker should hold beyond the one in hand, where `left` tasks (if that is known) are still to be
-    /// given to `workers`: as many as it does while the master does not answer, but no more than its share.
+    /// Returns the number of chunks that a worker should hold in addition to the running one, if `left` tasks (if that is known) remain for
+    /// `workers` workers: as many as it runs while the master does not answer, but no more than its share.
     pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
         let wanted = match self.chunk_time {
             Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,
@@ -150,12 +150,12 @@ impl TrafficStats {
         wanted.max(1).min(u32::try_from(share).unwrap_or(MOST_AHEAD))
     }
 
-    /// Whether rank 0 may take another chunk while it has one: not if the others of all `workers` would go short.
+    /// Returns true if rank 0 may take another chunk while it holds one: enough tasks are left for all `workers` workers.
     pub(crate) fn spares_another(&self, left: Option<u64>, workers: usize) -> bool {
         left.is_none_or(|left| left >= (workers as u64).saturating_mul(self.own_chunk))
     }
 
-    /// Tasks that rank 0 does in one go on the thread that communicates.
+    /// Returns the number of tasks that rank 0 runs between two polls on the communicating thread.
     pub(crate) fn own_grain(&self) -> u64 {
         match self.own_task {
             Some(time) => ((OWN_GRAIN / time.max(1e-12)) as u64).max(1),

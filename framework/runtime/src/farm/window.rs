@@ -1,13 +1,13 @@
-//! How much may be between the iterator and the sink: tasks and results, in bytes.
+//! Limit on the bytes of tasks and results between the iterator and the sink.
 //!
-//! What is there is counted: tasks as they were encoded, results as they came. What is still to come is expected to be as
-//! large as the largest so far, so that the bound holds where sizes differ. The size of a type that owns no memory is that of
-//! the type; of others nothing is known before the first one, and until then each worker has one task.
+//! Bytes that are present are counted: tasks as they were encoded, results as they arrived. Values that are still to come are expected to
+//! be as large as the largest so far, so that the limit holds for varying sizes. A type that owns no memory has its size in memory. The
+//! size of other types is not known before the first value; until then each worker has one task.
 
-/// Tasks with fewer bytes are small: the time that they cost is not that of their bytes.
+/// Size in bytes below which tasks are small: the time that they cost is not determined by their bytes.
 const SMALL: f64 = 4096.0;
 
-/// The largest so far of its kind, in bytes.
+/// Largest size of a task, or of a result, so far.
 #[derive(Clone, Copy, Debug)]
 struct Largest {
     bytes: f64,
@@ -16,11 +16,11 @@ struct Largest {
 
 impl Largest {
     fn of<T>() -> Self {
-        // A value in memory, or on the wire, has a byte at least.
+        // A value occupies at least one byte, in memory or on the wire.
         Largest { bytes: size_of::<T>().max(1) as f64, known: !std::mem::needs_drop::<T>() }
     }
 
-    /// `count` of them had `bytes` bytes together.
+    /// Records `count` values that had `bytes` bytes in total.
     fn see(&mut self, count: u64, bytes: u64) {
         if count > 0 {
             self.bytes = self.bytes.max(bytes as f64 / count as f64);
@@ -29,62 +29,62 @@ impl Largest {
     }
 }
 
-/// Tasks that are not at the sink yet, as others count them.
+/// Tasks and results between the source and the sink, as other parts of the master count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
-    /// Tasks that somebody has.
+    /// Number of dispatched tasks without a result.
     pub(crate) out: u64,
-    /// Tasks that have come back and wait for somebody.
+    /// Number of requeued tasks.
     pub(crate) back: u64,
     /// Bytes of results that wait for those of earlier tasks.
     pub(crate) early: u64,
-    /// Tasks and bytes of results that are due and not at the sink yet.
+    /// Tasks and bytes of due results that the sink has not received yet.
     pub(crate) due: (u64, u64),
 }
 
-/// See the module's page.
+/// Limit on the bytes in flight, with the largest sizes so far.
 #[derive(Debug)]
 pub(crate) struct Window {
     window: u64,
-    /// Bytes of tasks that somebody has.
+    /// Bytes of dispatched tasks.
     out: u64,
     task: Largest,
     result: Largest,
 }
 
 impl Window {
-    /// For tasks `I` and results `O`, which may take `window` bytes.
+    /// Creates a window of `window` bytes for tasks `I` and results `O`.
     pub(crate) fn new<I, O>(window: usize) -> Self {
         Window { window: window as u64, out: 0, task: Largest::of::<I>(), result: Largest::of::<O>() }
     }
 
-    /// `tasks` tasks of `bytes` bytes were given to somebody.
+    /// Records the dispatch of `tasks` tasks with `bytes` bytes.
     pub(crate) fn gave(&mut self, tasks: u64, bytes: usize) {
         self.out += bytes as u64;
         self.task.see(tasks, bytes as u64);
     }
 
-    /// They are done, or come back.
+    /// Records that dispatched tasks of `bytes` bytes have results or are requeued.
     pub(crate) fn returned(&mut self, bytes: usize) {
         self.out = self.out.saturating_sub(bytes as u64);
     }
 
-    /// `results` results of `bytes` bytes have come.
+    /// Records the arrival of `results` results with `bytes` bytes.
     pub(crate) fn got(&mut self, results: u64, bytes: usize) {
         self.result.see(results, bytes as u64);
     }
 
-    /// Whether sizes of tasks and results are known.
+    /// Returns true if the sizes of tasks and results are known.
     pub(crate) fn is_sure(&self) -> bool {
         self.task.known && self.result.known
     }
 
-    /// Whether no task so far was large.
+    /// Returns true if the size of tasks is known and no task so far was large.
     pub(crate) fn are_small(&self) -> bool {
         self.task.known && self.task.bytes < SMALL
     }
 
-    /// Bytes that are left.
+    /// Returns the bytes that are left in the window.
     pub(crate) fn bytes_left(&self, in_flight: InFlight) -> u64 {
         let InFlight { out, back, early, due } = in_flight;
         let (task, result) = (self.task.bytes, self.result.bytes);
@@ -94,7 +94,8 @@ impl Window {
         )
     }
 
-    /// Tasks that may be drawn. One always may be if no other is on its way: what waits for it takes no more than the bound.
+    /// Returns the number of tasks that may be drawn. At least one may be drawn if no other task is in flight: the results that wait for it
+    /// do not exceed the limit.
     pub(crate) fn room(&self, in_flight: InFlight) -> u64 {
         let room = (self.bytes_left(in_flight) as f64 / (self.task.bytes + self.result.bytes)) as u64;
         let room = if self.is_sure() { room } else { room.min(1) };

@@ -1,4 +1,4 @@
-//! A rank that does tasks: chunks come in, the executor does them, results go back to who sent the chunks.
+//! Worker: a rank that runs tasks. The executor runs received chunks, and their results are sent to the sender of the chunk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::task_runner::{Command, Outcome, Output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
-/// See the module's page.
+/// A rank in its role as a worker.
 pub(super) struct WorkerRole<I> {
-    /// Chunks that are not begun, and before them the rests of those that are; each with the rank that sent it.
+    /// Chunks that are not begun, preceded by the rests of begun chunks; each with the rank that sent it.
     inbox: VecDeque<(usize, Command<I>)>,
-    /// Who sent the chunks that the executor has.
+    /// Senders of the chunks at the executor.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
-    /// The last change of the activity, and when it was seen, as the endpoint counts silence.
+    /// Last change of the activity, and the time at which it was seen, as the endpoint counts silence.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
-    /// The present task has exceeded the limit, and the master knows.
+    /// The current task has exceeded the time limit, and the master is informed.
     pub(super) timed_out: bool,
     pub(super) report: RankReport,
 }
 
 impl<I> WorkerRole<I> {
-    /// A worker that has nothing to do at time `here`, as the endpoint counts silence.
+    /// Creates a worker without chunks at time `here`, as the endpoint counts silence.
     pub(super) fn new(activity: Arc<Activity>, task_limit: Option<Duration>, here: Duration) -> Self {
         WorkerRole {
             inbox: VecDeque::new(),
@@ -41,17 +41,17 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// A chunk has come from rank `from`.
+    /// Accepts a chunk from rank `from`.
     pub(super) fn accept(&mut self, from: usize, header: ChunkHeader, payload: Payload) {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
 
-    /// Chunks that are not begun are dropped, unless they came from rank 0 or `superior`: they have been given to others.
+    /// Drops chunks that are not begun, unless rank 0 or `superior` sent them: other ranks run the dropped chunks.
     pub(super) fn keep_chunks_of(&mut self, superior: usize) {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
 
-    /// Takes in what is done, and sends what is wanted of it.
+    /// Handles an outcome of the executor and sends its result.
     pub(super) fn on_done<O>(
         &mut self,
         outcome: Outcome<I, O>,
@@ -67,7 +67,7 @@ impl<I> WorkerRole<I> {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // A sub-master that was given up is not told, and the rest is done by others.
+                // A sub-master that was replaced gets no result, and other ranks run the rest of its chunk.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, frame)?;
@@ -81,12 +81,12 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// Whether a task is being done.
+    /// Returns true if a task is running.
     pub(super) fn is_computing(&self) -> bool {
         self.activity.get().1.is_some()
     }
 
-    /// The rest of a chunk that was begun, or the next chunk; nothing if the present task hangs.
+    /// Returns the rest of a begun chunk, or the next chunk; `None` if the current task has exceeded the time limit.
     pub(super) fn next(&mut self) -> Option<Command<I>> {
         if self.timed_out {
             return None;
@@ -96,7 +96,7 @@ impl<I> WorkerRole<I> {
         Some(command)
     }
 
-    /// Tells the master if the present task has exceeded the user's limit at time `here`, as the endpoint counts silence.
+    /// Notifies the master if the current task has exceeded the user's limit at time `here`, as the endpoint counts silence.
     pub(super) fn check_limit(&mut self, out: &mut Outgoing<'_>, here: Duration) -> Result<()> {
         let (beat, task) = self.activity.get();
         if beat != self.seen.0 {
@@ -112,7 +112,7 @@ impl<I> WorkerRole<I> {
         Ok(())
     }
 
-    /// What the rank does, in words that follow "rank 3: ".
+    /// Describes the activity of the rank, in words that follow "rank 3: ".
     pub(super) fn describe(&self) -> String {
         let waiting = self.inbox.len();
         match self.activity.get().1 {
@@ -123,10 +123,10 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// Whether user code can keep the rank from giving signs of life, which holds `led` chunks if it is a sub-master.
+    /// Returns the execution mode of the rank. `led` is the number of chunks that it holds if it is a sub-master.
     pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
-            // Without tasks of its own nothing keeps a sub-master from giving signs of life.
+            // A sub-master without tasks of its own can give signs of life at any time.
             _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
             (false, _) => ExecutionMode::OnThread,
             (true, false) => ExecutionMode::Interleaved,
@@ -134,10 +134,11 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// The rank as a sign of life describes it. If it is a sub-master, it holds `led` chunks for its members.
+    /// Returns the status of the rank for its signs of life. `led` is the number of chunks that it holds for its members if it is a
+    /// sub-master.
     pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
         let mode = Self::mode(led, user_code);
-        // What waits at the executor is here, too.
+        // A chunk that waits at the executor counts as a task without a known number.
         let task = self.activity.get().1.or_else(|| (!user_code.is_idle).then_some(u64::MAX));
         let waiting = self.inbox.len() + led.unwrap_or(0);
         Status { task, waiting: u32::try_from(waiting).unwrap_or(u32::MAX), mode }

@@ -1,7 +1,7 @@
-//! Tasks that wait on rank 0 while results add more of them.
+//! Tasks that wait on rank 0 while results add more tasks.
 //!
-//! The sink adds tasks where it runs, the master takes them where it hands them out: both share the list. It has ended for good
-//! when it is empty, nobody has a task of it, and the sink has had every result.
+//! The sink adds tasks on its thread, and the master takes tasks to dispatch them; both share the list. The list has ended for good when it
+//! is empty, no rank holds a task of it, and the sink has received every result.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,26 +11,26 @@ use super::task_source::{Source, Wanted};
 use crate::error::Result;
 use crate::wire::{Item, weigh};
 
-/// Which of the tasks that wait is next.
+/// Order in which waiting tasks are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The one that has waited longest.
+    /// The task that has waited longest is first.
     OldestFirst,
-    /// The one that came last: the list stays as short as a search that goes into the depth keeps it.
+    /// The task that was added last is first, so that the list stays as short as in a depth-first search.
     NewestFirst,
 }
 
-/// Gets a task that is handed out, its number, and whether fewer tasks wait than would keep all ranks busy. Returns true if ranks may
-/// have died of the task.
+/// Function that is called with a task to be dispatched, its number, and true if fewer tasks wait than would keep all ranks busy. Returns
+/// true if ranks may have died in the task.
 pub(super) type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
     waiting: BTreeMap<u64, I>,
-    /// The number of the next task that is added.
+    /// Number of the next task that is added.
     next: u64,
 }
 
-/// See the module's page.
+/// Tasks that wait, shared by the sink and the master.
 pub(super) struct Worklist<I> {
     tasks: Arc<Mutex<Tasks<I>>>,
 }
@@ -50,7 +50,7 @@ impl<I> Worklist<I> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds tasks. Returns their numbers, which count up.
+    /// Adds tasks. Returns their numbers, which are consecutive.
     pub(super) fn add(&self, more: impl IntoIterator<Item = I>) -> Range<u64> {
         let Tasks { waiting, next } = &mut *self.lock();
         let first = *next;
@@ -61,27 +61,27 @@ impl<I> Worklist<I> {
         first..*next
     }
 
-    /// A task that is known to be done does not wait any more.
+    /// Removes a task whose result is known.
     pub(super) fn remove(&self, number: u64) {
         self.lock().waiting.remove(&number);
     }
 }
 
-/// A worklist as the master takes tasks from it.
+/// Worklist as a source of tasks for the master.
 pub(super) struct WorklistSource<I> {
     list: Worklist<I>,
     order: Order,
     on_take: OnTake<I>,
     ranks: u64,
     taken: u64,
-    /// Ranks may have died of the tasks that were drawn last.
+    /// Ranks may have died in the tasks of the last draw.
     drew_suspects: bool,
     held: bool,
     stopped: bool,
 }
 
 impl<I> WorklistSource<I> {
-    /// What `list` has, for the `ranks` of a job.
+    /// Creates a source of the tasks in `list`, for the `ranks` of a job.
     pub(super) fn new(list: Worklist<I>, order: Order, on_take: OnTake<I>, ranks: usize) -> Self {
         let ranks = ranks.max(1) as u64;
         WorklistSource {
@@ -114,7 +114,7 @@ impl<I: Item> Source<I> for WorklistSource<I> {
         self.stopped = true;
     }
 
-    /// Each of them may become many.
+    /// Returns the number of waiting tasks, which is not exact because each task may create many others.
     fn left(&self) -> (u64, bool) {
         (self.waiting(), false)
     }
@@ -123,7 +123,7 @@ impl<I: Item> Source<I> for WorklistSource<I> {
         (self.waiting(), true)
     }
 
-    /// Half of an even share of what waits: what is made of it comes back, and the others need something meanwhile.
+    /// Returns half of an even share of the waiting tasks: the tasks that they create arrive later, and other ranks need tasks meanwhile.
     fn share(&self) -> u64 {
         (self.waiting() / (2 * self.ranks)).max(1)
     }
@@ -150,7 +150,7 @@ impl<I: Item> Source<I> for WorklistSource<I> {
             return Ok(drawn);
         }
         let Tasks { waiting, .. } = &mut *self.list.lock();
-        // Not one for each rank to do and one to hold ahead.
+        // There is not one task for each rank to run and one to hold in advance.
         let scarce = (waiting.len() as u64) < 2 * self.ranks;
         let mut weight = 0;
         while (drawn.len() as u64) < wanted.most && weight < wanted.bytes {

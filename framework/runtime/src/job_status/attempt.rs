@@ -1,7 +1,7 @@
-//! One directory of events for each start of a job: `DIR/attempts/1`, `DIR/attempts/2`, …
+//! Directories of events, one for each start of a job: `DIR/attempts/1`, `DIR/attempts/2`, …
 //!
-//! Rank 0 takes the number of an attempt by making its directory, so that a restart, a requeue and a second start by hand never
-//! write to the same files. Readers that are given `DIR` read the newest attempt.
+//! Rank 0 reserves the number of an attempt by creating its directory, so that a restart, a requeue and a second start by hand never write
+//! to the same files. Readers that are given `DIR` read the newest attempt.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Error as IoError, ErrorKind as IoKind};
@@ -61,7 +61,7 @@ fn newest_number(dir: &Path) -> u32 {
     fs::read_dir(dir.join(ATTEMPTS)).into_iter().flatten().flatten().filter_map(number).max().unwrap_or(0)
 }
 
-/// Attempt that this job writes its events to. The directory of events is locked until it is dropped.
+/// The attempt to which this job writes its events. Until the value is dropped, the directory of events is locked.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     number: u32,
@@ -70,10 +70,10 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Makes the directory of the next attempt in the directory of events `dir`, which is made if it does not exist.
+    /// Creates the directory of the next attempt in the directory of events `dir`, which is created if it does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if another job holds the lock of `dir` for ten seconds; [`ErrorKind::Io`] if nothing can be written there.
+    /// [`ErrorKind::Config`] if another job holds the lock of `dir` for ten seconds; [`ErrorKind::Io`] if the directory is not writable.
     pub(crate) fn take(dir: &Path) -> Result<Attempt> {
         Attempt::take_within(dir, TRIES)
     }
@@ -102,7 +102,7 @@ impl Attempt {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // A file, or the directory of a job on a file system whose locks do not hold between hosts.
+                // A file with this name, or the directory of a job on a file system whose locks are not shared between hosts.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }
@@ -118,11 +118,11 @@ impl Attempt {
     }
 }
 
-/// Checks on a rank other than 0 that it can write its events to attempt `number` in `dir`. Where the hosts share no file system, the
-/// directory is made. Returns the directory.
+/// Checks on a rank other than 0 that it can write its events to attempt `number` in `dir`. If the hosts share no file system, the
+/// directory is created. Returns the directory.
 ///
 /// # Errors
-/// [`ErrorKind::Io`] if the rank cannot make its file, or the file exists: it is of an earlier job.
+/// [`ErrorKind::Io`] if the rank cannot create its file, or if the file exists because an earlier job has created it.
 pub(crate) fn join_attempt(dir: &Path, number: u32, rank: usize) -> Result<PathBuf> {
     let directory = attempt_directory(dir, number);
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;

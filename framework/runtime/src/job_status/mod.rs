@@ -1,14 +1,14 @@
-//! Job status: what came of a job, in a file, for whoever started it.
+//! Job status: state and result of a job, in a file for the program that started the job.
 //!
-//! A launcher's exit code does not always tell. Where ranks are allowed to die (`mpirun --enable-recovery`, `srun`), one exits with 0
-//! whatever has died, the other with 137 although the survivors have finished. A program that is started with
-//! `ARMATURE_JOB_STATUS=FILE` therefore writes into that file how it stands; `armature run` reads it.
+//! The exit code of a launcher is not always reliable. If ranks are allowed to die (`mpirun --enable-recovery`, `srun`), the first exits
+//! with 0 whichever rank has died, and the second with 137 although the surviving ranks have finished. Therefore a program that is started
+//! with `ARMATURE_JOB_STATUS=FILE` writes its state into that file; `armature run` reads it.
 //!
-//! A job that logs its events says the same beside them, in `job-status.json`.
+//! A job that logs its events also writes its status to `job-status.json` in the directory of the events.
 //!
-//! The file holds one object of JSON and is replaced as a whole, so that a reader never finds half of it. A job that has
-//! left no job status, or one that says `running`, has not succeeded. Of a symbolic link, what it leads to is replaced; a device is
-//! written to as it is, and a FIFO is refused, since the job would have to wait for a reader.
+//! The file holds one JSON object and is replaced as a whole, so that a reader never finds a partial one. A job without a job status, or
+//! with the status `running`, has not succeeded. If the path is a symbolic link, its target is replaced. A device is written directly. A
+//! FIFO is refused, because the job would have to wait for a reader.
 
 mod attempt;
 pub(crate) mod writer;
@@ -26,40 +26,39 @@ use crate::error::{Error, ErrorKind, Result};
 pub use attempt::newest_attempt;
 pub(crate) use attempt::{Attempt, attempt_directory, file_of_rank, join_attempt};
 
-/// No job status is longer than this, in bytes; most have some hundreds, those of failed jobs the whole message.
+/// Maximum size of a job status in bytes. Most have some hundred bytes; that of a failed job includes the whole error message.
 const LONGEST: u64 = 4 << 20;
 
-/// How a job stands.
+/// Status of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct JobStatus {
-    /// Whether it runs or has ended.
+    /// State of the job.
     pub state: State,
-    /// What the job should exit with: 0 only if it has finished.
+    /// Recommended exit code of the job: 0 only if it has finished.
     pub code: u8,
-    /// Why it failed, naming the rank; empty unless it has.
+    /// Error message, which names the failed rank; empty unless the job has failed.
     pub message: String,
-    /// Whether the same job may succeed if it is started again: not where the program itself failed.
+    /// True if the same job may succeed when it is restarted; false if the program itself failed.
     pub restart: bool,
-    /// How many ranks it was started with.
+    /// Number of ranks at the start.
     pub ranks: usize,
-    /// Ranks that have died and without which it goes on, ascending.
+    /// Ranks that have died and that the job does not need, ascending.
     pub lost: Vec<usize>,
-    /// Number of completed tasks, items, units or sweeps, over all skeletons of the session. It includes those that an earlier run
-    /// has left in a journal, a rescue file or a checkpoint.
+    /// Number of completed tasks, items, units or sweeps, over all skeletons of the session. Those that an earlier run has left in a
+    /// journal, a rescue file or a checkpoint are included.
     pub done: u64,
-    /// The process number of rank 0.
+    /// Process number of rank 0.
     pub process: u32,
-    /// Where that number means something: a machine since its last start, and a namespace of process numbers on it.
-    /// Empty if that is not known.
+    /// Scope in which `process` is valid: a machine since its last boot, and a namespace of process numbers on it. Empty if unknown.
     pub place: String,
-    /// How often the job has been started again.
+    /// Number of restarts of the job.
     pub restarts: u32,
-    /// The process number of who started the job and will say here how it ended, in the same place; 0 if there is nobody.
+    /// Process number, in the same scope, of the process that started the job and will write how the job ended to this file; 0 if there is none.
     pub starter: u32,
-    /// Identity of the launcher that watches this file, as in `process 8170 on node03 (6f1d…)`; empty if there is none. A launcher ignores a
-    /// job status with another identity: it belongs to another job.
+    /// Identity of the launcher that watches this file, as in `process 8170 on node03 (6f1d…)`; empty if there is none. A launcher ignores
+    /// a job status with another identity, because it belongs to another job.
     pub started_by: String,
 }
 
@@ -69,36 +68,36 @@ pub struct StatusLock {
     _lock: Option<LockFile>,
 }
 
-/// The name of the file beside a log of events that says how its job stands.
+/// Name of the job status file in a directory of events.
 pub const BESIDE_EVENTS: &str = "job-status.json";
 
-/// Whether a job runs or has ended.
+/// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Not all ranks have started and found each other yet.
+    /// Not all ranks have started and registered yet.
     #[default]
     Starting,
-    /// They have, and the job has not ended.
+    /// All ranks have started, and the job has not ended.
     Running,
-    /// It is over and has done what it was to do.
+    /// The job has ended without an error.
     Finished,
-    /// It is over and has not.
+    /// The job has ended with an error.
     Failed,
 }
 
 impl State {
-    /// Whether it is over.
+    /// Returns true if the job has ended.
     pub fn has_ended(self) -> bool {
         matches!(self, State::Finished | State::Failed)
     }
 }
 
 impl JobStatus {
-    /// The job status in a file; `None` where there is no file.
+    /// Reads the job status from a file; `None` if there is no file.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when the file cannot be read, [`ErrorKind::Config`] when it does not hold a job status.
+    /// [`ErrorKind::Io`] if the file cannot be read, [`ErrorKind::Config`] if it does not contain a job status.
     pub fn read(path: &Path) -> Result<Option<JobStatus>> {
         let name = path.display();
         let bytes = match regular::read_at_most(path, LONGEST) {
@@ -117,17 +116,17 @@ impl JobStatus {
         })
     }
 
-    /// Locks the job status in a file for one job, until the returned value is dropped. The lock is that of the file `PATH.lock`. What
-    /// is no regular file, such as a device, is not locked.
+    /// Locks the job status in a file for one job, until the returned value is dropped. The lock is that of the file `PATH.lock`. A path
+    /// that is not a regular file, such as a device, is not locked.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if another job holds the lock for ten seconds; [`ErrorKind::Io`] if the lock file cannot be made.
+    /// [`ErrorKind::Config`] if another job holds the lock for ten seconds; [`ErrorKind::Io`] if the lock file cannot be created.
     pub fn claim(path: &Path) -> Result<StatusLock> {
         JobStatus::claim_within(path, TRIES)
     }
 
     fn claim_within(path: &Path, tries: u32) -> Result<StatusLock> {
-        // Of two links to one file, both lead to the same lock.
+        // Two links to the same file use the same lock.
         let at = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if at.exists() && !at.is_file() {
             return Ok(StatusLock { _lock: None });
@@ -148,10 +147,10 @@ impl JobStatus {
         Ok(StatusLock { _lock: Some(lock) })
     }
 
-    /// Writes it to a file, which is replaced as a whole.
+    /// Writes the job status to a file, which is replaced as a whole.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when that is not possible. The file is as it was then.
+    /// [`ErrorKind::Io`] if the file cannot be written; it is unchanged then.
     pub fn write(&self, path: &Path) -> Result<()> {
         let write = || {
             let mut text = serde_json::to_vec(self)?;
@@ -164,7 +163,7 @@ impl JobStatus {
     }
 }
 
-/// Where the numbers of this process and its neighbours mean something, see [`JobStatus::place`].
+/// Returns the scope in which the numbers of this process and its neighbours are valid, see [`JobStatus::place`].
 pub fn place() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/pid");

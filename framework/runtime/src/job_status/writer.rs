@@ -1,4 +1,4 @@
-//! Keeping the file in which a job says how it stands.
+//! Writing of the job status.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{Attempt, BESIDE_EVENTS, JobStatus, State, StatusLock, place};
 
-/// How often the number of tasks that are done is written, at most.
+/// Minimum time between two writes of the number of completed tasks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// One rank's part in the job status. Rank 0 writes how the job stands; another rank only that it fails, and only where the
-/// file is there, which rank 0 or whoever started the job has made.
+/// Writer of the job status on one rank. Rank 0 writes the complete status. Another rank writes only its failure, and only if the file
+/// exists, which rank 0 or the launcher has created.
 #[derive(Debug, Default)]
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
@@ -19,30 +19,30 @@ pub(crate) struct StatusWriter {
     beside_events: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
-    /// `done` of the runs before the present one.
+    /// Value of `done` at the start of the current run.
     done_before: u64,
-    /// Why the job has failed although all ranks end in good order, if the program says so.
+    /// Error message of the program if the job has failed although all ranks end without an error.
     verdict: Option<String>,
     next: Duration,
-    /// On rank 0, unless the launcher has it.
+    /// Lock of the job status; held on rank 0, unless the launcher holds it.
     _lock: Option<StatusLock>,
-    /// On rank 0: the directory of events stays locked as long as the job status is written.
+    /// Attempt whose lock on the directory of events is held as long as the job status is written; set on rank 0.
     _attempt: Option<Attempt>,
 }
 
 impl StatusWriter {
-    /// Begins a session of `size` ranks on this `rank`, whose events go to an `attempt`.
+    /// Starts the writer of `rank` in a session of `size` ranks, whose events go to `attempt`.
     ///
     /// # Errors
-    /// If rank 0 cannot write the file, or the file is the job status of another job. A copy beside the events that cannot be written
-    /// is no error.
+    /// If rank 0 cannot write the file, or if the file is the job status of another job. A failed write of the copy in the directory of
+    /// events is not an error.
     pub(crate) fn start(
         path: Option<&Path>,
         attempt: Option<Attempt>,
         rank: usize,
         size: usize,
     ) -> Result<Self> {
-        // The launcher leaves in the file what only it knows.
+        // The launcher has written values that only it knows.
         let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
         let lock = match path {
             Some(path) if rank == 0 && !is_prepared(&found) => Some(JobStatus::claim(path)?),
@@ -68,32 +68,32 @@ impl StatusWriter {
         Ok(writer)
     }
 
-    /// The file that counts: beside the events, if there is no other.
+    /// Returns the path of the main file: the copy in the directory of events, if there is no other.
     fn file(&self) -> Option<&Path> {
         self.path.as_deref().or(self.beside_events.as_deref())
     }
 
-    /// On rank 0: all ranks have started and found each other.
+    /// Records that all ranks have started and registered. Called on rank 0.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn started(&mut self) -> Result<()> {
         self.job_status.state = State::Running;
         self.write()
     }
 
-    /// Returns true if the number of completed tasks is to be written `now`.
+    /// Returns true if the number of completed tasks is due to be written at time `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.rank == 0 && self.file().is_some() && now >= self.next
     }
 
-    /// Another run of a skeleton begins: its tasks count in addition to those of the runs before.
+    /// Starts another run of a skeleton, whose tasks are added to those of the earlier runs.
     pub(crate) fn begin_run(&mut self) {
         self.done_before = self.job_status.done;
     }
 
-    /// Notes that `tasks` tasks of the present run are completed. The file is written once per second at most, and at once when the first
+    /// Records that `tasks` tasks of the current run are completed. The file is written at most once per second, and at once when the first
     /// task of a job is completed.
     pub(crate) fn done(&mut self, tasks: u64, now: Duration) {
         let done = self.done_before + tasks;
@@ -107,12 +107,12 @@ impl StatusWriter {
         }
     }
 
-    /// Sets why the job has failed although all ranks will end in good order.
+    /// Sets the error message of a job that has failed although all ranks end without an error.
     pub(crate) fn conclude(&mut self, failure: String) {
         self.verdict = Some(failure);
     }
 
-    /// The job goes on without `rank`.
+    /// Records that the job continues without `rank`.
     pub(crate) fn lost(&mut self, rank: usize) {
         if self.rank == 0
             && let Err(at) = self.job_status.lost.binary_search(&rank)
@@ -122,12 +122,12 @@ impl StatusWriter {
         }
     }
 
-    /// The job ends because of an error, on this rank or another.
+    /// Records that the job ends because of an error, on this rank or on another one.
     pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
-        // The file may hold what another rank has written meanwhile.
+        // Another rank may have written the file in the meantime.
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
-        // Other ranks make no file: where they find none, it is on another machine.
+        // Ranks other than 0 do not create the file. If it does not exist, it is on another machine.
         let is_of_another =
             found.as_ref().is_some_and(|found| found.started_by != self.job_status.started_by);
         if ended || is_of_another || (found.is_none() && self.rank != 0) {
@@ -142,10 +142,10 @@ impl StatusWriter {
         self.write_or_warn();
     }
 
-    /// All ranks have done their part. The job has finished, unless the program has said why it has failed.
+    /// Records that all ranks have finished their part. The job has finished, unless the program has set an error message.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match self.verdict.take() {
             None => self.job_status.state = State::Finished,
@@ -165,7 +165,7 @@ impl StatusWriter {
             self.beside_events = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
-        // The lock does not hold between hosts everywhere, and a launcher that was killed has given it back.
+        // Locks are not shared between hosts on every file system, and a killed launcher has released its lock.
         let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
         if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
             log::warn!(
@@ -179,8 +179,7 @@ impl StatusWriter {
         self.job_status.write(path)
     }
 
-    /// Writes that the job goes on, unless another rank has written meanwhile that it has failed: rank 0 may hear of that
-    /// later.
+    /// Writes that the job continues, unless another rank has written a failure in the meantime. Rank 0 may receive that failure later.
     fn write_on(&mut self) {
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         if found.is_none_or(|job_status| job_status.state != State::Failed) {
@@ -195,8 +194,8 @@ impl StatusWriter {
     }
 }
 
-/// Returns true if the launcher has made the file for this process: it holds the lock then. After a restart, a network file system may
-/// still show the job status of the attempt that died.
+/// Returns true if the launcher has prepared the file for this process; the launcher holds the lock then. After a restart, a network file
+/// system may still show the job status of the attempt that died.
 fn is_prepared(found: &JobStatus) -> bool {
     let is_here = found.place == place();
     let is_own = is_here && found.process == std::process::id();
@@ -204,7 +203,7 @@ fn is_prepared(found: &JobStatus) -> bool {
         && (found.process == 0 || is_own || found.state.has_ended() || (is_here && !is_alive(found.process)))
 }
 
-/// Whether the same job may succeed if it is started again: where a machine, a link or another rank was at fault.
+/// Returns true if the same job may succeed when it is restarted, because a machine, a link or another rank failed.
 pub(crate) fn may_restart(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Timeout | ErrorKind::Transport | ErrorKind::Peer)
 }

@@ -255,7 +255,7 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // The period is in seconds rather than in phases, so the number of the phase does not matter.
+        // Reports are requested after a time rather than after a number of phases, so no phase duration is given.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;

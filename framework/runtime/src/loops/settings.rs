@@ -102,7 +102,7 @@ macro_rules! loop_options {
         }
 
         /// Makes every rank wait at each interaction for the decision of rank 0, so that decisions take effect one interaction earlier.
-        /// Over grids rank 0 waits for all reports, and other ranks wait for its next border. The option exists for comparisons.
+        /// Over grids rank 0 waits for all reports, and other ranks wait for its next halo row. The option exists for comparisons.
         pub fn synchronous(self) -> Self {
             self.change(|settings| settings.synchronous = true)
         }
@@ -227,7 +227,7 @@ impl Settings {
     /// [`ErrorKind::Config`] with the option and the kind of loop.
     pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
-        // In loops whose units go anywhere a rank keeps none at the end of a pass, and one before.
+        // `least` is no option of loops whose units go anywhere: their coordinator sets it to 0 for the end of a pass and to 1 before.
         let sets_least = self.options.least != LoopOptions::default().least;
         let options: [(&str, bool, &[LoopKind]); 6] = [
             ("options.least", sets_least, &[DoAcross, Stencil, Table]),

@@ -1,4 +1,4 @@
-//! What survives a crash.
+//! Data that survives a crash: journals and checkpoints.
 
 pub mod journal;
 pub(crate) mod snapshot;

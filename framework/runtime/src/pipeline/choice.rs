@@ -1,4 +1,4 @@
-//! Where a mapping comes from: the caller, a file, a plan, or the simplest one.
+//! Source of a mapping: the caller, a file, the planner, or a simple rule.
 
 use std::path::{Path, PathBuf};
 
@@ -7,30 +7,30 @@ use armature_planner::pipeline::{Block, Mapping, PipelineSpec, StageSpec};
 use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How a pipeline's mapping is chosen.
+/// Choice of a pipeline's mapping.
 ///
-/// A mapping's text form names blocks of stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`.
-/// In a file it may stretch over several lines, and `#` begins a comment.
+/// The text form of a mapping names blocks of stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`. In a file it may span several
+/// lines, and `#` begins a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingChoice {
-    /// A short calibration run on rank 0 measures the stages, a probe measures the ranks, and the planner
-    /// decides. The items of the calibration run are part of the stream.
+    /// Planned mapping: a short calibration run on rank 0 measures the stages, a probe measures the ranks, and the planner computes the mapping. The
+    /// items of the calibration run are part of the stream.
     Auto,
     /// All stages on rank 0.
     Serial,
-    /// One stage after the other on ranks 0, 1, 2, …, beginning again where there are more stages than ranks.
+    /// One stage after the other on ranks 0, 1, 2, …, starting again at rank 0 if there are more stages than ranks.
     Orderly,
-    /// This mapping.
+    /// Given mapping.
     Given(Mapping),
-    /// A mapping in its text form.
+    /// Mapping in its text form.
     Text(String),
-    /// A mapping in its text form, from a file that rank 0 reads.
+    /// Mapping in its text form, from a file that rank 0 reads.
     File(PathBuf),
 }
 
 impl MappingChoice {
-    /// What a command line says: `auto`, `serial`, `orderly`, or else the name of a file.
+    /// Returns the choice for a command-line argument: `auto`, `serial`, `orderly`, or the name of a file.
     pub fn from_arg(arg: &str) -> Self {
         match arg {
             "auto" => MappingChoice::Auto,
@@ -40,7 +40,7 @@ impl MappingChoice {
         }
     }
 
-    /// The mapping, unless it is to be planned.
+    /// Returns the mapping; `None` if it is to be planned.
     pub(crate) fn resolve(&self, stages: &[StageDef<'_>], ranks: usize) -> Result<Option<Mapping>> {
         let spec = outline(stages);
         let mapping = match self {
@@ -66,7 +66,7 @@ impl MappingChoice {
     }
 }
 
-/// The pipeline as far as a mapping's rules need to know it, without costs.
+/// Returns the properties of the pipeline that the rules for mappings need, without costs.
 pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
     let stage = |def: &StageDef<'_>| StageSpec {
         serial: def.serial,
@@ -76,12 +76,12 @@ pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
     PipelineSpec { input: 0.0, stages: stages.iter().map(stage).collect() }
 }
 
-/// All stages on rank 0.
+/// Returns the mapping with all stages on rank 0.
 pub(crate) fn on_root(stages: usize) -> Mapping {
     Mapping::new(if stages == 0 { Vec::new() } else { vec![Block::new(0..stages, vec![0])] })
 }
 
-/// No mapping is longer than this, in bytes.
+/// Maximum size of a mapping file in bytes.
 const LONGEST: u64 = 16 << 20;
 
 fn read(path: &Path, spec: &PipelineSpec) -> Result<Mapping> {

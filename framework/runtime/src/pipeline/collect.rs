@@ -1,4 +1,4 @@
-//! The items of a pipeline as its result.
+//! Collection of the items of a pipeline as its result.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::wire::Item;
 /// Batches that have reached the sink.
 type Batches<T> = Arc<Mutex<Vec<(SequenceNumber, Vec<T>)>>>;
 
-/// All items are kept, to be what [`run`](super::Runnable::run) gives back. Made by [`collect`](super::Pipeline::collect).
+/// End of a pipeline that keeps all items for [`run`](super::Runnable::run) to return. Created by [`collect`](super::Pipeline::collect).
 #[derive(Debug)]
 pub struct Collect<T> {
     batches: Batches<T>,
@@ -28,7 +28,7 @@ impl<T: Item> Collect<T> {
         Sink(self.batches.clone())
     }
 
-    /// All items in the order of the source. Batches may have come in another one.
+    /// Returns all items in the order of the source. Batches may have arrived in another order.
     pub(super) fn into_items(self) -> Vec<T> {
         let mut batches = std::mem::take(&mut *self.batches.lock().unwrap_or_else(PoisonError::into_inner));
         batches.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -1,6 +1,6 @@
-//! Wrong programs that the compiler must refuse: each example here fails to compile.
+//! Wrong programs that the compiler must reject: each `compile_fail` example fails to compile.
 
-/// An item must be made of what serde can take apart.
+/// An item must implement the traits of serde.
 ///
 /// ```compile_fail,E0277
 /// use armature::pipeline::Pipeline;
@@ -10,7 +10,7 @@
 /// let _ = Pipeline::source("pictures", || [vec![1u8]]).map("wrap", |bytes| Picture(bytes));
 /// ```
 ///
-/// The same program with an item that can travel compiles:
+/// With an item that implements them, the program compiles:
 ///
 /// ```
 /// use armature::pipeline::Pipeline;
@@ -22,7 +22,7 @@
 /// ```
 struct ItemWithoutSerialize;
 
-/// An item must own what it holds: it may leave this rank's memory.
+/// An item must own its data, because it may leave the memory of its rank.
 ///
 /// ```compile_fail,E0597
 /// use armature::pipeline::Pipeline;
@@ -32,7 +32,7 @@ struct ItemWithoutSerialize;
 /// ```
 struct ItemThatBorrows;
 
-/// A closure must be `Send`: user code has a thread of its own.
+/// A closure must be `Send`, because user code has its own thread.
 ///
 /// ```compile_fail,E0277
 /// use armature::pipeline::Pipeline;
@@ -44,7 +44,7 @@ struct ItemThatBorrows;
 /// });
 /// ```
 ///
-/// The same program with an atomic number compiles:
+/// With an atomic counter, the program compiles:
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -59,7 +59,7 @@ struct ItemThatBorrows;
 /// ```
 struct ClosureNotSend;
 
-/// So must a stage.
+/// A stage must be `Send`, because user code has its own thread.
 ///
 /// ```compile_fail,E0277
 /// use armature::pipeline::{Context, Stage, StageResult};
@@ -77,7 +77,7 @@ struct ClosureNotSend;
 /// ```
 struct StageNotSend;
 
-/// The closure of a stage that may be replicated must be `Clone`: every rank has its own.
+/// The closure of a stage that may be replicated must be `Clone`, because every rank has its own copy.
 ///
 /// ```compile_fail,E0277
 /// use armature::pipeline::Pipeline;
@@ -90,7 +90,7 @@ struct StageNotSend;
 /// ```
 struct ClosureNotClone;
 
-/// Stages that follow each other must agree on the item.
+/// Consecutive stages must agree on the type of the items.
 ///
 /// ```compile_fail,E0271
 /// use armature::pipeline::{Context, Pipeline, Stage, StageResult};
@@ -110,7 +110,7 @@ struct ClosureNotClone;
 /// ```
 struct StagesThatDisagree;
 
-/// Only memory without padding and without pointers is sent as it is.
+/// Only types without padding and without pointers can be sent as their memory.
 ///
 /// ```compile_fail,E0599
 /// use armature::pipeline::Pipeline;

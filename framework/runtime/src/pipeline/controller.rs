@@ -1,6 +1,7 @@
-//! Rank 0's looks at whether another mapping pays: measurements and plans in, decisions out.
+//! Controller on rank 0: decides from measurements and plans whether another mapping is adopted.
 //!
-//! The decision is the planner crate's [`Tuner`]; here is what feeds it and what keeps an account of its changes.
+//! The planner crate's [`Tuner`] makes the decision. This module computes its input and records the cost of its changes. An *evaluation* compares the
+//! current mapping with another one.
 
 use std::time::Duration;
 
@@ -17,82 +18,83 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Looks at which only a mapping that was found before is compared again are this many times as far apart as a search takes.
+/// Minimum time between two evaluations, as a multiple of the duration of the last search. Between searches, an evaluation only compares the current
+/// mapping with a known candidate.
 const SEARCHES_PER_COMPARISON: u32 = 5;
-/// Items after which measurements have something to say, unless a period lasts for so long.
+/// Minimum number of items for a decision; after `LONGEST_PERIOD`, one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Searches are this many times as far apart as they [may be](is_affordable) while works and speeds are what they were at the
-/// last one, and the present mapping does as well,
+/// Searches are this many times less frequent than [permitted](is_affordable) while works and speeds are like those of the last search and the
+/// current mapping has not become worse.
 const QUIET: u32 = 5;
-/// which works and speeds are if they differ by less than this part.
+/// Largest relative difference between two works or speeds that are alike.
 const ALIKE: f64 = 0.1;
-/// Looks in a row after which half of the usual gain is enough: many items, half a second at least.
+/// Number of evaluations in a row after which half of the threshold is enough. They cover many items and at least half a second.
 const PATIENCE: u32 = 10;
-/// The gain for which the mapping that a stream began with is left at the second look: it makes the stream twice as fast.
+/// Gain with which two evaluations are enough to leave the first mapping of a stream: it makes the stream twice as fast.
 const DECISIVE: f64 = 0.5;
-/// A gain of this part of the tuner's threshold is worth a thorough search.
+/// Fraction of the tuner's threshold from which on a gain justifies a thorough search.
 const PROMISING: f64 = 0.5;
-/// Pause after a change, in seconds, beside the multiple of its cost that the tuner waits for.
+/// Minimum pause after a change in seconds, in addition to the multiple of its cost that the tuner waits.
 const COOL_DOWN: f64 = 0.5;
-/// The loss of a change that is assumed before one was seen, in items.
+/// Minimum assumed cost of a change, in items. Before a change has been measured, it is the only estimate.
 const FIRST_COST_ITEMS: f64 = 8.0;
 
-/// Whether `items` items in a `period` are enough to decide by.
+/// Returns true if `items` items in a period of this length are enough for a decision.
 pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
 }
 
-/// A search for a better mapping.
+/// Record of a search for a better mapping.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: Duration,
-    /// What it took of the processor.
+    /// Processor time of the search.
     took: Duration,
-    /// The present mapping's time then.
+    /// Production time of the current mapping at the search, in seconds.
     current_time: f64,
 }
 
 impl Search {
-    /// Whether it is long enough ago, for `times` times what it took, that there may be another one.
+    /// Returns true if another search is affordable `now`, with the processor time of this search counted `times` times.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
-    /// Whether the mapping that was in force then does worse now, by so much that it matters.
+    /// Returns true if the production time of the current mapping has grown by more than the fraction `worth` since the search.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
     }
 }
 
-/// See the module's page.
+/// Controller of the mapping; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Controller {
     tuner: Tuner<Mapping>,
     once: bool,
-    /// Time and items at the last look.
+    /// Time and number of finished items at the last evaluation.
     last: Option<(Duration, u64)>,
-    /// The last search, and the last one that was thorough.
+    /// Last search; `thorough` is the last thorough one.
     searched: Search,
     thorough: Option<Search>,
     /// Works and speeds at the last search.
     searched_with: Inputs,
-    /// A mapping that is better than the present one. Between searches looks compare the two.
+    /// Mapping that is better than the current one. Evaluations between two searches compare the two.
     candidate: Option<Mapping>,
-    /// Whether it pays if that lasts: then nothing else is searched for until it fails.
+    /// True if the candidate pays once its gain has lasted long enough. No other mapping is searched for until it fails.
     persisting: bool,
-    /// Whether a change has been made, and all that was drawn before it is through.
+    /// True if a change was made and all batches drawn before it have reached the sink.
     drained: bool,
-    /// Whether a change is in force, while batches drawn before it are on their way.
+    /// True while a new mapping is in force and batches drawn before the change are in flight.
     draining: bool,
-    /// What the stream lost by the last change against going on as before, in seconds.
+    /// Seconds that the stream lost by the last change, compared with the pace before it.
     last_cost: f64,
-    /// Works and speeds of the last look; none where they are not known.
+    /// Works and speeds of the last evaluation; empty if they are unknown.
     inputs: Inputs,
 }
 
 impl Controller {
-    /// A tuner for a stream whose mapping may change, `None` for one whose mapping stays.
+    /// Returns a controller for a stream whose mapping may change, and `None` for a stream whose mapping is fixed.
     pub(crate) fn new(balance: Balance, ranks: usize) -> Result<Option<Self>> {
         if balance == Balance::Off || ranks == 1 {
             return Ok(None);
@@ -121,7 +123,7 @@ impl Controller {
         }))
     }
 
-    /// Whether it is time for a look.
+    /// Returns true if an evaluation is due.
     pub(crate) fn is_due(&self, s: Progress) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
@@ -131,21 +133,22 @@ impl Controller {
             && is_enough(s.items.saturating_sub(items), period)
     }
 
-    /// The least gain for which more effort is worth it.
+    /// Returns the smallest gain that justifies a thorough search.
     fn worth(&self) -> f64 {
         PROMISING * self.tuner.options().threshold
     }
 
-    /// Whether there may be another search, so long after the last one, with these inputs and this time of the present mapping.
+    /// Returns true if another search may start `now`, given the current inputs and the production time of the current mapping.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let is_news = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
         self.searched.is_paid_off(now, if is_news { 1 } else { QUIET })
     }
 
-    /// Searches for a mapping from the present one and `known`, a better one that was found before; first quickly. Where that
-    /// finds a promising gain a thorough search follows, unless there was one lately and the present mapping does as well as
-    /// it did then.
+    /// Searches for a mapping, starting from the present one and `known`, a better mapping that was found before.
+    ///
+    /// A quick search comes first. If it finds a promising gain, a thorough search follows, unless the last thorough one is too recent and the
+    /// present mapping has not become worse since then.
     fn search(
         &mut self,
         model: &Model,
@@ -173,8 +176,8 @@ impl Controller {
         Ok(plan)
     }
 
-    /// One look; `clock` reads the processor time that this thread has used. Returns the decision, if there was anything
-    /// to decide.
+    /// Evaluates the mapping. `clock` reads the processor time of this thread. Returns the decision; `None` at the first call, which only starts the
+    /// measurement.
     pub(crate) fn look(
         &mut self,
         s: Progress,
@@ -204,9 +207,9 @@ impl Controller {
                     (plan.mapping, plan.prediction.production_time)
                 }
             };
-            // A change that sped the stream up at once seems to have cost nothing; the next one need not.
+            // A change that sped the stream up at once seems to have cost nothing, but the next one may have a cost.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
-            // What is in flight still takes the time that it does now.
+            // Items in flight still take the current time.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
             let cost = performance_model.warm_up_cost(&arrangement) + disturbance + delay;
             (current_time, Some(Candidate { arrangement, time, cost }))
@@ -224,7 +227,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // A small gain has to last for so long that something better may be found.
+        // A gain below the threshold must last so long that searches continue meanwhile: they may find a better mapping.
         self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -233,48 +236,48 @@ impl Controller {
         Ok(Some(decision))
     }
 
-    /// A change is in force now, whoever asked for it.
+    /// Registers that a new mapping is in force, whether the controller or a script asked for it.
     pub(crate) fn changed(&mut self) {
         self.draining = true;
     }
 
-    /// Something has become known of the last change.
+    /// Registers an update of the cost of the last change.
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
-            // Most of what a change costs beside the better pace is that items in flight keep the old one. How slow that was
-            // has nothing to do with the next change.
+            // Compared with the better pace, a change mainly costs that items in flight keep the old pace. The old pace says nothing about the next
+            // change.
             CostUpdate::Settled(_) => {}
         }
     }
 
-    /// The last batch of the old mapping is through. Against going on as before the stream has lost these seconds.
+    /// Registers that the last batch of the old mapping has reached the sink. The stream has lost `loss` seconds, compared with the old pace.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
-        // Looks measure from now on.
+        // The next evaluation measures from now on.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);
         self.tuner.acted(s.now.as_secs_f64(), self.last_cost);
     }
 
-    /// Whether the one change that may be made has been made: then looks only go on to see what came of it.
+    /// Returns true if only one change is allowed and it has been made. Later evaluations only measure its effect.
     fn is_over(&self) -> bool {
         self.once && self.drained
     }
 
-    /// What the last decision stands on.
+    /// Returns the works and speeds behind the last decision.
     pub(crate) fn inputs(&self) -> &Inputs {
         &self.inputs
     }
 
-    /// What came of the last change, once.
+    /// Returns the measured effect of the last change, once.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.tuner.outcome()
     }
 }
 
-/// A decision for the log of events; `text` writes a mapping.
+/// Returns the event of a decision for the event log. `text` formats a mapping.
 pub(crate) fn event(
     decision: &Decision<Mapping>,
     inputs: &Inputs,

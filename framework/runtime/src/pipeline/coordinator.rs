@@ -1,4 +1,4 @@
-//! Rank 0's part of a run: choose a mapping, start everybody, see the stream through, collect the reports.
+//! Coordinator on rank 0: chooses the first mapping, starts the ranks, controls the stream and collects the reports.
 
 mod remapping;
 mod replanning;
@@ -31,25 +31,25 @@ use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
-/// What the ranks do.
+/// Phase of a run.
 #[derive(Debug)]
 enum Phase {
-    /// They answer a probe.
+    /// Ranks answer a probe.
     Probing(Box<Probe>),
     Streaming,
-    /// They end; their reports by rank.
+    /// Ranks end the run. The field holds their reports by rank.
     Ending(Vec<Option<RankReport>>),
 }
 
-/// A mapping that is being prepared.
+/// Mapping that the ranks prepare.
 struct Change {
     mapping: Mapping,
     remap: Remap,
-    /// Ranks that have not said that they are ready.
+    /// Ranks that have not reported that they are ready.
     waiting: Vec<usize>,
 }
 
-/// Rank 0's protocol: it coordinates, and takes part in the stream like all others.
+/// Protocol of rank 0, which coordinates the ranks and takes part in the stream like all others.
 pub(crate) struct Coordinator<'c, 'p> {
     participant: Participant,
     run_spec: RunSpec<'c>,
@@ -60,23 +60,23 @@ pub(crate) struct Coordinator<'c, 'p> {
     balance: Balance,
     start: Duration,
     phase: Phase,
-    /// The mapping in force.
+    /// Mapping in force.
     mapping: Mapping,
     change: Option<Change>,
     remaps: Vec<Remap>,
     is_calibrating: bool,
-    /// When the calibration was over, and items drawn by then.
+    /// Time at the end of the calibration, and number of items drawn by then.
     calibrated: Option<(Duration, u64)>,
     predicted: Option<f64>,
-    /// When to look next whether something is due, while the stream runs as planned.
+    /// Time of the next check for due changes, while the stream runs as planned.
     next_look: Duration,
-    /// When the stream was over.
+    /// Time when the stream ended.
     ended: Duration,
     code: std::marker::PhantomData<StageHost<'p>>,
 }
 
 impl<'c, 'p> Coordinator<'c, 'p> {
-    /// Rank 0 of a run that begins now, by its clock.
+    /// Creates the protocol of rank 0 for a run that starts now.
     pub(crate) fn new(
         participant: Participant,
         run_spec: RunSpec<'c>,
@@ -86,7 +86,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
         let balance = match config.balance {
-            // A source and a sink alone have no mapping to change.
+            // A pipeline without stages has no mapping to change.
             _ if run_spec.expanding.is_empty() => Balance::Off,
             Some(balance) => balance,
             None if planned => Balance::Live,
@@ -115,7 +115,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         })
     }
 
-    /// Begins a probe, unless the platform was probed a moment ago.
+    /// Starts a probe, unless the platform was probed a short time ago.
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let last = self.run_spec.probed.borrow().clone();
         if let Some((when, probed)) = last
@@ -131,7 +131,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         Ok(())
     }
 
-    /// A rank has answered a probe, perhaps this one: with its speed, or that a message was there.
+    /// Handles the answer of a rank, possibly rank 0 itself, to a probe: its speed, or an echo if `speed` is `None`.
     fn on_answer(
         &mut self,
         from: usize,
@@ -157,7 +157,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         }
     }
 
-    /// The platform is known: the stream begins.
+    /// Starts the stream, because the platform is known.
     fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
@@ -174,7 +174,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         self.participant.source().map_or(0, |s| s.items_drawn())
     }
 
-    /// Takes in what another rank reports.
+    /// Handles a report of another rank.
     fn on_report(
         &mut self,
         from: usize,
@@ -188,7 +188,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             (Report::Measurements(measurements), Phase::Streaming) => {
                 self.performance_model.measured(from, measurements, at.now())
             }
-            // The stream was over before the mapping that they prepared was needed.
+            // The stream ended before the mapping that the ranks prepared was needed.
             (Report::Ready(_) | Report::Measurements(_), Phase::Ending(_)) => Ok(()),
             (Report::Total(report), Phase::Ending(reports)) => {
                 reports[from] = Some(report);
@@ -198,7 +198,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         }
     }
 
-    /// The stream as it stands now.
+    /// Returns the progress of the stream.
     fn progress_at(&mut self, at: &Moment) -> Option<Progress> {
         let now = at.now();
         let elapsed = now.saturating_sub(self.start);
@@ -207,13 +207,13 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         Some(Progress { now, elapsed, items, drawn, left, batches: source.batches() })
     }
 
-    /// Whether all that was drawn has reached the sink, and nothing more is to come.
+    /// Returns true if the source has ended and everything drawn from it has reached the sink.
     fn is_over(&mut self) -> bool {
-        // Before the first mapping is in force nothing has been drawn, and nothing is over.
+        // The source is not read before the first mapping is in force.
         self.participant.epoch() > 0 && self.participant.source().is_none_or(|s| s.is_over())
     }
 
-    /// The stream is over: lets the other ranks go.
+    /// Ends the stream and directs the other ranks to finish.
     fn end(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(progress) = self.progress_at(at) {
             let update = self.cost.end(progress);
@@ -229,7 +229,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         Ok(())
     }
 
-    /// Runs rank 0 to the end of the stream. Returns how the run went.
+    /// Runs rank 0 to the end of the stream. Returns the summary of the run.
     pub(crate) fn run<'scope>(
         mut self,
         driver: Driver<'scope, '_, StageHost<'p>>,
@@ -358,7 +358,7 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
 
     fn progress(&mut self) -> Option<observe::Progress> {
         let mapping = self.text(&self.mapping);
-        // Before anything is drawn it is not known whether there is an end.
+        // Before the first item is drawn, the length of the stream is unknown.
         let source = self.participant.source().filter(|source| source.items_drawn() > 0)?;
         let (done, left, in_flight) = (source.items_done(), source.items_left(), source.flow().in_flight);
         Some(observe::Progress {

@@ -1,10 +1,9 @@
-//! What ranks get of their cores, and what they can expect: from the shares that they measured.
+//! Speeds that ranks can expect on shared cores, derived from the shares of their cores that they measured.
 //!
-//! A rank with a core of its own is as fast as it would be alone, times its share: what is missing, a load from
-//! elsewhere takes. Ranks that share cores take them from each other, too, and only those that are at work do. So what is
-//! found for a group is how many threads of others compete with it. Beside n of them a rank alone gets 1 of 1 + n parts
-//! of a core, and k ranks that compute at the same time get k of k + n: the more of them, the more. The planner gets
-//! the speed of one alone, and the number of cores with which all of them together have what they would have.
+//! The speed of a rank with a core of its own is its speed alone times its share; other programs take the rest. Ranks that share cores also compete
+//! with each other, but only while they are active. The model therefore estimates for each group how many threads of other programs compete with it.
+//! Against n such threads on one core, a single rank gets 1/(1 + n) of the core, and k ranks that compute at the same time get k/(k + n) together.
+//! The planner gets the speed of a single active rank, and a number of cores with which it predicts the same total for all ranks of the group.
 
 use std::time::Duration;
 
@@ -14,33 +13,33 @@ use armature_planner::estimate::load_of_others;
 use super::metrics::Measurements;
 use crate::balance::probe;
 
-/// Seconds after which a rank's activity counts half.
+/// Half-life of the activity of a rank, in seconds.
 const HALF_LIFE: f64 = 0.3;
-/// A group whose ranks are ready for less than this part of the time, added up, leaves what is known of its cores as it was.
+/// Minimum sum of the activities of a group's ranks. Below it, the last estimate of the load is kept.
 const LEAST_ACTIVITY: f64 = 0.05;
-/// Stages that compute for more than this part of their time are taken to compute all the time.
+/// Stages that compute for more than this fraction of their time are assumed to compute all the time.
 const COMPUTING: f64 = 0.9;
-/// Ranks that compute for less than this part of their time get as many cores as those that do for this part.
+/// Minimum fraction of computing time: ranks that compute less get as many cores as ranks with this fraction.
 const LEAST_COMPUTING: f64 = 0.01;
 
-/// What one rank has reported of its core.
+/// Last report of one rank about its core.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     share: f64,
-    /// Which part of the time it was ready to compute, lately.
+    /// Fraction of the recent time in which the rank was ready to compute.
     active: f64,
-    /// The sum of such time at the last message, and when that came.
+    /// Total ready time at the last report in seconds; `at` is the time of that report.
     ready: f64,
     at: Option<Duration>,
     computed: (f64, f64),
 }
 
-/// See the module's page.
+/// Core sharing between ranks and with other programs; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct CoreSharing {
     groups: Vec<SharedCores>,
     reported: Vec<Reported>,
-    /// By group: how many threads of others competed with its ranks when that was last seen.
+    /// By group: last estimate of the number of threads of other programs that compete with its ranks.
     loads: Vec<f64>,
 }
 
@@ -54,7 +53,7 @@ impl CoreSharing {
         }
     }
 
-    /// All ranks were probed at the same time, and had `shares`.
+    /// Registers the shares that were measured in a probe of all ranks at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;
@@ -65,10 +64,10 @@ impl CoreSharing {
         }
     }
 
-    /// A rank has reported, `now`, what it measured.
+    /// Registers measurements that rank `rank` reported at time `now`.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // A frame may say anything.
+        // Values in a received frame are not trusted.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -82,33 +81,32 @@ impl CoreSharing {
         reported.computed = measurements.computed;
     }
 
-    /// Speeds that can be expected of ranks that are as fast as `alone` with a core to themselves; `hosts` says which of
-    /// them have stages.
+    /// Returns the speeds that ranks can expect whose speeds with a core of their own are `alone`. `hosts` returns true for ranks that have stages.
     pub(crate) fn speeds(&mut self, mut alone: Vec<f64>, hosts: impl Fn(usize) -> bool) -> Vec<f64> {
         probe::even_out(&mut alone, &self.groups);
         let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let heard = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
-            // One that has no stage reports nothing, and does nothing.
+            // A rank without stages is not active, whatever its last report says.
             let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
                 heard().map(|&r| (self.reported[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if heard().count() > 0 && heard().all(|&r| !hosts(r)) {
-                // They look at their speed one at a time.
+                // Parked ranks are assumed to measure their speed one at a time.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }
             group.processors.iter().for_each(|&r| left[r] = part_of_core(1, group.cores, *load));
         }
-        // What an item waits for outside takes no longer where less of the core is left.
+        // The time in which stages wait for something outside does not depend on the share of the core.
         let part = computing(&self.reported);
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
-    /// The groups for the planner, by speeds as [`speeds`](Self::speeds) has last found them: while a rank waits for
-    /// something outside, another one has the core.
+    /// Returns the groups for the planner, with the loads that [`speeds`](Self::speeds) estimated last. While a rank waits for something outside,
+    /// another rank has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |(group, &load): (&SharedCores, &f64)| {
             let part =
@@ -121,12 +119,12 @@ impl CoreSharing {
     }
 }
 
-/// What each of a number of ranks gets of a core if they all compute beside `load` threads of others, on these cores.
+/// Returns the part of a core that each of `ranks` ranks gets if all of them compute on `cores` cores against `load` threads of other programs.
 fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
     f64::min(1.0, cores / (ranks as f64 + load))
 }
 
-/// Which part of the time that stages had for themselves they computed; the rest they waited for something outside.
+/// Returns the fraction of the stages' own time in which they computed. In the rest, they waited for something outside.
 fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
     let add = |(a, b): (f64, f64), reported: &Reported| (a + reported.computed.0, b + reported.computed.1);
     let (cpu, own) = reported.into_iter().fold((0.0, 0.0), add);

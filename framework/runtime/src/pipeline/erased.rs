@@ -1,7 +1,7 @@
-//! Where types end: a batch of items behind `dyn Any`, and stages that take such batches.
+//! Type erasure: batches of items behind `dyn Any`, and stages that process such batches.
 //!
-//! One virtual call and one downcast serve a whole batch; inside, the loop over its items is compiled for
-//! their type. The rest of the runtime moves batches without knowing what is in them.
+//! One virtual call and one downcast serve a whole batch; the loop over its items is compiled for their type. The rest of the runtime moves batches
+//! without knowing the types of their items.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -21,25 +21,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
-/// The items of a batch: a `Vec<T>` of the edge's item type.
+/// Items of a batch: a `Vec<T>` with the item type of the edge.
 pub(crate) type Items = Box<dyn Any + Send>;
 
-/// Turns the items of one edge into bytes and back.
+/// Codec for the items of one edge.
 pub(crate) trait Codec: Send + Sync {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
     /// See [`wire::Codec::item`].
     fn item(&self) -> String;
-    /// Looks at some of these items, which stay on this rank, whether they could travel. Returns whether it has.
+    /// Checks that some of these items, which stay on this rank, could be sent. Returns true if any item was checked.
     fn check(&self, items: &Items) -> Result<bool>;
-    /// About how many bytes the items take.
+    /// Returns the approximate size of the items in bytes.
     fn weigh(&self, items: &Items) -> u64;
 }
 
 impl<T: Item> Codec for wire::Codec<T> {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         let items = typed::<T>(items)?;
-        // `Serialize` may be the user's own code.
+        // `Serialize` may be implemented by user code.
         user_code::call(|| wire::Codec::encode(self, items, head, parts))
     }
 
@@ -62,7 +62,7 @@ impl<T: Item> Codec for wire::Codec<T> {
     }
 }
 
-/// The items as what the stage takes.
+/// Returns the items as the type that the stage takes.
 pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
         let text =
@@ -71,32 +71,32 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
-/// What an expanding stage is asked for.
+/// Request for a piece of a batch, for an expanding stage.
 pub(crate) struct Expand<'a> {
-    /// Which batch it is to make a piece of.
+    /// Number of the batch.
     pub(crate) number: &'a SequenceNumber,
-    /// What is in the batch; `None` where the stage has it already.
+    /// Items of the batch; `None` if the stage holds them already.
     pub(crate) items: Option<Items>,
     pub(crate) range: &'a Range,
     pub(crate) fill: Fill,
     pub(crate) clock: Clock,
 }
 
-/// A piece of a batch that an expanding stage has made.
+/// Piece of a batch, made by an expanding stage.
 pub(crate) struct Expanded {
     pub(crate) items: Items,
     pub(crate) made: Made,
-    /// Whether there is nothing more to make of the batch.
+    /// True if the stage has finished the batch with this piece.
     pub(crate) is_last: bool,
-    /// Items of the batch that were begun with this piece.
+    /// Number of items of the batch that were started with this piece.
     pub(crate) begun: usize,
-    /// Of the items done with this piece, those of which nothing was made.
+    /// Number of items finished with this piece of which nothing was made.
     pub(crate) dropped: usize,
 }
 
-/// A stage that takes and gives whole batches.
+/// Stage that processes whole batches.
 pub(crate) trait ErasedStage: Send {
-    /// Processes a batch, noting dropped items in `range`. An error names the item.
+    /// Processes a batch and registers dropped items in `range`. An error names the item.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
 
     /// Makes the next piece of a batch, for stages that [expand](super::stage_def::StageDef::expands).
@@ -104,12 +104,12 @@ pub(crate) trait ErasedStage: Send {
         Err(Error::new(ErrorKind::Wire, "a stage that gives one item for one was to make several"))
     }
 
-    /// Adds to the last items of the stream what the stage gives behind them.
+    /// Appends the last item of the stage to the last items of the stream.
     fn finish(&mut self, items: Items, _: &mut Range, _: &mut Context) -> Result<Items> {
         Ok(items)
     }
 
-    /// What the stage remembers, if it can go on elsewhere; functions remember nothing that could be sent.
+    /// Returns the state of the stage, if the stage can continue on another rank. A function has no state that could be sent.
     fn save(&self) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
@@ -125,11 +125,11 @@ impl<S: Stage> ErasedStage for S {
         let items = typed::<S::In>(items)?;
         let total = items.len();
         let mut out: Vec<S::Out> = Vec::with_capacity(total);
-        // Places that are dropped now.
+        // Places of the items that this call drops.
         let mut gone: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = user_code::call(|| {
-            // Without holes, which is most of the time, places are just counted.
+            // The usual batch has no dropped items, so its places are consecutive numbers.
             if range.is_full() {
                 each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut gone)
             } else {
@@ -150,7 +150,7 @@ impl<S: Stage> ErasedStage for S {
         };
         let mut items = typed::<S::Out>(items)?;
         items.push(last);
-        // It comes of no item of the source: its place is behind all of them.
+        // The last item belongs to no item of the source. Its place is behind all of them.
         range.made.get_or_insert_default().add(range.count, 1);
         Ok(Box::new(items))
     }
@@ -164,8 +164,8 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counts items where the loop over them owns it, and stores the number when it goes, also by a panic. A counter
-/// outside of the loop would have to be in memory at every item, which keeps the compiler from vectorising.
+/// Counter that is owned by the loop over items and stores its value when it is dropped, even by a panic. A counter outside of the loop would be in
+/// memory at every item, which prevents vectorisation.
 struct Count<'a> {
     items: usize,
     count: &'a Cell<usize>,
@@ -184,8 +184,8 @@ impl Drop for Count<'_> {
     }
 }
 
-/// A function of the item as a stage: no item is dropped and none fails, so the loop over a batch is as tight as the
-/// function lets it be, and reuses the batch's memory where the types allow it. Made by [`map`](super::Pipeline::map).
+/// Stage with a function of the item. No item is dropped and none fails, so the loop over a batch is as tight as the function permits, and the memory
+/// of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
 pub(crate) struct Function<F, I, O> {
     call: F,
     types: PhantomData<fn(I) -> O>,
@@ -219,7 +219,7 @@ where
     }
 }
 
-/// A function that changes items where they lie, which moves nothing. Made by [`update`](super::Pipeline::update).
+/// Stage with a function that modifies items in place, so that no item is moved. Created by [`update`](super::Pipeline::update).
 pub(crate) struct Update<F, T> {
     call: F,
     types: PhantomData<fn(T)>,
@@ -248,7 +248,7 @@ impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
     }
 }
 
-/// Processes `items`, each with its place in the batch that begins with item number `first`.
+/// Processes `items`, each with its place in the batch whose first item has number `first`.
 #[inline]
 fn each<S: Stage>(
     stage: &mut S,

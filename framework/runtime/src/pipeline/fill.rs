@@ -1,14 +1,14 @@
-//! How much a batch holds.
+//! Limits at which a batch is full.
 
 use std::time::Duration;
 
-/// Items drawn, or made, between two looks at the clock, at most: a look costs as much as a few small items.
+/// Maximum number of items drawn or made between two readings of the clock. A reading costs as much as a few small items.
 pub(crate) const CLOCK_EVERY: usize = 256;
 
-/// When a batch of the source, or a piece of one, is full.
+/// Limits at which a batch of the source, or a piece of a batch, is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) items: usize,
-    /// No further item is drawn when this long has passed since the first.
+    /// Time since the first item after which no further item is drawn.
     pub(crate) time: Option<Duration>,
 }

@@ -1,7 +1,7 @@
-//! A stage that makes several items of one, or none.
+//! Expanding stage: makes any number of items of one.
 //!
-//! What it makes of a batch leaves it in pieces that are about as large as batches are: one where that is all, and otherwise the
-//! next when there is room for it. So a stage that makes a million of one fills no memory.
+//! The output for a batch leaves the stage in pieces that are about as large as batches. If the output does not fit into one piece, the next piece is
+//! made when there is room for it, so a stage that makes a million items of one does not fill the memory.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -17,38 +17,38 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
-/// Bytes of the first piece of a batch, if it has several items: four times as many as a batch of the source is made for, so
-/// that one which has become a little larger is not cut.
+/// Maximum size of the first piece of a batch, if it has several items: four times the maximum size of a batch of the source, so that a piece that is
+/// slightly larger is not cut.
 const MOST_AT_FIRST: usize = 512 << 10;
-/// Bytes of other pieces: as many as a batch of the source has at most. Larger ones do not travel faster.
+/// Maximum size of other pieces: the maximum size of a batch of the source. Larger pieces are not transferred faster.
 const MOST_BYTES: usize = 128 << 10;
 
-/// A stage with a function from an item to an iterator, both of which can fail. Made by [`flat_map`](super::Pipeline::flat_map) and
+/// Stage with a function from an item to an iterator, both of which can fail. Created by [`flat_map`](super::Pipeline::flat_map) and
 /// [`try_flat_map`](super::Pipeline::try_flat_map).
 pub(crate) struct FlatMap<F, T, I: IntoIterator, K> {
     call: F,
     kind: PhantomData<fn() -> K>,
-    /// What it has not made all of.
+    /// Batches that are not finished.
     begun: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
 }
 
-/// What is left of a batch.
+/// Rest of a batch.
 struct Rest<T, I> {
     items: std::vec::IntoIter<T>,
-    /// The places of these.
+    /// Places of `items`.
     places: Box<dyn Iterator<Item = u32> + Send>,
-    /// What is being made of the item before them, and its place.
+    /// Place and iterator of the item before `items`, if the iterator is not exhausted.
     open: Option<(u32, I)>,
 }
 
-/// What iterators give: `X` for one item.
+/// Kind of an iterator over `X`: items, or results with items.
 pub(crate) trait Kind<X> {
     type Item: Item;
 
-    /// Moves items from the iterator to `items`, at most this number.
+    /// Moves at most `most` items from the iterator to `items`.
     ///
     /// # Errors
-    /// The first one of the iterator.
+    /// The first error of the iterator.
     fn take(
         iterator: &mut impl Iterator<Item = X>,
         most: usize,
@@ -56,18 +56,18 @@ pub(crate) trait Kind<X> {
     ) -> Result<(), BoxError>;
 }
 
-/// Iterators that give items.
+/// Iterators over items.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// Iterators that give results with items.
+/// Iterators over results with items.
 #[derive(Debug)]
 pub(crate) struct Fallible;
 
 impl<U: Item> Kind<U> for Plain {
     type Item = U;
 
-    // A loop as below takes a fifth longer for short iterators.
+    // The loop that `Fallible` uses takes a fifth longer for short iterators.
     fn take(iterator: &mut impl Iterator<Item = U>, most: usize, items: &mut Vec<U>) -> Result<(), BoxError> {
         items.extend(iterator.take(most));
         Ok(())
@@ -134,17 +134,17 @@ impl<T, I: Iterator> Rest<T, I> {
         Rest { items: items.into_iter(), places, open: None }
     }
 
-    /// Whether it is certain that nothing comes any more.
+    /// Returns true if it is certain that no further item follows.
     fn is_over(&self) -> bool {
         self.items.len() == 0
             && self.open.as_ref().is_none_or(|(_, open)| matches!(open.size_hint(), (_, Some(0))))
     }
 }
 
-/// Makes items of what is left until there are enough of them, or all.
+/// Makes items from the rest of a batch until the piece is full or the batch is finished.
 ///
 /// # Errors
-/// The first one of the function and of the iterators.
+/// The first error of the function or of an iterator.
 fn piece<F, T, I, K>(
     call: &mut F,
     rest: &mut Rest<T, I::IntoIter>,
@@ -159,10 +159,10 @@ where
     let (fill, clock) = (expand.fill, expand.clock);
     let mut items: Vec<K::Item> = Vec::new();
     let mut made = Made::default();
-    // The last place of which there is anything.
+    // Last place with an item.
     let mut last: Option<u32> = None;
     let (mut begun, mut dropped) = (0, 0);
-    // The first item may be long in coming; from then on none waits much longer than the limit.
+    // The first item may take long; from then on no item waits much longer than the limit.
     let mut start: Option<Duration> = None;
     let mut look_at = 1;
     let is_last = loop {
@@ -182,7 +182,7 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // Of what was begun with an earlier piece, something was made then.
+                // An item that was started with an earlier piece is not counted in `dropped`.
                 dropped -= dropped.min(1);
             }
             made.add(place, count as u32);

@@ -1,36 +1,36 @@
-//! What a job of the compute side has cost.
+//! Cost of a job of the compute side.
 
 use std::time::Duration;
 
-/// What a job has cost.
+/// Cost of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
-    /// Its time, an estimate where it was not taken.
+    /// Time of the job; an estimate if it was not measured.
     pub(crate) took: Duration,
     /// Times by stage of a sampled job.
     pub(crate) stage_times: Vec<StageTime>,
-    /// Stages of a job that was not sampled, with their items and time; empty without a log of events.
+    /// Stages of a job that was not sampled, with their items and time; empty without an event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
-    /// Sizes, where they were taken.
+    /// Measured sizes of batches.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 
-/// The time of one stage for one batch.
+/// Time of one stage for one batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StageTime {
     pub(crate) stage: usize,
-    /// Items that went in, or were begun.
+    /// Number of input items, or of items that were started.
     pub(crate) items: usize,
-    /// Items that came out.
+    /// Number of output items.
     pub(crate) made: usize,
     pub(crate) took: Duration,
-    /// The part of it in which it computed.
+    /// Part of the time in which the stage computed.
     pub(crate) cpu: Duration,
-    /// The part of it in which others had the core.
+    /// Part of the time in which other threads had the core.
     pub(crate) lost: Duration,
 }
 
-/// The size of a batch on the edge before a stage.
+/// Size of a batch on the edge in front of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EdgeSize {
     pub(crate) edge: usize,

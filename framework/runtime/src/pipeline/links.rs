@@ -1,10 +1,9 @@
-//! Links as their traffic shows them: every rank watches what comes in, rank 0 puts it together.
+//! Links as estimated from their traffic: every rank monitors its incoming batches, and rank 0 combines the results.
 //!
-//! A batch carries its sender's clock reading. The receiver takes the time until it has the batch, if it was looking:
-//! a rank that computed meanwhile in the same thread would see its own lateness. (Nor does a sender say when it sent
-//! what it will not look after, because it computes in the same thread: MPI may carry that on much later.) What is
-//! still in the delays beside the link, and how much of it is believed, is the planner's
-//! [`LinkTraffic::cautious`].
+//! A batch carries a reading of its sender's clock. The receiver measures the time until it has the batch, if it was polling: a rank that computed in
+//! the same thread meanwhile would measure its own lateness. (For the same reason, a sender that computes in the communicating thread does not stamp
+//! its batches: MPI may transfer them much later.) The planner's [`LinkTraffic::cautious`] handles what else the delays contain, and decides how far
+//! they are trusted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,49 +15,49 @@ use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
-/// Messages over which the throughput of a link is taken, and after which a link is reported again: with fewer, the delays of
+/// Number of messages over which the throughput of a link is measured, and after which the link is reported again. With fewer messages, the delays of
 /// single messages would show.
 const SPAN: u64 = 64;
-/// Messages before the first report of a link; after that it is reported whenever they have doubled, until [`SPAN`].
+/// Number of messages before the first report of a link. Below [`SPAN`], the link is reported again whenever the number has doubled.
 const LEAST: u64 = 8;
-/// A link that was idle for so long counts as it was probed again: nobody would find out that whatever made it slow is over.
+/// Time without reports after which the probe counts again for a link: without traffic, nothing shows that the cause of a slow link has ended.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// The links into one rank.
+/// Links into one rank.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
-    /// By sender.
+    /// Traffic by sender.
     traffic: Vec<LinkTraffic>,
-    /// By sender: what has come since a while ago.
+    /// By sender: current span of messages.
     spans: Vec<Span>,
-    /// By sender: messages when it was reported last.
+    /// By sender: number of messages at the last report.
     reported: Vec<u64>,
 }
 
-/// Messages that came one behind the other.
+/// Consecutive messages over one link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// When the message before them was there.
+    /// Arrival of the message before the span.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,
 }
 
-/// A batch that has come in.
+/// Arrival of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: usize,
     pub(crate) bytes: usize,
-    /// When it was sent by its sender's clock, if that is known.
+    /// Time of sending by the sender's clock, if it is known.
     pub(crate) sent: Option<Duration>,
-    /// When it was found here.
+    /// Time at which the batch was found on this rank.
     pub(crate) now: Duration,
-    /// Whether it may have been here for a while before it was found.
+    /// True if the batch may have arrived some time before it was found.
     pub(crate) late: bool,
 }
 
 impl LinkMonitor {
-    /// `known` are the links from every rank, as they were probed.
+    /// Creates the monitor. `known` are the probed links from every rank.
     pub(crate) fn new(known: &[Link]) -> Self {
         LinkMonitor {
             traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
@@ -67,7 +66,7 @@ impl LinkMonitor {
         }
     }
 
-    /// A batch has come in.
+    /// Registers the arrival of a batch.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         let Arrival { from, bytes, sent, now, late } = arrival;
         let (Some(traffic), Some(span)) = (self.traffic.get_mut(from), self.spans.get_mut(from)) else {
@@ -79,7 +78,7 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // The difference of two large floating-point numbers would be coarse, and that of two clocks can be negative.
+            // A difference of two large floating-point numbers would be inexact, and a difference of two clocks can be negative.
             let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
             traffic.observe(bytes as f64, delay);
         }
@@ -94,7 +93,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Links with something new to report, with their senders.
+    /// Returns the senders and the traffic of links with something new to report.
     pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
@@ -108,23 +107,23 @@ impl LinkMonitor {
     }
 }
 
-/// What rank 0 knows of all links.
+/// Traffic of all links, as reported to rank 0.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
     ranks: usize,
-    /// What every rank's clock is ahead of every other's, if that is known: nothing, where time is simulated.
+    /// Offset between the clocks of two ranks, if it is known: zero if time is simulated.
     offset: Option<f64>,
-    /// By sender and receiver: when it was reported last, and its traffic.
+    /// By sender and receiver: time of the last report, and traffic.
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
 impl LinkTable {
-    /// The links between `ranks` ranks; `same_clock` if they all have the same.
+    /// Creates the table for `ranks` ranks. `same_clock` is true if they all have the same clock.
     pub(crate) fn new(ranks: usize, same_clock: bool) -> Self {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
 
-    /// Rank `to` has reported, `now`, links into it.
+    /// Registers links into rank `to` that the rank reported at time `now`.
     pub(crate) fn reported(
         &mut self,
         to: usize,
@@ -141,7 +140,7 @@ impl LinkTable {
         Ok(())
     }
 
-    /// Links of whose traffic something is believed `now`.
+    /// Returns the estimates that follow from traffic at time `now`: sender, receiver, estimate.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
             let (reported, traffic) = self.links.get(&link)?;
@@ -155,8 +154,8 @@ impl LinkTable {
         self.links.keys().filter_map(estimate).collect()
     }
 
-    /// The platform that was probed, with the links that are known better `now`. Two ranks that have not talked to
-    /// each other are as far apart as the farther of them is from rank 0, as it was when they were probed.
+    /// Sets the links of a probed platform that are better known at time `now`. Two ranks without traffic between them get the worse of their links
+    /// to rank 0, as in the probe.
     pub(crate) fn correct(&self, platform: &mut Platform, now: Duration) -> Result<()> {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {
@@ -183,7 +182,7 @@ impl LinkTable {
     }
 }
 
-/// What is known of a link, for the log of events.
+/// Returns the event of an estimate for the event log.
 pub(crate) fn event(from: usize, to: usize, estimate: &LinkEstimate) -> Event {
     let LinkEstimate { bandwidth, setup } = estimate;
     let by = match (bandwidth.source, setup.source) {

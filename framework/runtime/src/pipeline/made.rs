@@ -1,15 +1,16 @@
-//! How many items there are for each one of the source, where that is not one.
+//! Number of items per item of the source, where it can differ from one.
 //!
-//! Most stages make as many of each: so they are kept in runs, and a batch of thousands has one or a few.
+//! Most expanding stages make the same number of items of each item, so the numbers are stored in runs, and a batch of thousands of items has one run
+//! or a few.
 
-/// Places of the source one behind the other, with as many items each.
+/// Consecutive places of the source with the same number of items each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The first of these places.
+    /// First place of the run.
     pub(crate) place: u32,
-    /// How many there are, at least 1.
+    /// Number of places, at least 1.
     pub(crate) places: u32,
-    /// Items of each.
+    /// Number of items of each place.
     pub(crate) items: u32,
 }
 
@@ -19,14 +20,14 @@ impl Run {
     }
 }
 
-/// Items by place, in order. Places of which there are none are not in it.
+/// Number of items by place, in order. Places without items are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
     runs: Vec<Run>,
 }
 
 impl Made {
-    /// As it has travelled.
+    /// Returns the numbers that were received as runs.
     pub(crate) fn of_runs(runs: impl Iterator<Item = Run>) -> Self {
         Made { runs: runs.collect() }
     }
@@ -35,7 +36,7 @@ impl Made {
         &self.runs
     }
 
-    /// Adds items of this place, which comes behind all others, or is the last of them and has more than was known.
+    /// Adds items of `place`, which is behind all other places, or is the last one and gets further items.
     #[inline]
     pub(crate) fn add(&mut self, place: u32, items: u32) {
         match self.runs.last_mut() {
@@ -45,7 +46,7 @@ impl Made {
         }
     }
 
-    /// Takes the last place out, and adds it again with more items.
+    /// Removes the last place and adds it again with more items.
     fn add_to_last(&mut self, place: u32, items: u32) {
         let Some(last) = self.runs.last_mut() else { return };
         let more = last.items + items;
@@ -56,33 +57,33 @@ impl Made {
         self.add(place, more);
     }
 
-    /// Whether places ascend, among `count` of the source and one behind these.
+    /// Returns true if the places ascend and are among the `count` places of the source and the place behind them.
     pub(crate) fn is_in_order(&self, count: u32) -> bool {
         self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
             && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)
     }
 
-    /// How many items there are.
+    /// Returns the total number of items.
     pub(crate) fn items(&self) -> usize {
         self.runs.iter().map(|run| run.places as usize * run.items as usize).sum()
     }
 
-    /// Of how many places there are any.
+    /// Returns the number of places that have items.
     pub(crate) fn sources(&self) -> usize {
         self.runs.iter().map(|run| run.places as usize).sum()
     }
 
-    /// Each place with its items.
+    /// Returns each place with its number of items.
     pub(crate) fn by_place(&self) -> impl Iterator<Item = (u32, u32)> {
         self.runs.iter().flat_map(|run| (0..run.places).map(|n| (run.place + n, run.items)))
     }
 
-    /// The place of each item.
+    /// Returns the place of each item.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Takes an item away for each of these places, which are in order.
+    /// Removes one item for each of these places, which are in order.
     pub(crate) fn take_away(&mut self, gone: Vec<u32>) {
         if gone.is_empty() {
             return;

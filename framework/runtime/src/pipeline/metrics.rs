@@ -1,5 +1,4 @@
-//! What a rank measures for rank 0's decisions: service times of the stages that run here, sizes of items, the links
-//! over which they come.
+//! Measurements of a rank for the decisions of rank 0: service times of the stages on the rank, sizes of items, and links into the rank.
 
 use std::time::Duration;
 
@@ -12,64 +11,64 @@ use super::job_cost::JobCost;
 use super::links::{Arrival, LinkMonitor};
 use crate::balance::probe::Speed;
 
-/// Items in and out of a stage from which on older ones count half: a stream whose items become others shows that within as many.
+/// Total of input and output items of a stage above which both counts are halved, so that a changed ratio shows within about as many items.
 const MOST_FLOW: f64 = 65_536.0;
 
-/// What one rank has measured so far.
+/// Measurements of one rank so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measurements {
-    /// By stage, for those that have run here.
+    /// By stage: service time, if the stage has run on the rank.
     pub(crate) services: Vec<Option<Service>>,
-    /// By stage: items that went in, and that came out of these, of late.
+    /// By stage: recent numbers of input and output items.
     pub(crate) flows: Vec<(f64, f64)>,
     /// By edge (the number of stages before it): bytes and items.
     pub(crate) volumes: Vec<(u64, u64)>,
-    /// Operations per second of the probe's kernel with a core to itself, where this rank had nothing else to do.
+    /// Operations per second of the probe's kernel on a core of its own, if it was measured while the rank was parked.
     pub(crate) speed: Option<f64>,
-    /// The part of its core that this rank gets while it has something to compute.
+    /// Fraction of its core that the rank gets while it has something to compute.
     pub(crate) share: Option<f64>,
-    /// Of the seconds that jobs took so far, those in which this rank was ready to compute, with a core or without.
+    /// Seconds during jobs in which the rank was ready to compute, with or without a core.
     pub(crate) ready: f64,
-    /// Seconds of computing in those jobs that took a core, and seconds that the stages had for themselves: more, where
-    /// they wait for something outside.
+    /// Seconds of processor time of sampled stages, and seconds that these stages had for themselves. The latter are more if stages wait for
+    /// something outside.
     pub(crate) computed: (f64, f64),
-    /// By sender: the traffic over links into this rank, where there is more than was reported before.
+    /// By sender: traffic over links into this rank, if there is more than was reported before.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// How long an item keeps a stage busy on a rank that has its core to itself: one that goes in, or, where a stage makes several
-/// of one, one that goes in or comes out. What such a stage makes of one item may take longer than the whole stream lasts.
+/// Service time of a stage per item on a rank with a core of its own. It counts input items or, if the stage makes several items of one, input and
+/// output items: the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Seconds per item.
     pub(crate) seconds: Estimate,
-    /// Items whose time was taken so far.
+    /// Number of timed items so far.
     pub(crate) items: u64,
 }
 
-/// Takes up what jobs cost.
+/// Collector of the costs of jobs.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
-    /// By stage: whether it makes several items of one.
+    /// By stage: true if the stage makes several items of one.
     expanding: Vec<bool>,
     flows: Vec<(f64, f64)>,
-    /// By edge: bytes and items of batches that were weighed without being sent.
+    /// By edge: bytes and items of batches that were measured without being sent.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
     share: CoreShare,
     ready: f64,
     computed: (f64, f64),
-    /// Present where somebody wants to know.
+    /// Present if the traffic is monitored.
     links: Option<LinkMonitor>,
-    /// How often measurements are reported, and when next.
+    /// Interval of reports, and time of the next report.
     reporting: Option<(Duration, Duration)>,
-    /// Whether anything has come since they were reported last.
+    /// True if there are measurements that have not been reported.
     is_changed: bool,
 }
 
 impl Metrics {
-    /// Of stages of which some, by stage, make several items of one.
+    /// Creates the collector. `expanding` is true for stages that make several items of one.
     pub(crate) fn new(expanding: Vec<bool>) -> Self {
         let stages = expanding.len();
         Metrics {
@@ -87,12 +86,12 @@ impl Metrics {
         }
     }
 
-    /// From `now` on, measurements are to be reported at this interval, or not at all.
+    /// Makes reports due at the interval `every` from `now` on, or never if it is `None`.
     pub(crate) fn report_every(&mut self, every: Option<Duration>, now: Duration) {
         self.reporting = every.map(|every| (every, now + every));
     }
 
-    /// Takes up what a job has cost.
+    /// Adds the cost of a job.
     pub(crate) fn note(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
         for stage_time in cost.stage_times.iter().filter(|stage_time| stage_time.items + stage_time.made > 0)
@@ -123,34 +122,33 @@ impl Metrics {
         }
     }
 
-    /// From now on the traffic over links into this rank is watched. They were probed as `known`, by sender; where
-    /// there are none, nobody wants to know.
+    /// Starts to monitor the traffic over links into this rank. `known` are the probed links by sender; if it is empty, nothing is monitored.
     pub(crate) fn watch_links(&mut self, known: &[Link]) {
         if self.links.is_none() && !known.is_empty() {
             self.links = Some(LinkMonitor::new(known));
         }
     }
 
-    /// Whether the traffic is watched: only then it needs to be known when a message was sent, and when it came.
+    /// Returns true if the traffic is monitored. Only then are the times needed at which messages are sent and received.
     pub(crate) fn watches_links(&self) -> bool {
         self.links.is_some()
     }
 
-    /// A batch has come in.
+    /// Registers the arrival of a batch.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         if let Some(links) = &mut self.links {
             links.arrived(arrival);
         }
     }
 
-    /// The speed of this rank was probed again.
+    /// Registers a new probe of the speed of this rank.
     pub(crate) fn probed(&mut self, probed: Speed) {
         self.speed = Some(probed.alone);
         self.share.restart(probed.took, probed.lost);
         self.is_changed = true;
     }
 
-    /// Whether there is something to tell, and it is time to.
+    /// Returns true if there are new measurements and a report is due, and schedules the next report.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let Some((every, next)) = &mut self.reporting else { return false };
         if !self.is_changed || now < *next {
@@ -161,7 +159,7 @@ impl Metrics {
         true
     }
 
-    /// All that is known now, of links only what is new; `sent` is what went over each edge.
+    /// Returns all measurements; of the links only those with new traffic. `sent` has the bytes and items sent over each edge.
     pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
         let service = |(service, items): &(ServiceTime, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })

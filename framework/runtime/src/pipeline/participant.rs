@@ -1,4 +1,4 @@
-//! What every rank does in a stream: the state machine, what is measured, and what goes to the log of events.
+//! Part of a rank in a stream, on rank 0 and on all other ranks: the state machine, measurements and the event log.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use armature_planner::Link;
+use armature_text::shown;
 
 use super::erased::Codec;
 use super::job_cost::JobCost;
@@ -25,20 +26,20 @@ use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{Moment, Outgoing};
 use crate::session::Config;
 
-/// See the module's page.
+/// Part of a rank in a stream; see the module documentation.
 pub(crate) struct Participant {
     rank: usize,
     size: usize,
     run: u32,
     machine: Machine,
-    /// The mapping that this rank has set its stages up for, or does, and does not use yet.
+    /// Mapping for which the stages of this rank are set up or being set up, and which is not in force yet.
     prepared: Option<Table>,
-    /// Tasks that come before all jobs.
+    /// Tasks that run before all jobs.
     tasks: VecDeque<Task>,
-    /// Of these, and of what user code is at, those that will be answered.
+    /// Number of queued or running tasks other than jobs whose outcome is pending.
     unanswered: usize,
     activity: Arc<Activity>,
-    /// Since when the rank has had nothing to compute, and why.
+    /// Start and reason of the current idle time.
     idle: Option<(Duration, Idle)>,
     report: RankReport,
     metrics: Metrics,
@@ -47,7 +48,7 @@ pub(crate) struct Participant {
 }
 
 impl Participant {
-    /// Rank `rank` of `size` in run number `run`; its user code keeps `activity` at what it does.
+    /// Creates the part of rank `rank` of `size` ranks in run number `run`. The user code of the rank records its current activity in `activity`.
     pub(crate) fn new(
         (rank, size, run): (usize, usize, u32),
         codecs: Vec<Arc<dyn Codec>>,
@@ -74,7 +75,7 @@ impl Participant {
         }
     }
 
-    /// Makes this rank 0's, which reads the source. With `wants_end` an empty batch comes behind all others.
+    /// Makes this the part of rank 0, which reads the source. With `wants_end`, an empty batch follows all others.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         self.machine = self.machine.with_source(plan, wants_end, now);
         self
@@ -84,27 +85,27 @@ impl Participant {
         self.size
     }
 
-    /// The mapping in force here; 0 before the first.
+    /// Returns the epoch of the mapping in force on this rank; 0 before the first mapping.
     pub(crate) fn epoch(&self) -> u32 {
         self.machine.epoch()
     }
 
-    /// Whether the mapping in force has nothing for this rank.
+    /// Returns true if this rank runs no stage under the mapping in force.
     pub(crate) fn is_parked(&self) -> bool {
         self.machine.is_parked()
     }
 
-    /// Whether user code has been asked something other than a job and has not answered.
+    /// Returns true if the outcome of a task other than a job is pending.
     pub(crate) fn is_asked(&self) -> bool {
         self.unanswered > 0
     }
 
-    /// Rank 0's end of the stream.
+    /// Returns the source; `None` on ranks other than 0.
     pub(crate) fn source(&mut self) -> Option<&mut Source> {
         self.machine.source_mut()
     }
 
-    /// Begins the log of events, if there is to be one; `elapsed` is the time since the run began.
+    /// Opens the event log if there is a directory for it. `elapsed` is the time since the start of the run.
     pub(crate) fn log_events(&mut self, dir: Option<&Path>, elapsed: Duration, at: &Moment) {
         let Some(dir) = dir.filter(|_| !self.events.is_on()) else { return };
         let offset = elapsed.as_secs_f64() - at.now().as_secs_f64();
@@ -112,14 +113,14 @@ impl Participant {
         self.events = EventLog::open(dir, place);
     }
 
-    /// Puts an event into the log, if there is one.
+    /// Writes an event to the event log, if it is open.
     pub(crate) fn log(&mut self, at: &Moment, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(at.now(), event);
         }
     }
 
-    /// Takes a message of the stream in.
+    /// Handles a message of the stream.
     pub(crate) fn on_message(
         &mut self,
         from: usize,
@@ -137,7 +138,7 @@ impl Participant {
         self.send_messages(at, out)
     }
 
-    /// Takes the result of a job in, and sends what follows from it: somebody may be waiting for it.
+    /// Handles the result of a job and sends the resulting messages at once, because other ranks may be waiting for them.
     pub(crate) fn on_done(
         &mut self,
         done: Done,
@@ -151,7 +152,7 @@ impl Participant {
         self.send_messages(at, out)
     }
 
-    /// What user code is to do next.
+    /// Returns the next task for user code.
     pub(crate) fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Task>> {
         if let Some(task) = self.tasks.pop_front() {
             return Ok(Some(task));
@@ -162,25 +163,25 @@ impl Participant {
         Ok(Some(Task::Job(job)))
     }
 
-    /// The rank has nothing to compute.
+    /// Registers that the rank has nothing to compute.
     pub(crate) fn on_idle(&mut self, at: &Moment) {
         if self.idle.is_none() {
             self.idle = Some((at.now(), self.machine.idle_reason()));
         }
     }
 
-    /// Puts into the log what has happened in the stream.
+    /// Writes pending events of the stream to the event log.
     pub(crate) fn on_tick(&mut self, now: Duration, at: &Moment) {
         self.log_stream_events(at);
         self.events.tick(now);
     }
 
-    /// Whether there is something to do before all jobs.
+    /// Returns true if a task that runs before all jobs is queued.
     pub(crate) fn has_task(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// What the rank does, for the others.
+    /// Returns the sign of life of this rank for the other ranks.
     pub(crate) fn sign(&self) -> Sign {
         let doing = self.activity.get();
         let state = format!("{}; {}", self.describe(doing), self.machine.describe());
@@ -193,25 +194,26 @@ impl Participant {
             Doing::Drawing { item } => format!("drawing item {item} from the source"),
             Doing::Feeding { item } => format!("feeding item {item} to the sink"),
             Doing::Stage { stage, item } => {
-                let name = self.stage_names.get(stage).map_or("?", String::as_str);
+                let name = shown(self.stage_names.get(stage).map_or("?", String::as_str));
                 format!("in stage {name}, items from {item} on")
             }
         }
     }
 
-    /// Rank 0: whether it has nothing to compute although items are in flight.
+    /// Returns true on rank 0 if it has nothing to compute although batches are in flight.
     pub(crate) fn is_held_up(&self) -> bool {
         self.idle.is_some() && self.machine.source().is_some_and(|source| source.flow().in_flight > 0)
     }
 
-    /// Has the stages set up that `table` puts here, while the stream goes on; [`set_up`](Participant::set_up) follows.
+    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. [`set_up`](Participant::set_up) handles its
+    /// outcome.
     pub(crate) fn prepare(&mut self, table: Table) {
         self.tasks.push_back(Task::SetUp { hosted: table.hosted(self.rank) });
         self.unanswered += 1;
         self.prepared = Some(table);
     }
 
-    /// The stages of the mapping that was prepared are set up.
+    /// Handles the outcome of the set-up for the prepared mapping. Returns the report for rank 0.
     pub(crate) fn set_up(&mut self, SetUp { movable, warm_up }: SetUp, at: &Moment) -> Ready {
         self.unanswered -= 1;
         for &(stage, took) in &warm_up {
@@ -223,7 +225,7 @@ impl Participant {
         Ready { epoch, movable, warm_up }
     }
 
-    /// Goes over to the mapping of `epoch`, which was prepared.
+    /// Switches to the prepared mapping of `epoch`.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let table = self.prepared.take().filter(|table| table.epoch == epoch).ok_or_else(|| {
             let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
@@ -233,7 +235,7 @@ impl Participant {
         self.send_messages(at, out)
     }
 
-    /// Takes the sizes of items on the next `weigh` batches of every edge, and has measurements due so often.
+    /// Measures the sizes of items on the next `weigh` batches of every edge, and makes measurements due at the interval `every`.
     pub(crate) fn measure(&mut self, weigh: usize, every: Option<Duration>, at: &Moment) {
         self.metrics.report_every(every, at.now());
         if weigh > 0 {
@@ -241,40 +243,39 @@ impl Participant {
         }
     }
 
-    /// From now on watches the traffic over links into this rank, which were probed as `known`, by sender; not at all
-    /// where there are none.
+    /// Starts to monitor the traffic over links into this rank. `known` are the probed links by sender; if it is empty, nothing is monitored.
     pub(crate) fn watch_links(&mut self, known: &[Link]) {
         self.metrics.watch_links(known);
     }
 
-    /// What has been measured here so far.
+    /// Returns all measurements of this rank so far.
     pub(crate) fn measurements(&mut self) -> Measurements {
         self.metrics.measurements(self.machine.volumes())
     }
 
-    /// The same, if there is anything new in it and it is time to send it.
+    /// Returns the measurements if there are new ones and a report is due.
     pub(crate) fn measurements_due(&mut self, now: Duration) -> Option<Measurements> {
         let due = self.metrics.is_due(now);
         due.then(|| self.measurements())
     }
 
-    /// Has the speed of this rank measured, before its next job.
+    /// Measures the speed of this rank before its next job.
     pub(crate) fn probe(&mut self) {
         self.tasks.push_back(Task::Probe);
         self.unanswered += 1;
     }
 
-    /// The speed was measured that was [asked for](Participant::probe).
+    /// Registers that the speed has been measured as [requested](Participant::probe).
     pub(crate) fn probed(&mut self) {
         self.unanswered -= 1;
     }
 
-    /// The speed was measured because the rank had nothing else to do.
+    /// Stores a speed that was measured because the rank was parked.
     pub(crate) fn take_speed(&mut self, speed: Speed) {
         self.metrics.probed(speed);
     }
 
-    /// What the rank has counted, at the end.
+    /// Returns the report of the rank at the end of the run.
     pub(crate) fn finish(&mut self, host: &StageHost<'_>, at: &Moment) -> RankReport {
         self.end_idle(at);
         self.log_stream_events(at);

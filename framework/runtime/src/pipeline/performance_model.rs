@@ -1,4 +1,4 @@
-//! From measurements to mappings: rank 0 keeps what all ranks have measured and asks the planner.
+//! Performance model on rank 0: collects the measurements of all ranks and derives the input of the planner from them.
 
 use std::time::Duration;
 
@@ -17,57 +17,57 @@ use crate::balance::probe::Probed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;
 
-/// How often ranks report what they have measured, and decisions may follow: a change of load is seen within a few of these, and
-/// a report costs microseconds.
+/// Interval at which ranks report measurements, and minimum time between two decisions. A change of load shows within a few intervals, and a report
+/// costs microseconds.
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Items on which an estimate must stand before anything is decided by it.
+/// Minimum number of items behind an estimate before a decision uses it.
 const ENOUGH_ITEMS: u64 = 3;
-/// How long a speed is believed that is not measured any more: one that a rank has shown at stages which have left it, and one
-/// that was probed in an earlier run. Loads of other programs last about as long.
+/// Validity of a speed that is no longer measured: the speed that a rank showed at stages that have left it, or the result of a probe in an earlier
+/// run. Loads of other programs last about as long.
 pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
-/// Evaluations of a short search; a long one has the planner's default.
+/// Number of evaluations in a quick search. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
-/// More items than this make an estimate no better.
+/// Maximum weight of an estimate, in items. More items do not make an estimate better.
 const MOST_WEIGHT: f64 = 64.0;
 
-/// The speed that a rank had, as a part of what was probed, when it last ran stages whose times are known.
+/// Speed of a rank, as a fraction of its probed speed, when it last ran stages whose work is known.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     part: f64,
     at: Duration,
 }
 
-/// See the module's page.
+/// Measurements of all ranks; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
-    /// By stage: whether it makes several items of one.
+    /// By stage: true if the stage makes several items of one.
     expanding: Vec<bool>,
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
-    /// As it was probed, links too; a parked rank's speed as it was probed last. Every rank has its core to itself.
+    /// Probed platform with its links. The speed of a parked rank is that of its last probe. Speeds are those of ranks with a core of their own.
     platform: Platform,
     core_sharing: CoreSharing,
-    /// Whether measurements tell what others take of a core: not under a simulator, where a rank's host slows down.
+    /// True if measurements show the time that other threads take of a core. False in a simulation, where the host of a rank becomes slower.
     of_core_time: bool,
     links: LinkTable,
-    /// By rank: what it has reported.
+    /// By rank: last reported measurements.
     reported: Vec<Measurements>,
-    /// By rank, for those that have run stages.
+    /// By rank: shown speed, if the rank has run stages.
     shown: Vec<Option<Shown>>,
-    /// By stage: its work, as last fitted. Where a service time has changed, it is likelier that a rank is loaded, and
-    /// with it all its stages, than that each of these stages has become another.
+    /// By stage: last fitted work. If a service time changes, a load on the rank, which slows all its stages, is more likely than a change of the
+    /// work of each of these stages.
     works: Vec<Option<f64>>,
-    /// By stage: whether its state can go on elsewhere, where that is known.
+    /// By stage: true if the state of the stage is known to be movable to another rank.
     movable: Vec<bool>,
-    /// By stage: what its factory takes, as far as that was seen.
+    /// By stage: longest observed time of the factory.
     warm_up: Vec<Duration>,
-    /// By rank and stage: whether the stage was made there once.
+    /// By rank and stage: true if the stage has been created on the rank.
     warm: Vec<Vec<bool>>,
 }
 
-/// A platform and a pipeline as measured: what the planner is asked about.
+/// Measured platform and pipeline, as input of the planner.
 #[derive(Debug)]
 pub(crate) struct Model {
     platform: Platform,
@@ -75,7 +75,7 @@ pub(crate) struct Model {
     dispatch: Dispatch,
 }
 
-/// Works and speeds that a decision stands on; see [`Model::inputs`].
+/// Works and speeds behind a decision; see [`Model::inputs`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inputs {
     pub(crate) works: Vec<f64>,
@@ -83,7 +83,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Whether these and the others are of the same stages and ranks, and differ by no more than this part.
+    /// Returns true if both inputs have the same numbers of stages and ranks and their values differ by at most the fraction `part`.
     pub(crate) fn are_like(&self, others: &Inputs, part: f64) -> bool {
         let alike = |a: &[f64], b: &[f64]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= part * a.abs().max(b.abs()))
@@ -93,8 +93,8 @@ impl Inputs {
 }
 
 impl PerformanceModel {
-    /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others. There may be more ranks
-    /// than a planner can look at.
+    /// Creates the model for `ranks` ranks. `simulated` is true if the clocks of all ranks agree and no rank shares its core. Returns an error if
+    /// there are more ranks than the planner supports.
     pub(crate) fn new(
         run_spec: &RunSpec<'_>,
         ranks: usize,
@@ -122,7 +122,7 @@ impl PerformanceModel {
         })
     }
 
-    /// Whether the mapping may change while the stream runs.
+    /// Returns true if the mapping may change while the stream runs.
     fn is_live(&self) -> bool {
         self.balance != Balance::Off
     }
@@ -135,24 +135,24 @@ impl PerformanceModel {
         self.is_live().then_some(REPORT_EVERY)
     }
 
-    /// The links into `rank` as they were probed, by sender, if its traffic is to be watched.
+    /// Returns the probed links into `rank` by sender; empty if its traffic is not monitored.
     pub(crate) fn links_into(&self, rank: usize) -> Vec<Link> {
         let senders = if self.is_live() { self.reported.len() } else { 0 };
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
-    /// Links that are known better `now` than they were when probed: from, to, estimate.
+    /// Returns the links that are better known at time `now` than by the probe: sender, receiver, estimate.
     pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         self.links.estimates(now)
     }
 
-    /// The platform was probed.
+    /// Registers the result of a probe.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
         self.core_sharing.probed(&shares);
         self.platform = platform;
     }
 
-    /// A rank has set stages up.
+    /// Registers that a rank has set up stages.
     pub(crate) fn ready(&mut self, rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
         for &stage in movable {
             if let Some(movable) = self.movable.get_mut(stage) {
@@ -167,7 +167,7 @@ impl PerformanceModel {
         }
     }
 
-    /// A rank has reported, `now`, what it measured.
+    /// Registers measurements that a rank reported at time `now`.
     pub(crate) fn measured(
         &mut self,
         rank: usize,
@@ -175,7 +175,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // A frame may say anything; there are no more stages than these.
+        // The number of stages in a received frame is not trusted.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {
@@ -188,7 +188,7 @@ impl PerformanceModel {
         Ok(())
     }
 
-    /// What the measurements say `now`, under the mapping in force.
+    /// Returns the model that follows from the measurements at time `now`, under the mapping in force.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
         let alone = fit.speeds.iter().map(|speed| speed.value).collect();
@@ -196,12 +196,12 @@ impl PerformanceModel {
         let speeds = self.core_sharing.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let reach = self.items_at_stages();
-        // The planner's items are those of the source.
+        // The planner counts items of the source.
         let times = |n: usize| reach[n] + if self.expanding[n] { reach[n + 1] } else { 0.0 };
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
             output: self.bytes(n + 1) * reach[n + 1],
-            // A serial stage whose state cannot be moved stays where it is.
+            // A serial stage whose state cannot be moved stays on its rank.
             pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
         };
@@ -214,7 +214,7 @@ impl PerformanceModel {
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// All estimates of service times: rank, stage, estimate.
+    /// Returns all estimates of service times: rank, stage, estimate.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
         let on = |(rank, reported): (usize, &Measurements)| {
             let known = reported.services.iter().enumerate();
@@ -223,8 +223,8 @@ impl PerformanceModel {
         self.reported.iter().enumerate().flat_map(on).collect()
     }
 
-    /// Seconds that ranks spend on making the stages which `mapping` puts on them for the first time: the longest of
-    /// them, as they do so at the same time.
+    /// Returns the seconds that ranks need to create the stages that `mapping` places on them for the first time. Ranks create stages at the same
+    /// time, so this is the longest time of one rank.
     pub(crate) fn warm_up_cost(&self, mapping: &Mapping) -> f64 {
         let on = |(rank, warm): (usize, &Vec<bool>)| {
             let here = mapping.blocks.iter().filter(|b| b.hosts.contains(&rank));
@@ -234,7 +234,7 @@ impl PerformanceModel {
         self.warm.iter().enumerate().map(on).fold(0.0, f64::max)
     }
 
-    /// Whether enough is known to judge `mapping` and others: every stage has been measured on one of its hosts.
+    /// Returns true if enough is known to evaluate `mapping` and others: every stage has been measured on one of its hosts.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
             let service = self.reported[rank].services.get(stage).copied().flatten();
@@ -243,10 +243,10 @@ impl PerformanceModel {
         mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
     }
 
-    /// Works of stages and speeds of ranks that explain best how long stages take where they run at `present`.
+    /// Fits works of stages and speeds of ranks to the service times of stages on the ranks that run them under the mapping `present`.
     ///
-    /// What a stage took on a rank that runs it no more is left out: the data may have changed since, and beside new times
-    /// from other ranks that would look like a difference between the ranks. What stays is the speed that the rank had then.
+    /// Service times on ranks that no longer run the stage are left out: the data may have changed since then, and compared with new times of other
+    /// ranks the change would look like a difference between the ranks. Only the speed that such a rank showed is kept.
     fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
         let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))
@@ -277,7 +277,7 @@ impl PerformanceModel {
         Ok(fit)
     }
 
-    /// By stage, the sink last: how many items reach it for each of the source.
+    /// Returns, by stage and with the sink last, the number of items that reach the stage per item of the source.
     fn items_at_stages(&self) -> Vec<f64> {
         let mut reach = vec![1.0];
         for stage in 0..self.outline.len() {
@@ -290,7 +290,7 @@ impl PerformanceModel {
         reach
     }
 
-    /// Bytes of an item on an edge.
+    /// Returns the mean size of an item on an edge in bytes.
     fn bytes(&self, edge: usize) -> f64 {
         let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
@@ -300,12 +300,12 @@ impl PerformanceModel {
 }
 
 impl Model {
-    /// The best mapping that is found, at least as good as those given but for what the planner gives away where ranks share cores.
+    /// Returns the best mapping found. It is at least as good as every start, except for the tolerance of the planner if ranks share cores.
     pub(crate) fn plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(PlanOptions::default().budget, starts)
     }
 
-    /// Such a mapping, found in little time.
+    /// Returns the best mapping found in a short search.
     pub(crate) fn quick_plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(QUICK_BUDGET, starts)
     }
@@ -317,26 +317,27 @@ impl Model {
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))
     }
 
-    /// Seconds between two results that are to be expected of a mapping.
+    /// Returns the predicted production time of a mapping in seconds.
     pub(crate) fn production_time(&self, mapping: &Mapping) -> Result<f64> {
         production_time(&self.platform, &self.spec, mapping, self.dispatch)
             .map(|prediction| prediction.production_time)
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("the present mapping cannot be judged: {e}")))
     }
 
-    /// Seconds that `stage` computes for an item on `rank`, also where it has never run.
+    /// Returns the predicted service time of `stage` per item on `rank` in seconds, even if the stage has never run there.
     #[cfg(test)]
     pub(crate) fn seconds(&self, stage: usize, rank: usize) -> f64 {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Bytes on each edge for an item of the source.
+    /// Returns the bytes on each edge per item of the source.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
-    /// What the model stands on: by stage the seconds for an item on the fastest rank, by rank its speed relative to that.
+    /// Returns the inputs of the model: by stage the seconds per item of the source on the fastest rank, by rank the speed relative to the fastest
+    /// rank.
     pub(crate) fn inputs(&self) -> Inputs {
         let speeds = self.platform.speeds();
         let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -346,7 +347,7 @@ impl Model {
         }
     }
 
-    /// The measurements in words.
+    /// Describes the measurements.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
         let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));

@@ -1,25 +1,25 @@
-//! How far a stream is.
+//! Progress of a stream.
 
 use std::time::Duration;
 
-/// A stream as it stands.
+/// Progress of a stream at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) now: Duration,
-    /// Since the run began.
+    /// Time since the start of the run.
     pub(crate) elapsed: Duration,
     /// Items that have reached the sink.
     pub(crate) items: u64,
-    /// Items that were drawn.
+    /// Items drawn from the source.
     pub(crate) drawn: u64,
-    /// Items still to come, if the source knows.
+    /// Items that have not reached the sink, if the source knows their number.
     pub(crate) left: Option<u64>,
-    /// Batches that have reached the sink, and batches drawn.
+    /// Number of batches that have reached the sink, and of batches drawn.
     pub(crate) batches: (u64, u64),
 }
 
 impl Progress {
-    /// Items drawn that have not reached the sink.
+    /// Returns the number of drawn items that have not reached the sink.
     pub(crate) fn in_flight(&self) -> u64 {
         self.drawn.saturating_sub(self.items)
     }

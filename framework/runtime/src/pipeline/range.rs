@@ -1,28 +1,28 @@
-//! Which items of the source a batch stands for.
+//! Range of the source to which the items of a batch belong.
 
 use super::made::Made;
 use crate::error::Error;
 
-/// Which numbers a batch stands for, and which of them are no longer in it.
+/// Items of the source that a batch represents, and those of them that are no longer in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     /// Number of the first item.
     pub(crate) first: u64,
-    /// How many items the source put in.
+    /// Number of items that the source put into the batch.
     pub(crate) count: u32,
-    /// Places (from 0, ascending) of those that a stage has dropped since.
+    /// Places of the items that stages have dropped, from 0 and ascending.
     pub(crate) dropped: Vec<u32>,
-    /// Where there is more or less than one item for each of the source's. Then nothing is `dropped`.
+    /// Number of items per place, for batches behind an expanding stage and for the end of the stream. Then `dropped` is empty.
     pub(crate) made: Option<Made>,
 }
 
 impl Range {
-    /// `count` items from number `first` on, as the source gives them.
+    /// Creates the range of `count` items from number `first` on, as drawn from the source.
     pub(crate) fn new(first: u64, count: u32) -> Self {
         Range { first, count, ..Range::default() }
     }
 
-    /// Items still in the batch.
+    /// Returns the number of items in the batch.
     pub(crate) fn live(&self) -> usize {
         match &self.made {
             Some(made) => made.items(),
@@ -30,7 +30,7 @@ impl Range {
         }
     }
 
-    /// The places of the items still there, in order.
+    /// Returns the places of the items in the batch, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         let mut gone = self.dropped.iter().copied().peekable();
         let count = if self.made.is_some() { 0 } else { self.count };
@@ -38,30 +38,30 @@ impl Range {
         places.chain(self.made.iter().flat_map(Made::places))
     }
 
-    /// Whether there is one item for each of the source's.
+    /// Returns true if the batch holds one item for each item of the source.
     pub(super) fn is_full(&self) -> bool {
         self.dropped.is_empty() && self.made.is_none()
     }
 
-    /// Takes note that the items at these places, which ascend, are dropped.
+    /// Registers that the items at these ascending places are dropped.
     pub(super) fn drop_places(&mut self, mut gone: Vec<u32>) {
         match &mut self.made {
             Some(made) => made.take_away(gone),
             None if gone.is_empty() => {}
             None => {
                 self.dropped.append(&mut gone);
-                // Two sorted runs, which the sort merges.
+                // The vector consists of two sorted runs, which the sort merges.
                 self.dropped.sort();
             }
         }
     }
 
-    /// Number of the item at `position` among those still there.
+    /// Returns the number of the item at `position` among the items in the batch.
     pub(crate) fn number_of(&self, position: usize) -> u64 {
         self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
     }
 
-    /// Adds to an error with the batch as a whole which items it is about.
+    /// Adds the items of the batch to an error that concerns the batch as a whole.
     pub(crate) fn blame(&self, error: Error) -> Error {
         let from = self.number_of(0);
         match self.live() {

@@ -1,45 +1,44 @@
-//! What a change of mapping costs the stream: what has arrived by when in, seconds out.
+//! Cost of a change of mapping, in seconds that the stream lost, computed from the times at which items arrived.
 //!
-//! A change disturbs the stream from the moment at which it is ordered until the last batch drawn before it has reached
-//! the sink. Of that time, what the items that arrived in it would have taken undisturbed is no loss: until the change
-//! is in force at the pace before it, and from then on at the better of the paces before and after. (The pace before
-//! alone would hide the whole disturbance wherever the change speeds the stream up.) So the cost of a change is
+//! A change disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time that the items
+//! arriving meanwhile would have taken undisturbed is no loss: until the change is in force at the pace before it, and from then on at the better of
+//! the paces before and after. (With the pace before alone, the disturbance would not show whenever the change makes the stream faster.) The cost of
+//! a change is therefore
 //!
 //! > (T1 − n1 · before) + (T2 − n2 · min(before, after)),
 //!
-//! where n1 items arrive in the T1 seconds of preparation and n2 in the T2 seconds that follow. Both paces are
-//! measured, so the cost is known only some time after the change, and may be slightly negative where there was none.
-//! It is not cut off at zero: the mean over many changes would be too large then.
+//! where n1 items arrive in the T1 seconds of preparation and n2 items in the T2 seconds that follow. Both paces are measured, so the cost is known
+//! only some time after the change, and may be slightly negative if there was none. It is not clamped to zero, because the mean over many changes
+//! would then be too large.
 
 use std::time::Duration;
 
 use super::progress::Progress;
 
-/// A pace is measured over this many windows of items,
+/// Length of a measurement of the pace, in windows of items.
 const WINDOWS: u64 = 4;
-/// and over at least this many items: over fewer, single batches would show.
+/// Minimum length of a measurement of the pace, in items. With fewer items, single batches would show.
 const LEAST_ITEMS: u64 = 32;
 
-/// What a change has cost.
+/// Cost of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
-    /// The same as a multiple of the time that the items in flight at the change take at the better pace; none if
-    /// there were none.
+    /// Cost as a multiple of the time that the items in flight at the change take at the better pace; `None` if there were none.
     pub(crate) windows: Option<f64>,
 }
 
-/// Something that has become known of the last change.
+/// Update of the cost of the last change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
-    /// The last batch drawn before it has arrived. Against going on as before the stream has lost `loss` seconds;
-    /// less than nothing if it goes faster already.
+    /// The last batch drawn before the change has reached the sink. Compared with the pace before the change, the stream has lost `loss` seconds;
+    /// negative if the stream is faster already.
     Drained { loss: f64 },
-    /// The pace after it is known, and with it what it has cost.
+    /// The pace after the change is known, and with it the cost.
     Settled(Cost),
 }
 
-/// How many items had arrived by when.
+/// Number of items that had arrived by one time.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Duration,
@@ -59,12 +58,12 @@ impl Point {
         later.at.saturating_sub(self.at).as_secs_f64()
     }
 
-    /// Seconds lost until `later`, if an item ought to take `pace`.
+    /// Returns the seconds lost until `later`, if an item should take `pace` seconds.
     fn loss_to(self, later: Point, pace: f64) -> f64 {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
 
-    /// Seconds for an item, if there were at least `least`.
+    /// Returns the seconds per item until `later`, if at least `least` items have arrived.
     fn pace_to(self, later: Point, least: u64) -> Option<f64> {
         let items = self.items_to(later);
         (items >= least.max(1)).then(|| self.seconds_to(later) / items as f64)
@@ -73,22 +72,22 @@ impl Point {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Nothing changes.
+    /// No change is in progress.
     Steady,
     /// A change was ordered.
     Preparing { ordered: Point, before: Option<f64> },
-    /// It is in force, while batches drawn before it are on their way.
+    /// The change is in force, and batches drawn before it are in flight.
     Draining { ordered: Point, in_force: Point, before: Option<f64>, first_batch: u64, window: u64 },
-    /// All have arrived, and the pace is being measured.
+    /// All batches drawn before the change have arrived, and the pace is being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// What is known of a change that has landed, if the pace before it was known.
+/// Record of a change until the last batch drawn before it had arrived, if the pace before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,
     preparing: f64,
-    /// Seconds and items from its coming into force to its landing.
+    /// Seconds and items between the change coming into force and the arrival of the last batch drawn before it.
     draining: (f64, f64),
 }
 
@@ -102,11 +101,12 @@ impl Account {
     }
 }
 
-/// See the module's page.
+/// Meter of the cost of changes; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct RemapCostMeter {
     phase: Phase,
-    /// Marks of the stream on its present mapping, at most a span of items old, and at most two.
+    /// Two points of the stream under the current mapping, older and newer: the newer one at most about one span of items old, the older one at most
+    /// two.
     points: Option<(Point, Point)>,
 }
 
@@ -115,7 +115,7 @@ impl RemapCostMeter {
         RemapCostMeter { phase: Phase::Steady, points: None }
     }
 
-    /// Nothing needs to be [seen](RemapCostMeter::see) before this number of items has arrived.
+    /// Returns the number of arrived items before which [`see`](RemapCostMeter::see) need not be called.
     pub(crate) fn next(&self, in_flight: u64) -> u64 {
         match (self.phase, self.points) {
             (Phase::Preparing { .. }, _) => u64::MAX,
@@ -126,7 +126,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// The stream stands so.
+    /// Updates the meter with the progress of the stream.
     pub(crate) fn see(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         match self.phase {
@@ -155,18 +155,18 @@ impl RemapCostMeter {
         }
     }
 
-    /// Another mapping is being prepared. The pace after the last one has to be known by now, or stays unknown.
+    /// Registers that another mapping is being prepared. The pace after the previous change is settled now, or stays unknown.
     pub(crate) fn ordered(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         let update = self.end(s);
-        // Under a change that has not landed there is no pace that belongs to one mapping.
+        // While batches drawn before a change are in flight, the pace belongs to no single mapping.
         let points = self.points.take_if(|_| !matches!(self.phase, Phase::Draining { .. }));
         let before = points.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
         self.phase = Phase::Preparing { ordered: now, before };
         update
     }
 
-    /// The mapping that was ordered is in force.
+    /// Registers that the ordered mapping is in force.
     pub(crate) fn in_force(&mut self, s: Progress) {
         self.points = None;
         self.phase = match self.phase {
@@ -181,7 +181,7 @@ impl RemapCostMeter {
         };
     }
 
-    /// The stream is over; a window of items after the last change is enough now.
+    /// Registers the end of the stream. One window of items after the last change is enough now.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
@@ -189,7 +189,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// Closes the account of the last change, if there are enough items since it landed.
+    /// Computes the cost of the last change, if at least `least` items have arrived since the measurement of the pace began.
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;
@@ -198,7 +198,7 @@ impl RemapCostMeter {
     }
 }
 
-/// Items over which a pace is measured where `in_flight` are in flight.
+/// Returns the number of items over which a pace is measured, with `in_flight` items in flight.
 fn span(in_flight: u64) -> u64 {
     (WINDOWS * in_flight).max(LEAST_ITEMS)
 }

@@ -1,4 +1,4 @@
-//! The changes of mapping in a run: those asked for in advance, and what is known of each.
+//! Changes of mapping in a run: those requested in advance, and a record of each change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use super::choice::MappingChoice;
 use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A mapping that came into force.
+/// Record of a mapping that came into force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remap {
-    /// When, since the run began.
+    /// Time since the start of the run.
     pub at: Duration,
-    /// Items that had reached the sink by then.
+    /// Items that had reached the sink when the mapping came into force.
     pub items: u64,
-    /// The mapping in its text form.
+    /// Text form of the mapping.
     pub to: String,
-    /// Why, in one sentence.
+    /// Reason for the change, in one sentence.
     pub reason: String,
-    /// Seconds between two results that the planner expected of it, if it was planned.
+    /// Predicted production time in seconds, if the mapping was planned.
     pub predicted: Option<f64>,
-    /// Seconds between two results as measured before it came into force, if that was looked at.
+    /// Measured production time in seconds before the change, if it was measured.
     pub before: Option<f64>,
-    /// The same some time after.
+    /// Measured production time in seconds some time after the change.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change: until it was in force, against the pace before, and from then until
-    /// the last batch drawn before it had reached the sink, against the better of the paces before and after. Slightly
-    /// negative where it lost nothing and the paces were measured a little too slow. Unknown if another change or the
-    /// end of the stream came too soon after it, or it too soon after another or the start.
+    /// Seconds that the stream lost by the change: until the mapping was in force, compared with the pace before, and from then until the last batch
+    /// drawn before it had reached the sink, compared with the better of the paces before and after. Slightly negative if nothing was lost and the
+    /// paces were measured a little too slow. `None` if another change or the end of the stream followed too soon, or if the change itself followed
+    /// another change or the start too soon.
     pub cost: Option<f64>,
-    /// The same as a multiple of the time that the items in flight, when it came into force, take at the better pace.
+    /// Cost as a multiple of the time that the items in flight at the change take at the better pace.
     pub cost_windows: Option<f64>,
-    /// Batches in flight when it came into force.
+    /// Batches in flight when the mapping came into force.
     pub in_flight: usize,
 }
 
@@ -55,22 +55,22 @@ impl Remap {
         }
     }
 
-    /// The mapping that the stream begins with.
+    /// Returns the record of the first mapping of the stream.
     pub(crate) fn first() -> Self {
         Remap::because("the stream began with it".into(), None)
     }
 
-    /// The mapping that was planned from the calibration.
+    /// Returns the record of the mapping that was planned after the calibration.
     pub(crate) fn planned(predicted: f64) -> Self {
         Remap::because("planned from the calibration".into(), Some(predicted))
     }
 
-    /// A mapping that was asked for in advance.
+    /// Returns the record of a mapping that was requested in advance for the time after `after` items.
     pub(crate) fn scripted(after: u64) -> Self {
         Remap::because(format!("asked for after {after} items"), None)
     }
 
-    /// A mapping that the tuner has found to pay.
+    /// Returns the record of a mapping that the tuner has chosen.
     pub(crate) fn decided(reason: String, predicted: Option<f64>) -> Self {
         Remap::because(reason, predicted)
     }
@@ -80,12 +80,12 @@ impl Remap {
     }
 }
 
-/// Changes of mapping that the caller has asked for, by number of items.
+/// Changes of mapping that the caller has requested, by number of items.
 #[derive(Debug, Default)]
 pub(crate) struct Script(VecDeque<(u64, Mapping)>);
 
 impl Script {
-    /// Reads the mappings and puts them in order.
+    /// Resolves the requested mappings and sorts them by number of items.
     pub(crate) fn resolve(
         asked: Vec<(u64, MappingChoice)>,
         stages: &[StageDef<'_>],
@@ -107,7 +107,7 @@ impl Script {
         self.0.is_empty()
     }
 
-    /// The next mapping, if it is due when `items` items have reached the sink.
+    /// Returns the next mapping, if it is due after `items` items have reached the sink.
     pub(crate) fn due(&mut self, items: u64) -> Option<Mapping> {
         self.0.front().filter(|(after, _)| *after <= items)?;
         self.0.pop_front().map(|(_, mapping)| mapping)

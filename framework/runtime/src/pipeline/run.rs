@@ -1,4 +1,4 @@
-//! Running a pipeline on a session.
+//! Execution of a pipeline on a session.
 
 use super::NAME;
 use super::choice::MappingChoice;
@@ -31,7 +31,7 @@ impl Runnable<'_> {
 }
 
 impl<T: Item> Runnable<'_, Collect<T>> {
-    /// Gives the items to every rank, not to rank 0 alone.
+    /// Makes [`run`](Runnable::run) return the items on every rank instead of rank 0 only.
     pub fn on_all_ranks(mut self) -> Self {
         self.collect.on_all_ranks = true;
         self
@@ -43,7 +43,7 @@ impl<T: Item> Runnable<'_, Collect<T>> {
     /// [`on_all_ranks`](Runnable::on_all_ranks); `None` on the others.
     ///
     /// # Errors
-    /// As for a pipeline that ends in [`for_each`](super::Pipeline::for_each).
+    /// The errors of a pipeline that ends in [`for_each`](super::Pipeline::for_each).
     pub fn run(self, session: &Session) -> Result<Option<(Vec<T>, Summary)>> {
         let Runnable { def, collect } = self;
         let (name, on_all_ranks) = (def.name().to_string(), collect.on_all_ranks);
@@ -57,7 +57,7 @@ impl<T: Item> Runnable<'_, Collect<T>> {
 }
 
 impl PipelineDef<'_> {
-    /// `shares`: all ranks get the items that are collected.
+    /// Runs the pipeline. With `shares`, all ranks get the collected items.
     fn run(mut self, session: &Session, shares: bool) -> Result<Option<Summary>> {
         let mut endpoint = session.endpoint()?;
         let endpoint = &mut *endpoint;
@@ -93,14 +93,14 @@ impl PipelineDef<'_> {
                     })
                 }
             };
-            // The scope waits for the compute thread, which may be in user code for long. The others must not
-            // wait for that, so a failure is reported before.
+            // The scope waits for the compute thread, which may be in user code for a long time. Other ranks must not wait for that, so a failure is
+            // reported first.
             result.inspect_err(|error| endpoint.report(error))
         })
     }
 
-    /// What all ranks must run in the same way. Mappings and how items are dispatched are not among it: rank 0 alone reads
-    /// these and sends them to the others.
+    /// Returns the properties of the run that must agree on all ranks. Mappings and the kind of dispatch are not among them: only rank 0 reads them,
+    /// and it sends them to the other ranks.
     fn announcement(&self, shares: bool) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());

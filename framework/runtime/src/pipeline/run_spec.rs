@@ -1,4 +1,4 @@
-//! What rank 0 knows of a pipeline before it runs, and of the ranks.
+//! Specification of a run on rank 0: the pipeline before it runs, and the ranks.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +12,27 @@ use super::runnable::PipelineDef;
 use crate::error::Result;
 use crate::session::{BatchMode, Config, Probed, Session};
 
-/// What rank 0 needs to know of the pipeline, whose stages are in the stage host by now.
+/// Properties of the pipeline and the ranks that rank 0 needs. The stages themselves are in the stage host.
 #[derive(Debug)]
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,
     pub(crate) outline: PipelineSpec,
-    /// By stage: whether it makes several items of one.
+    /// By stage: true if the stage makes several items of one.
     pub(crate) expanding: Vec<bool>,
-    /// Whether a stage may have something to give at the end of the stream.
+    /// True if a stage may emit an item at the end of the stream.
     pub(crate) may_finish: bool,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
     /// Groups of ranks that share cores.
     pub(crate) sharing: &'s [SharedCores],
-    /// What was probed a moment ago, in an earlier run of the session.
+    /// Result of a recent probe in an earlier run of the session.
     pub(crate) probed: &'s Probed,
     pub(crate) script: Script,
 }
 
 impl<'s> RunSpec<'s> {
-    /// Reads the pipeline, and its mapping if that is not to be planned.
+    /// Reads the pipeline, and its mapping unless the mapping is to be planned.
     pub(crate) fn of(pipeline: &mut PipelineDef<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(RunSpec {
@@ -49,10 +49,10 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// The source's window while `mapping` is in force.
+    /// Returns the plan of the source's window while `mapping` is in force.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
-            // One large batch would be all that there is to measure.
+            // A single large batch would be all that the calibration could measure.
             batch: if calibrating { BatchMode::Auto } else { config.batch },
             batch_time: config.batch_time,
             fixed: config.window,
@@ -63,12 +63,12 @@ impl<'s> RunSpec<'s> {
         }
     }
 
-    /// The mapping that the stream begins with.
+    /// Returns the first mapping of the stream.
     pub(crate) fn first(&self) -> Mapping {
         self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
     }
 
-    /// The source's window at the beginning.
+    /// Returns the plan of the source's window at the start of the stream.
     pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
         self.window(&self.first(), config, self.mapping.is_none())
     }

@@ -1,14 +1,14 @@
-//! Which batches are weighed: sent through their codec and back, where nothing else shows how large items are.
+//! Selection of batches whose size is measured by encoding and decoding them, because no message shows how large their items are.
 
 use std::time::Duration;
 
-/// Batches of an edge whose size may be taken beside those that must be. Items differ, and the mean of a few may be far
-/// off; of these, it is as good as the mean of as many service times.
+/// Number of optional measurements per edge, in addition to the required ones. Items differ, and the mean of a few may be far off; with this number,
+/// the mean is as good as that of as many service times.
 const MORE: usize = 61;
-/// Weighing them takes at most one part in 200 of the computing time: half a per cent is not felt.
+/// Optional measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
 const PARTS: u32 = 200;
 
-/// What is left to weigh, by edge, and what it has cost.
+/// Remaining measurements by edge, and the time that measurements have taken.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     must: Vec<usize>,
@@ -18,13 +18,13 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// From now on: the next `batches` batches of each of `edges` edges, and more where that takes next to no time.
+    /// Requests measurements of the next `batches` batches of each of `edges` edges, and of further batches while that is cheap.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];
     }
 
-    /// Whether the size of the batch that is at `edge` now is to be taken; asked once for each.
+    /// Returns true if the size of the current batch at `edge` is to be measured. Called once per batch.
     pub(crate) fn is_due(&mut self, edge: usize) -> bool {
         let is_cheap = self.weighing * PARTS <= self.computing;
         let must = self.must.get_mut(edge).filter(|left| **left > 0);
@@ -34,12 +34,12 @@ impl Sizes {
         true
     }
 
-    /// A batch was computed.
+    /// Adds the computing time of a batch.
     pub(crate) fn computed(&mut self, took: Duration) {
         self.computing += took;
     }
 
-    /// A batch was weighed.
+    /// Adds the time of a measurement.
     pub(crate) fn weighed(&mut self, took: Duration) {
         self.weighing += took;
     }

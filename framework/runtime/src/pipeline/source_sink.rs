@@ -1,4 +1,4 @@
-//! The two ends of a pipeline: the user's iterator as a source, the user's function as a sink.
+//! Ends of a pipeline: the user's iterator as a source, and the user's function as a sink.
 
 use std::marker::PhantomData;
 
@@ -11,23 +11,23 @@ use crate::error::{BoxError, Error, Result};
 use crate::user_code;
 use crate::wire::Item;
 
-/// A batch as it comes from the source.
+/// Batch drawn from the source.
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
-    /// Whether the stream has ended behind it.
+    /// True if the stream has ended behind the batch.
     pub(crate) ended: bool,
-    /// How many items are left, if the iterator knows.
+    /// Number of remaining items, if the iterator knows it.
     pub(crate) left: Option<u64>,
 }
 
-/// Draws batches from the user's iterator.
+/// Source that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// The next batch. `first` numbers errors.
+    /// Draws the next batch. `first` is the number of its first item, for errors.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 }
 
-/// An iterator as a source. It is made at the first draw, on the thread that draws.
+/// Iterator as a source. It is created at the first draw, on the thread that draws.
 pub(crate) struct SourceOf<M, I> {
     make: Option<M>,
     iter: Option<I>,
@@ -39,7 +39,7 @@ impl<M, I> SourceOf<M, I> {
     }
 }
 
-/// The same for an iterator that can fail.
+/// Iterator that can fail as a source.
 pub(crate) struct TrySourceOf<M, I>(SourceOf<M, I>);
 
 impl<M, I> TrySourceOf<M, I> {
@@ -82,7 +82,7 @@ where
     }
 }
 
-/// Fills a batch; `more` draws a number of items and returns whether the stream has ended.
+/// Draws a batch. `more` draws a number of items and returns true if the stream has ended.
 fn draw<M, I, T: Item>(
     source: &mut SourceOf<M, I>,
     fill: Fill,
@@ -101,7 +101,7 @@ where
         }
         let Some(iter) = &mut source.iter else { return Ok(true) };
         let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
-        // The first item may be long in coming; from then on none waits much longer than the limit.
+        // The first item may take long; from then on no item waits much longer than the limit.
         let mut start = None;
         while items.len() < fill.items {
             let want = items.len().clamp(1, CLOCK_EVERY).min(fill.items - items.len());
@@ -119,7 +119,7 @@ where
     if ended {
         source.iter = None;
     }
-    // Only a size that is certain: a guess would say how long the stream goes on.
+    // Only an exact length is reported: an estimate would be taken for the length of the stream.
     let left = source.iter.as_ref().map_or(Some(0), |iter| match iter.size_hint() {
         (least, Some(most)) if least == most => Some(least as u64),
         _ => None,
@@ -128,12 +128,12 @@ where
     Ok(Drawn { items: Box::new(items), count, ended, left })
 }
 
-/// Takes batches at the end.
+/// Sink that takes batches at the end of the pipeline.
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
 }
 
-/// A function as a sink.
+/// Function as a sink.
 pub(crate) struct SinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> SinkOf<F, T> {
@@ -142,7 +142,7 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// The same for a function that can fail.
+/// Function that can fail as a sink.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

@@ -1,4 +1,4 @@
-//! What a user writes: a stage, as a trait impl or a closure.
+//! Stages, which users write as trait implementations or closures.
 
 use std::fmt;
 
@@ -6,16 +6,14 @@ use crate::context::Context;
 use crate::error::BoxError;
 use crate::wire::Item;
 
-/// What a stage gives back for one item: `Ok(Some(output))`, `Ok(None)` to drop the item, or an error, which
-/// ends the job.
+/// Result of a stage for one item: `Ok(Some(output))`, `Ok(None)` to drop the item, or an error, which ends the job.
 pub type StageResult<T> = Result<Option<T>, BoxError>;
 
-/// One step of a pipeline: maps an item to an item, or drops it.
+/// Stage of a pipeline: maps an item to an item, or drops it.
 ///
-/// A stage is made by its factory on every rank that hosts it, so it may hold what is dear to set up (an index,
-/// a model, buffers). What it remembers between items makes it *stateful*: such a stage must be declared
-/// [`serial`](super::Pipeline::serial), so that one rank runs it and sees the items in order. All other stages
-/// may be replicated, and must give the same output for the same item wherever they run.
+/// A factory creates the stage on every rank that hosts it, so a stage may hold data that is expensive to set up (an index, a model, buffers). A
+/// stage with state between items is *stateful* and must be declared [`serial`](super::Pipeline::serial), so that it runs on one rank and gets the
+/// items in order. All other stages may be replicated, and must return the same output for the same item on every rank.
 ///
 /// ```
 /// use armature::pipeline::{Context, Stage, StageResult};
@@ -39,23 +37,22 @@ pub type StageResult<T> = Result<Option<T>, BoxError>;
 /// assert_eq!(out, Some((1, "first".into())));
 /// ```
 pub trait Stage: Send {
-    /// What comes in.
+    /// Type of the input items.
     type In: Item;
-    /// What goes out.
+    /// Type of the output items.
     type Out: Item;
 
     /// Processes one item.
     ///
     /// # Errors
-    /// Whatever is returned ends the job on every rank, with this rank, the stage and the item's number in the
-    /// message. A panic does the same.
+    /// An error ends the job on every rank. Its message names the rank, the stage and the number of the item. A panic has the same effect.
     fn process(&mut self, item: Self::In, cx: &mut Context) -> StageResult<Self::Out>;
 
-    /// What the stage gives when the stream is over, behind all other items: the last record, what is left in a buffer, a sum.
+    /// Returns the last item of the stage at the end of the stream, behind all other items: the last record, the rest of a buffer, a sum.
     ///
-    /// Only serial stages may give something: of others each replica has seen some of the items, so it is an error that ends the
-    /// job. The stages behind it process what it gives as any other item, and finish after that. A stage that has moved to
-    /// another rank finishes there, once.
+    /// Only serial stages may return an item. Each replica of another stage has processed only some of the items, so an item that it returns is an
+    /// error, which ends the job. The stages behind it process the item like any other item and finish after that. A stage that has moved to another
+    /// rank finishes there, once.
     ///
     /// ```
     /// use armature::pipeline::{Context, Pipeline, Stage, StageResult};
@@ -92,23 +89,23 @@ pub trait Stage: Send {
     /// ```
     ///
     /// # Errors
-    /// As of [`process`](Stage::process).
+    /// The errors of [`process`](Stage::process).
     fn finish(&mut self, _: &mut Context) -> StageResult<Self::Out> {
         Ok(None)
     }
 
-    /// The state of a serial stage as bytes, if the stage can go on elsewhere from them.
+    /// Returns the state of a serial stage as bytes, if the stage can continue from it on another rank.
     ///
-    /// `None`, the default, says that it cannot: the framework then leaves a serial stage on the rank where it
-    /// has begun. A stage without state returns `Some(Vec::new())`.
+    /// `None`, the default, means that it cannot: the framework then leaves the stage on the rank where it started. A stage without state returns
+    /// `Some(Vec::new())`.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Takes over the state that another rank's instance has [saved](Stage::save).
+    /// Restores the state that the instance on another rank has [saved](Stage::save).
     ///
     /// # Errors
-    /// An error ends the job. The default refuses any state but the empty one.
+    /// An error ends the job. The default implementation refuses every state that is not empty.
     fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
         if state.is_empty() {
             return Ok(());
@@ -117,8 +114,8 @@ pub trait Stage: Send {
     }
 }
 
-/// A closure as a stage; made by [`map`](super::Pipeline::map), [`try_map`](super::Pipeline::try_map) and
-/// [`filter_map`](super::Pipeline::filter_map).
+/// Stage with a closure. Created by [`try_map`](super::Pipeline::try_map), [`filter_map`](super::Pipeline::filter_map) and
+/// [`filter`](super::Pipeline::filter).
 pub(crate) struct Closure<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,

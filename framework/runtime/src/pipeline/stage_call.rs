@@ -1,4 +1,4 @@
-//! Calls of one stage on one batch, of each kind that there is.
+//! Calls of one stage on one batch: run, expand, finish.
 
 use super::erased::{Codec, ErasedStage, Expand, Expanded, Items};
 use super::fill::Fill;
@@ -8,7 +8,7 @@ use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The items of a payload, decoded if they have travelled.
+/// Returns the items of a payload, decoded if they were received.
 pub(super) fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<Items> {
     match (payload, codec) {
         (Payload::Items(items), _) => Ok(items),
@@ -22,25 +22,25 @@ pub(super) fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range)
     }
 }
 
-/// What a stage has made of a batch.
+/// Output of a stage for a batch.
 pub(super) struct Ran {
     pub(super) items: Items,
-    /// Items that went in, or were begun.
+    /// Number of input items, or of items that were started.
     pub(super) coming: usize,
-    /// Of these, those of which nothing was made.
+    /// Number of these items of which nothing was made.
     pub(super) dropped: usize,
-    /// Whether this is not all.
+    /// True if `items` is not the whole output for the batch.
     pub(super) is_cut: bool,
 }
 
-/// How pieces are made.
+/// Settings for making pieces.
 #[derive(Clone, Copy)]
 pub(super) struct Pieces {
     pub(super) fill: Fill,
     pub(super) clock: Clock,
 }
 
-/// Has a stage process a batch that has these items.
+/// Runs a stage on a batch with these items.
 pub(super) fn run(
     stage: &mut dyn ErasedStage,
     items: Option<Items>,
@@ -53,8 +53,8 @@ pub(super) fn run(
     Ok(Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false })
 }
 
-/// Has an expanding stage make the next piece of a batch, of which it has made `made` already. It has the batch itself where there are no
-/// `items`.
+/// Makes the next piece of a batch with an expanding stage that has made `made` pieces of it. Without `items`, the stage holds the items of the batch
+/// already.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, made): (Option<Items>, u64),
@@ -72,7 +72,7 @@ pub(super) fn expand(
     Ok(Ran { items, coming: begun, dropped, is_cut: made > 0 || !is_last })
 }
 
-/// Behind the last item of the stream, adds what the stage gives then.
+/// Adds the last item of a stage behind the last item of the stream.
 pub(super) fn finish(
     stage: &mut dyn ErasedStage,
     ran: Ran,

@@ -1,6 +1,6 @@
-//! The compute side of a rank: the stages it hosts, and on rank 0 the source and the sink.
+//! Compute side of a rank: the stages that it hosts, and on rank 0 the source and the sink.
 //!
-//! A stage host does one job after the other on whichever thread it is on. It knows nothing of other ranks.
+//! A stage host runs one job after another on the calling thread. It does not communicate with other ranks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,22 +25,22 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// The stages that have been made for a mapping.
+/// Stages that were created for a mapping.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SetUp {
-    /// Those among them that are serial and whose state can go on elsewhere.
+    /// Created serial stages whose state can be moved to another rank.
     pub(crate) movable: Vec<usize>,
-    /// What each factory took.
+    /// Created stages, and the duration of each factory call.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// See the module's page.
+/// Host of a rank's stages; see the module documentation.
 pub(crate) struct StageHost<'p> {
     clock: Clock,
     core: StealTime,
     monitor: bool,
     rank: usize,
-    /// By stage.
+    /// Contexts by stage.
     contexts: Vec<Context>,
     defs: Vec<StageDef<'p>>,
     live: Vec<Option<Box<dyn ErasedStage + 'p>>>,
@@ -49,21 +49,21 @@ pub(crate) struct StageHost<'p> {
     source_name: String,
     sink: Box<dyn ErasedSink + 'p>,
     sink_name: String,
-    /// By first stage of a run of stages.
+    /// By first stage of a sequence of stages that run in one job.
     stage_runs: Vec<Times>,
     /// By kind: the source, the stages and the sink.
     stats: Vec<StageStats>,
-    /// There is a log of events.
+    /// True if there is an event log.
     logs: bool,
     sizes: Sizes,
     activity: Arc<Activity>,
 }
 
-/// Which batches are sampled, and the time per item of the last one.
+/// Sampler of batches, and time per item of the last sampled batch.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
-    /// Takes a pipeline apart; returns the stage host and its codecs, one for each edge between stages.
+    /// Creates the stage host of a pipeline.
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
         (rank, size): (usize, usize),
@@ -105,13 +105,13 @@ impl<'p> StageHost<'p> {
         self.clock
     }
 
-    /// Counters of all stages, and the time in the source and in the sink.
+    /// Returns the counters of all stages, and the time in the source and in the sink.
     pub(crate) fn stats(&self) -> (&[StageStats], Duration) {
         let last = self.stats.len() - 1;
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Ends a job of the source or the sink on `items` items that began at `begin`. Returns its cost.
+    /// Ends a job of the source or the sink on `items` items that started at `begin`. Returns the cost of the job.
     fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
         let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
@@ -121,12 +121,12 @@ impl<'p> StageHost<'p> {
         JobCost { took, ..JobCost::default() }
     }
 
-    /// Takes the sizes of items on the next `batches` batches of every edge, and on some more.
+    /// Measures the sizes of items on the next `batches` batches of every edge, and on further batches while that is cheap.
     pub(crate) fn measure_sizes(&mut self, batches: usize) {
         self.sizes.take(batches, self.codecs.len());
     }
 
-    /// Sends a batch through its codec and back, if its size is to be taken.
+    /// Encodes and decodes a batch, if its size is to be measured.
     fn weigh(
         &mut self,
         edge: usize,
@@ -149,24 +149,24 @@ impl<'p> StageHost<'p> {
         items
     }
 
-    /// Looks at some of the items that have just been made, whether they could travel. Returns whether it has.
+    /// Checks that some of the new items could be sent. Returns true if any item was checked.
     fn check(&self, edge: usize, items: &Items, range: &Range) -> Result<bool> {
         self.codecs[edge].check(items).map_err(|error| self.made_by(edge, range, error))
     }
 
-    /// Items that cannot be sent are the fault of the stage that made them.
+    /// Attributes an encoding error to the stage that made the items.
     fn made_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
-    /// Whether one of the `hosted` stages does not live here yet.
+    /// Returns true if one of the `hosted` stages does not exist on this rank yet.
     pub(crate) fn lacks(&self, hosted: &[usize]) -> bool {
         hosted.iter().any(|&stage| self.live[stage].is_none())
     }
 
-    /// Makes the stages that are `hosted` and do not live yet. The others stay as they are: they may have batches to
-    /// finish, and a stage that was here once is warm when it comes back.
+    /// Creates the `hosted` stages that do not exist yet. Other stages are kept: they may have batches to finish, and a stage that returns to this
+    /// rank is warm.
     pub(crate) fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
         let mut done = SetUp::default();
         for &stage in hosted {
@@ -182,7 +182,7 @@ impl<'p> StageHost<'p> {
         Ok(done)
     }
 
-    /// Makes a stage; returns what its factory took.
+    /// Creates a stage. Returns the duration of its factory call.
     fn make(&mut self, stage: usize) -> Result<Duration> {
         self.activity.set(Doing::Stage { stage, item: 0 });
         let start = self.clock.now();
@@ -195,13 +195,13 @@ impl<'p> StageHost<'p> {
         Ok(took)
     }
 
-    /// What a stage remembers, if it can go on elsewhere.
+    /// Returns the state of a stage, if the stage can continue on another rank.
     fn save(&self, stage: usize) -> Result<Option<Vec<u8>>> {
         let saved = self.live[stage].as_ref().map_or(Ok(None), |live| live.save());
         saved.map_err(|e| self.in_stage(stage, e))
     }
 
-    /// Saves a serial stage and lets go of it: whoever goes on with it makes a new one.
+    /// Saves the state of a serial stage and drops the stage. The rank that continues with it creates a new instance.
     fn release(&mut self, stage: usize) -> Result<Vec<u8>> {
         let saved = self.save(stage)?;
         self.live[stage] = None;
@@ -212,7 +212,7 @@ impl<'p> StageHost<'p> {
         })
     }
 
-    /// Goes on with a serial stage from what it remembered elsewhere.
+    /// Continues a serial stage from the state that was saved on another rank.
     fn restore(&mut self, stage: usize, state: &[u8]) -> Result<()> {
         if self.live[stage].is_none() {
             self.make(stage)?;
@@ -225,7 +225,7 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
-    /// Does one job; returns its result and what it cost.
+    /// Runs one job. Returns its result and its cost.
     pub(crate) fn run(&mut self, job: Job) -> Result<(Done, JobCost)> {
         let result = match job {
             Job::Draw { number, first, fill, is_end } => {
@@ -239,7 +239,7 @@ impl<'p> StageHost<'p> {
                 let cost = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
                 if is_end {
-                    // What comes at the end comes of no item.
+                    // Items that are emitted at the end belong to no item of the source.
                     range.made = Some(Made::default());
                 }
                 self.check(0, &drawn.items, &range)?;
@@ -355,12 +355,12 @@ impl<'p> StageHost<'p> {
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
-                // The measuring is not the next stage's work.
+                // Checks and size measurements do not count as work of the next stage.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
             if is_cut {
-                // Others may be free for the pieces.
+                // Other ranks may be free to process the pieces.
                 end = stage + 1;
                 break;
             }

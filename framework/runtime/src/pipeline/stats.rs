@@ -1,4 +1,4 @@
-//! What a rank has counted: the service times of its stages, and what it waited for.
+//! Statistics of a rank: service times of its stages, and its idle times.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,48 +10,47 @@ use super::machine::Traffic;
 /// Counters of one stage on one rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageStats {
-    /// Items that came in.
+    /// Number of input items.
     pub items: u64,
-    /// Items that the stage dropped, or of which it made none.
+    /// Number of input items that the stage dropped or of which it made nothing.
     pub dropped: u64,
-    /// Items that came out.
+    /// Number of output items.
     pub made: u64,
-    /// Batches that came in.
+    /// Number of input batches.
     pub batches: u64,
-    /// Items whose time was taken: all, unless nothing is monitored.
+    /// Number of timed items: all items, unless monitoring is off.
     pub timed_items: u64,
-    /// Time of those items.
+    /// Total time of the timed items.
     pub timed: Duration,
-    /// Time of sampled batches in which the rank was ready to compute and others had its core. Short batches are sampled.
+    /// Time of sampled batches in which the rank was ready to compute and other threads had its core. Of short batches only some are sampled.
     pub lost: Duration,
-    /// Time that the stage's factory took on this rank.
+    /// Time of the stage's factory on this rank.
     pub warm_up: Duration,
-    /// Most batches that waited in front of the stage's block.
+    /// Maximum number of batches that waited in front of the stage's block.
     pub longest_queue: usize,
 }
 
 impl StageStats {
-    /// Service time of one item, as far as it was measured.
+    /// Returns the service time per item, if it was measured.
     pub fn service(&self) -> Option<Duration> {
         (self.timed_items > 0)
             .then(|| Duration::from_secs_f64(self.timed.as_secs_f64() / self.timed_items as f64))
     }
 
-    /// Time that the rank has spent in this stage.
+    /// Returns the time that the rank has spent in this stage.
     pub fn busy(&self) -> Duration {
         self.timed
     }
 }
 
-/// What one rank reports at the end of a run.
+/// Report of one rank at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankReport {
-    /// By stage; stages that never ran here have no items.
+    /// Counters by stage; stages that never ran on the rank have no items.
     pub stages: Vec<StageStats>,
-    /// Time without work because nothing had arrived.
+    /// Idle time because no batch had arrived.
     pub waiting_input: Duration,
-    /// Time without work because nobody had asked for what was finished, or (rank 0) because as much was in
-    /// flight as may be.
+    /// Idle time because no receiver had requested the finished batches, or (rank 0) because the window was closed.
     pub waiting_downstream: Duration,
     /// Bytes of batches sent to other ranks.
     pub sent_bytes: u64,
@@ -61,18 +60,18 @@ pub struct RankReport {
     pub sent_batches: u64,
     /// Batches received from other ranks.
     pub received_batches: u64,
-    /// Batches that came here, or waited here, under a mapping that was over, and were sent on.
+    /// Batches that arrived or waited under an earlier mapping and were forwarded.
     pub forwarded: u64,
-    /// Serial stages that were handed over to another rank.
+    /// Serial stages sent to another rank.
     pub handed_over: u64,
-    /// Mappings that came while a serial stage was being handed over.
+    /// Changes of mapping while a serial stage was migrating on this rank.
     pub overtaken: u64,
-    /// On rank 0, time in the source and in the sink.
+    /// Time in the source and in the sink, on rank 0.
     pub source_and_sink: Duration,
 }
 
 impl RankReport {
-    /// Time that the rank has spent in its stages, and on rank 0 in the source and in the sink.
+    /// Returns the time that the rank has spent in its stages and, on rank 0, in the source and in the sink.
     pub fn busy(&self) -> Duration {
         self.stages.iter().map(StageStats::busy).sum::<Duration>() + self.source_and_sink
     }
@@ -88,7 +87,7 @@ impl RankReport {
     }
 }
 
-/// Chooses the batches whose processor time is measured. Reading it is a system call, so short batches are sampled.
+/// Selection of the batches whose processor time is measured. Reading the processor time is a system call, so short batches are sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampler {
     skip: u8,
@@ -107,7 +106,7 @@ impl Sampler {
         }
     }
 
-    /// Notes the time of a sampled batch, in the mean of its stages.
+    /// Sets the number of batches to skip from the mean time per stage of a sampled batch.
     pub(crate) fn timed(&mut self, took: Duration) {
         self.skip = match took.as_micros() {
             0..20 => 15,
@@ -118,10 +117,10 @@ impl Sampler {
     }
 }
 
-/// The number of stage 0 among what the compute side does.
+/// Code of stage 0 in [`Activity`]; smaller codes are other activities.
 const FIRST_STAGE: usize = 3;
 
-/// What the compute side is doing at this moment; read by the thread that communicates.
+/// Current activity of the compute side, read by the thread that communicates.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// 0: nothing, 1: drawing from the source, 2: feeding the sink, [`FIRST_STAGE`] + n: stage n.
@@ -129,7 +128,7 @@ pub(crate) struct Activity {
     item: AtomicU64,
 }
 
-/// A reading of [`Activity`].
+/// Activity of the compute side at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Doing {
     Nothing,

@@ -1,25 +1,27 @@
-//! The time that others kept a thread from its core.
+//! Time in which a thread was ready to compute and other threads had its core.
 
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use crate::comm::run_delay::RunDelay;
 
-/// Gaps from this time on are looked into: shorter than a scheduler's turn, longer than an interrupt.
+/// Minimum gap that is examined: shorter than a time slice of the scheduler, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// And those that are at least one part in 64 of the time: shorter ones change no decision.
+/// Gaps are examined if they are at least one part in 64 of the time. Shorter gaps change no decision.
 const GAP_PART: u32 = 64;
-/// Where the kernel keeps no account: who computes for less than this part of its time waits for something itself.
+/// Without an account of the kernel, a thread that computes for less than one part in 8 of its time counts as waiting for something.
 const WAITING_PART: u32 = 8;
 
-/// What passes on a clock and not in CPU time was either lost to others or spent on waiting for something, a disk or a
-/// server; only Linux's own account of how long a thread was ready and had no core shows which.
+/// Meter of steal time.
+///
+/// Time that passes on a clock but not in processor time was either lost to other threads or spent on waiting for something, such as a disk or a
+/// server. Only Linux's account of the time in which a thread was ready and had no core tells which.
 #[derive(Debug, Default)]
 pub(crate) struct StealTime {
     account: Option<Account>,
 }
 
-/// The account of one thread.
+/// Account of one thread.
 #[derive(Debug)]
 struct Account {
     thread: ThreadId,
@@ -27,7 +29,8 @@ struct Account {
 }
 
 impl StealTime {
-    /// Of the last `took`, by its [clock](crate::comm::clock::Clock), on this thread, of which it has computed for `cpu`, the part in which others had the core.
+    /// Returns the part of the last period of this thread in which other threads had the core. The period took `took`, measured by the thread's
+    /// [clock](crate::comm::clock::Clock), and the thread computed for `cpu` of it.
     pub(crate) fn lost(&mut self, took: Duration, cpu: Duration) -> Duration {
         let gap = took.saturating_sub(cpu);
         if gap < LEAST_GAP.max(took / GAP_PART) {
@@ -36,7 +39,7 @@ impl StealTime {
         let thread = std::thread::current().id();
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
-            // What it waited for before, nobody knows: the first look may say too much, and no more than the gap.
+            // A new account includes earlier waits of the thread. The first result may be too large, but never exceeds the gap.
             other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
         match account.delay.since_last() {

@@ -1,4 +1,4 @@
-//! What is known of a run at its end.
+//! Summary of a run.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,43 +11,42 @@ use super::stats::RankReport;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 pub(crate) use crate::observe::words::seconds;
 
-/// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
-/// table that people read.
+/// Summary of a pipeline's run on rank 0: the mapping, and where the time was spent. Its `Display` is a table for users.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// The pipeline's name.
+    /// Name of the pipeline.
     pub name: String,
     /// Stage names in order.
     pub stages: Vec<String>,
-    /// The mapping that the stream ran on (after calibration, if there was any).
+    /// Mapping in force at the end of the run.
     pub mapping: armature_planner::pipeline::Mapping,
-    /// The same in its text form.
+    /// Text form of `mapping`.
     pub mapping_text: String,
-    /// Items that the source gave.
+    /// Items drawn from the source.
     pub items: u64,
-    /// Items that reached the sink.
+    /// Items that the sink received.
     pub delivered: u64,
-    /// From the first set-up to the last result.
+    /// Time from the start of the run to the end of the stream.
     pub elapsed: Duration,
-    /// The part of it that an automatic mapping took to calibrate, probe and plan; zero otherwise.
+    /// Part of `elapsed` before an automatic mapping was planned; zero otherwise.
     pub calibration: Duration,
-    /// Items that went through during calibration.
+    /// Items drawn by the end of the calibration.
     pub calibration_items: u64,
-    /// Seconds between two results that the planner expects of the mapping, if it planned it.
+    /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
-    /// The mappings that came into force, the first one included.
+    /// Mappings that came into force, including the first one.
     pub remaps: Vec<Remap>,
-    /// By rank.
+    /// Reports by rank.
     pub ranks: Vec<RankReport>,
 }
 
 impl Summary {
-    /// Items that stage number `stage` dropped, on all ranks.
+    /// Returns the number of items that stage number `stage` dropped, on all ranks.
     pub fn dropped(&self, stage: usize) -> u64 {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
-    /// What became of the items, for the headline.
+    /// Returns the number of dropped items, or of items that came out if stages made several items of one, for the headline.
     fn outcome(&self) -> String {
         let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
         match self.items.checked_sub(dropped) {
@@ -56,7 +55,7 @@ impl Summary {
         }
     }
 
-    /// Measured seconds between two results after calibration.
+    /// Returns the measured production time after the calibration, in seconds.
     pub fn production_time(&self) -> Option<f64> {
         let items = self.items - self.calibration_items.min(self.items);
         let time = self.elapsed.saturating_sub(self.calibration);
@@ -65,7 +64,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// The mapping; where it changed, from what, when, why, and what that brought.
+    /// Writes the mapping, and for each change its time, its reason, its effect and its cost.
     fn write_mappings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changes = match self.remaps.split_first() {
             Some((first, changes)) if !changes.is_empty() => {
@@ -74,7 +73,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // A schedule of many changes is not listed as a whole.
+        // Of a schedule with many changes, only the last ones are listed.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;
@@ -103,7 +102,7 @@ impl Summary {
                     n => format!("{n} batches"),
                 };
                 match remap.cost_windows {
-                    // A little less than nothing is noise.
+                    // A cost slightly below zero is noise.
                     _ if cost <= 0.0 => {
                         write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
                     }
@@ -195,7 +194,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Megabytes in a table.
+/// Formats a number of bytes as megabytes for a table.
 fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / 1e6)
 }

@@ -1,4 +1,4 @@
-//! What the compute side of a pipeline's rank is asked, and what it answers.
+//! Tasks for the compute side of a pipeline's rank, and their outcomes.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use crate::error::Result;
 use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 
-/// What the compute side is asked.
+/// Task for the compute side.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are jobs, and a box for each would be an allocation a batch"
 )]
 pub(crate) enum Task {
     Job(Job),
-    /// Make the stages that are hosted here and do not live yet.
+    /// Create the hosted stages that do not exist on this rank yet.
     SetUp {
         hosted: Vec<usize>,
     },
-    /// From now on, take the sizes of items on `batches` batches.
+    /// Measure the sizes of items on the next `batches` batches of every edge.
     Measure {
         batches: usize,
     },
-    /// Measure how fast the rank is.
+    /// Measure the speed of the rank.
     Probe,
 }
 
-/// What it answers.
+/// Outcome of a task.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are of jobs, and a box for each would be an allocation a batch"
@@ -65,7 +65,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, task: &Task) -> bool {
-        // A factory may load for long.
+        // A factory may take long to load its data.
         matches!(task, Task::SetUp { hosted } if self.lacks(hosted))
     }
 
@@ -76,7 +76,7 @@ impl UserCode for StageHost<'_> {
         }
     }
 
-    /// By source, stages and sink.
+    /// Counts items and times by source, stages and sink.
     fn tally(outcome: &Outcome, tally: &mut Tally) {
         let Outcome::Job(done, cost) = outcome else { return };
         match done {
@@ -93,7 +93,7 @@ impl UserCode for StageHost<'_> {
                     tally.add(stage + 1, Some(batch.range.first), items as u64, took);
                 }
             }
-            // Counted as those of the source, so that what is in flight can be told.
+            // Counted in items of the source, so that the number of items in flight can be derived.
             Done::Consumed(consumed) => {
                 tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }

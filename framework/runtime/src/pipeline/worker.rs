@@ -1,4 +1,4 @@
-//! The part of every rank but 0: follows the coordinator.
+//! Worker: the protocol of every rank except rank 0.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::rank::driver::Driver;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 
-/// How often a rank without stages measures its own speed: a hundred times as long as that takes.
+/// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// See the module's page.
+/// Protocol of a rank that follows the coordinator.
 pub(crate) struct Worker<'p> {
     participant: Participant,
-    /// Where events are logged.
+    /// Directory of the event log.
     events: Option<PathBuf>,
-    /// Whether rank 0 decides by what this rank measures.
+    /// True if rank 0 uses measurements of this rank for decisions.
     is_balanced: bool,
-    /// When this rank measures its own speed again while it is parked.
+    /// Time of the next measurement of the speed while the rank is parked.
     next_probe: Duration,
-    /// Whether rank 0 has asked for the speed.
+    /// True if rank 0 has requested the speed.
     is_probed: bool,
     is_finished: bool,
     code: std::marker::PhantomData<StageHost<'p>>,
@@ -46,7 +46,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Runs this rank until rank 0 ends the stream. Returns what it has counted.
+    /// Runs this rank until rank 0 ends the stream. Returns the report of the rank.
     pub(crate) fn run<'scope>(
         mut self,
         driver: Driver<'scope, '_, StageHost<'p>>,
@@ -72,7 +72,7 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
-    /// Sets up for a mapping.
+    /// Starts the preparation of a mapping.
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
         let Prepare { table, weigh, elapsed, measure_every, links } = prepare;
         self.participant.log_events(self.events.as_deref(), elapsed, at);
@@ -82,8 +82,7 @@ impl<'p> Worker<'p> {
         self.participant.prepare(table);
     }
 
-    /// A rank that runs no stage measures its own speed now and then: nothing else would show that a load which
-    /// competed with it has gone, or come.
+    /// Measures the speed of a rank without stages periodically: nothing else shows that a competing load has started or ended.
     fn probe_if_parked(&mut self, now: Duration) {
         if !self.participant.is_parked() || self.participant.is_asked() || now < self.next_probe {
             return;

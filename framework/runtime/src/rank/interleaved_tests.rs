@@ -44,6 +44,25 @@ fn in_a_sink_of_a_pipeline(session: &Session, calls: &Calls) -> crate::Result<()
     doubled.mapping(MappingChoice::Text("double@1".into())).run(session).map(drop)
 }
 
+fn in_a_source_of_a_pipeline(session: &Session, calls: &Calls) -> crate::Result<()> {
+    let goes_on = |_: &u64| {
+        calls.call();
+        !calls.are_over()
+    };
+    let numbers = Pipeline::source("numbers", || (0u64..).take_while(goes_on));
+    let doubled = numbers.map("double", |n| 2 * n).for_each("sink", |_| ());
+    doubled.mapping(MappingChoice::Text("double@1".into())).run(session).map(drop)
+}
+
+fn in_a_source_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
+    let goes_on = |_: &u64| {
+        calls.call();
+        !calls.are_over()
+    };
+    let numbers = (0u64..).take_while(goes_on);
+    Farm::new("double", |n| 2 * n).dedicated_master().for_each(session, numbers, |_, _| ()).map(drop)
+}
+
 fn in_a_sink_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
     let numbers = (0u64..).take_while(|_| !calls.are_over());
     Farm::new("double", |n| 2 * n)
@@ -67,7 +86,13 @@ fn in_a_loop(session: &Session, calls: &Calls) -> crate::Result<()> {
 #[test]
 fn a_long_call_after_short_ones_does_not_end_the_job() {
     std::thread::scope(|scope| {
-        for body in [in_a_sink_of_a_pipeline, in_a_sink_of_a_farm, in_a_loop] {
+        for body in [
+            in_a_sink_of_a_pipeline,
+            in_a_source_of_a_pipeline,
+            in_a_sink_of_a_farm,
+            in_a_source_of_a_farm,
+            in_a_loop,
+        ] {
             scope.spawn(move || goes_on(body));
         }
     });

@@ -1,12 +1,12 @@
-//! Agreement: before a run of a skeleton begins, each rank compares what it is about to run with what rank 0 runs.
+//! Agreement: before a run of a skeleton begins, each rank compares its announcement of the run with that of rank 0.
 //!
-//! Every rank runs the same program, and results are right only as long as that is true. So the first message of each
-//! run comes from rank 0 and says what the run is. A rank that is about to run something else ends the job, before it has
-//! computed or sent anything in that run. Rank 0 does not wait for the others: whatever comes from them comes from ranks that
-//! agree. The end of the program counts as a run, too, so that a rank that runs fewer skeletons than rank 0 is found out.
+//! Results are correct only if every rank runs the same program. Therefore the first message of each run comes from rank 0 and describes
+//! the run. A rank that is about to run something else ends the job before it has computed or sent anything in that run. Rank 0 does not
+//! wait for the other ranks: every message that it receives in the run comes from a rank that agrees. The end of the program counts as a
+//! run, so that a rank that runs fewer skeletons than rank 0 is detected.
 //!
-//! Rank 0 tells each rank of a skeleton by itself. What it [gives to all](super::values) goes from rank to rank, and says what the run
-//! is in its first piece.
+//! Rank 0 sends the announcement of a skeleton to each rank. A [broadcast value](super::values) is forwarded from rank to rank, and its
+//! first piece contains the announcement.
 
 use std::fmt::{Debug, Display, Write};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::comm::waiting::{Limits, Waits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// What a rank is about to run.
+/// Announcement of the next run of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
-    /// What it does, in words that follow "rank 1": `runs the farm "a"`.
+    /// Description of the run, in words that follow "rank 1": `runs the farm "a"`.
     what: String,
-    /// Options and parts that must be equal on all ranks, each with its name.
+    /// Options and parts that must be equal on all ranks, with their names.
     details: Vec<(String, Detail)>,
-    /// Whether it can do without ranks that have died.
+    /// True if the run can continue without dead ranks.
     survives: bool,
 }
 
@@ -39,7 +39,7 @@ enum Detail {
     Checksum(u32),
 }
 
-/// Checksum of text that is written to it.
+/// Writer that computes the checksum of text.
 struct Hashed(crc32fast::Hasher);
 
 impl Write for Hashed {
@@ -50,12 +50,12 @@ impl Write for Hashed {
 }
 
 impl Announcement {
-    /// A rank that does this together with all others, in words that follow "rank 1".
+    /// Creates the announcement of a collective operation; `what` describes it in words that follow "rank 1".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Announcement { what: what.into(), details: Vec::new(), survives: false }
     }
 
-    /// The same, which goes on without ranks that have died.
+    /// Returns an announcement of a run that continues without dead ranks.
     pub(crate) fn without_the_dead(self) -> Self {
         Announcement { survives: true, ..self }
     }
@@ -78,7 +78,7 @@ impl Announcement {
         self
     }
 
-    /// The first difference to what rank 0 does, as one sentence that follows "rank 1: "; `None` if there is none.
+    /// Returns the first difference from the announcement of rank 0, as a sentence that follows "rank 1: "; `None` if there is none.
     pub(super) fn differs_from(&self, root: &Announcement) -> Option<String> {
         if self == root {
             return None;
@@ -90,7 +90,7 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // Several details may have one name: two stages of a pipeline, for example.
+        // Several details may have the same name, for example two stages of a pipeline.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));
@@ -115,31 +115,31 @@ impl Announcement {
     }
 }
 
-/// The begin of the first message of a run: of an announcement, and of the first piece of a value that goes from rank to rank.
+/// Start of the first message of a run: of an announcement, or of the first piece of a broadcast value.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) what: Announcement,
-    /// Ranks that are lost, ascending. Only rank 0 detects deaths; from here on no rank waits for one of these, and all leave
-    /// out the same ones.
+    /// Lost ranks, ascending. Only rank 0 detects deaths. From here on no rank waits for a lost rank, and all ranks leave out the same
+    /// ones.
     pub(super) lost: Vec<usize>,
 }
 
-/// The remedy, which ends each such error.
+/// Remedy at the end of each error message about a disagreement.
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; what only \
                       rank 0 knows, such as the results of a farm, cannot decide about them";
 
-/// How much later each rank tells of a disagreement than the one before it: what a message to it takes, with ample room. If
-/// it is too short, several ranks tell.
+/// Delay of a rank's report of a disagreement relative to the rank before it: the time of a message to that rank, with ample margin. If it
+/// is too short, several ranks report.
 const TURN: Duration = Duration::from_millis(50);
-/// How much later the last ones do: the job is to be over within a second.
+/// Maximum delay of a report, so that the job ends within a second.
 const LAST_TURN: Duration = Duration::from_millis(400);
 
 impl Endpoint {
-    /// Begins the next run, of which rank 0 tells all others. Returns the run's number.
+    /// Begins the next run, which rank 0 announces to all other ranks. Returns the number of the run.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if rank 0 does not come within
-    /// `limit`, or is dead, or if ranks have died that are needed. The job is being ended then.
+    /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if the announcement of rank 0 does not arrive
+    /// within `limit`, or rank 0 is dead, or if ranks have died that are needed. The job is being ended then.
     pub(crate) fn begin_run(&mut self, mine: &Announcement, limit: Duration) -> Result<u32> {
         let begun = self.next_run_of(mine).and_then(|run| {
             match self.rank() {
@@ -154,10 +154,10 @@ impl Endpoint {
         begun.inspect_err(|error| self.report(error))
     }
 
-    /// Takes the number of the next run.
+    /// Starts the next run and returns its number.
     ///
     /// # Errors
-    /// On rank 0, [`ErrorKind::Timeout`] if ranks have died that it needs. The other ranks learn it from rank 0.
+    /// On rank 0, [`ErrorKind::Timeout`] if ranks have died that the run needs. The other ranks receive this failure from rank 0.
     pub(super) fn next_run_of(&mut self, mine: &Announcement) -> Result<u32> {
         let run = self.next_run();
         if self.rank() != 0 || self.lost().is_empty() || mine.survives {
@@ -168,20 +168,20 @@ impl Endpoint {
             mine.what,
             self.lost()
         );
-        // A job that is started again has them.
+        // A restarted job has all ranks again, so the error permits a restart.
         Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()))
     }
 
-    /// Rank 0's part. Ranks that are taken for dead are told as well: one that was only slow would wait for it.
+    /// Sends the announcement of rank 0 to all ranks. Lost ranks receive it as well, because a rank that was only slow would wait for it.
     fn announce(&mut self, mine: &Announcement) -> Result<()> {
         let opening = Opening { what: mine.clone(), lost: self.lost().to_vec() };
         (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, &opening))
     }
 
-    /// Waits for the message that says what is run, and compares. Returns it, and the lost ranks that it names.
+    /// Waits for the first message of a run and compares its announcement. Returns the message and the lost ranks in it.
     ///
     /// # Errors
-    /// As [`begin_run`](Endpoint::begin_run); nothing is reported.
+    /// The errors of [`begin_run`](Endpoint::begin_run); they are not reported.
     pub(super) fn await_opening(
         &mut self,
         mine: &Announcement,
@@ -205,11 +205,11 @@ impl Endpoint {
         }
     }
 
-    /// Waits a moment for another rank's failure, the longer the higher this rank's number: where many ranks disagree with
-    /// rank 0, one of them says so.
+    /// Waits for another rank's failure, for a time that increases with the number of this rank, so that only one of many ranks that
+    /// disagree with rank 0 reports.
     ///
     /// # Errors
-    /// That failure.
+    /// The failure of the other rank.
     fn let_others_tell(&mut self) -> Result<()> {
         let clock = self.clock();
         if !self.capabilities().real_time {
@@ -218,7 +218,7 @@ impl Endpoint {
         let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
-            // Failures come out of it as errors, and nothing else matters any more.
+            // The poll returns failures as errors; other messages do not matter any more.
             self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }

@@ -1,5 +1,5 @@
-//! Start-up: every rank registers with rank 0, which compares its program and settings with its own, and answers with the rank's
-//! placement on its node.
+//! Start-up: every rank registers with rank 0, which compares the rank's program and settings with its own, and answers with the placement
+//! of the rank on its node.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,10 @@ use crate::job_status::{attempt_directory, join_attempt};
 use crate::session::topology::{self, Core, Topology};
 use crate::wire;
 
-/// How long an idle rank spins before it sleeps, where its core is its own.
+/// Time for which an idle rank spins before it sleeps, if it has its own core.
 const SPIN: Duration = Duration::from_micros(300);
 
-/// What a rank tells of itself.
+/// Registration of a rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Register {
     pub(super) version: String,
@@ -34,22 +34,22 @@ pub(super) struct Register {
     pub(super) split_bytes: usize,
     /// [`Config::peer_limit`]: the period of heartbeats follows from it.
     pub(super) peer_limit: Duration,
-    /// None of simulated ranks: they are all on this machine, which says nothing about theirs. And what it is called, or
-    /// when the simulation was started, would make the message longer or shorter, and with it simulated time.
+    /// Not set for simulated ranks. They all run on this machine, which differs from their simulated host. The name of the machine and the
+    /// start time of the simulation would also change the length of the message, and with it simulated time.
     pub(super) node: Option<Node>,
 }
 
-/// Where a rank is.
+/// Node and process of a rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     pub(super) topology: Topology,
     pub(super) process: Process,
-    /// `None` where ranks are threads of one process, and on rank 0 once the program was compared.
+    /// `None` if ranks are threads of one process, and on rank 0 after the comparison of programs.
     pub(super) program: Option<Program>,
 }
 
 impl Register {
-    /// What a rank of `size` ranks registers.
+    /// Returns the registration of this rank, one of `size` ranks.
     fn own(transport: String, size: usize, capabilities: Capabilities, config: &Config) -> Self {
         let is_compared = capabilities.processes && size > 1;
         let node = || Node {
@@ -74,22 +74,22 @@ impl Register {
     }
 }
 
-/// What a rank learns about its node, and where it is bound.
+/// Placement of a rank on its node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Placement {
-    /// True when the node has fewer cores for its ranks than ranks.
+    /// True if the node has fewer cores than ranks.
     pub(super) shared_cores: bool,
-    /// Processing units to bind this rank to; `None` leaves it as it is.
+    /// Processing units to which the rank is bound; `None` leaves the rank's binding unchanged.
     pub(super) units: Option<Vec<usize>>,
 }
 
-/// Groups of ranks that have fewer cores together than they are.
+/// Groups of ranks with fewer cores than ranks.
 pub(crate) type Sharing = Vec<SharedCores>;
 
-/// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0. `attempt` is the number of the
-/// [attempt](crate::observe::newest_attempt) that rank 0 has taken for the log of events, 0 if events are not logged.
+/// Runs the exchange on every rank, binds ranks if configured, and logs the table of ranks on rank 0. `attempt` is the number of the
+/// [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not logged.
 ///
-/// Returns, on rank 0, which ranks share cores; and the directory of the attempt.
+/// Returns the directory of the attempt and, on rank 0, the groups of ranks that share cores.
 pub(super) fn exchange(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -120,7 +120,7 @@ pub(super) fn exchange(
     Ok((sharing, events))
 }
 
-/// The part of rank 0.
+/// Receives the registrations of all ranks on rank 0, and answers each with its placement.
 fn place_ranks(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -155,7 +155,7 @@ fn place_ranks(
             format!("for rank(s) {silent:?} to start")
         },
     )?;
-    // Before the others go on, and may have something to say themselves.
+    // Recorded before the other ranks continue, because they may write a failure to the job status.
     endpoint.started()?;
     if !others.is_empty() {
         log::warn!(
@@ -169,34 +169,34 @@ fn place_ranks(
     let known = nodes.len() == size;
     let places = if known { places(&nodes, config.bind) } else { vec![Placement::default(); size] };
     if size > 1 {
-        // Ranks that are threads of one process are all in the same place, which nobody needs to be told.
+        // Ranks that are threads of one process all have the same placement, so the table is of little interest.
         let level = if endpoint.capabilities().returns_errors { Level::Debug } else { Level::Info };
         let table = if known { table(&nodes, &places) } else { String::new() };
         log::log!(level, "{size} ranks, {transport}{table}");
     }
     let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
-        // Of the same length whatever the number is: simulated time depends on it.
+        // Encoded with a fixed length, because simulated time depends on the length of the message.
         endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes()))?;
     }
     let sharing = sharing(&nodes, &places);
     Ok((places[0].clone(), sharing))
 }
 
-/// Groups of ranks of a node that may run on the same cores, where they are more than these cores. Ranks that are bound
-/// to other cores of the node are no concern of theirs.
+/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks that are bound to other cores of the
+/// node are not part of such a group.
 fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
         let host = node.topology.host.as_str();
-        // One processing unit stands for its core: two threads of a core are one core.
+        // The first processing unit identifies its core, so that two hardware threads of a core count once.
         let allowed =
             places[rank].units.clone().unwrap_or_else(|| node.topology.processing_units().collect());
         let core_of = |c: &Core| c.processing_units.iter().any(|u| allowed.contains(u));
         let mut cores: BTreeSet<usize> =
             node.topology.cores.iter().filter(|c| core_of(c)).map(|c| c.processing_units[0]).collect();
         let mut ranks = vec![rank];
-        // All groups that this rank touches become one.
+        // Merges all groups with cores that this rank may use.
         groups.retain(|(of, theirs, members)| {
             let apart = *of != host || theirs.is_disjoint(&cores);
             if !apart {
@@ -216,7 +216,7 @@ fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
     groups.into_iter().map(group).collect()
 }
 
-/// The part of every other rank. Returns also the number of the attempt.
+/// Registers a rank other than 0 with rank 0. Returns the placement and the number of the attempt.
 fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<(Placement, u32)> {
     endpoint.send(0, Control::Register, mine)?;
     let (placement, root, attempt): (Placement, Process, [u8; 4]) = endpoint.wait_until(
@@ -231,7 +231,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
     Ok((placement, u32::from_le_bytes(attempt)))
 }
 
-/// Reads what a rank has registered. Another version of armature may write it in another form.
+/// Parses the registration of a rank. Another version of armature may use another format.
 fn read(from: usize, body: &[u8]) -> Result<Register> {
     wire::from_bytes(body).map_err(|error| {
         let text = format!(
@@ -243,11 +243,11 @@ fn read(from: usize, body: &[u8]) -> Result<Register> {
     })
 }
 
-/// Compares what a rank has registered with what rank 0 would, and drops its program. Returns true if the rank runs another build,
-/// which is allowed.
+/// Compares the registration of a rank with that of rank 0, and drops its program. Returns true if the rank runs another build, and this is
+/// allowed.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] if messages of the rank may mean something else to rank 0.
+/// [`ErrorKind::Config`] if rank 0 could misinterpret messages of the rank.
 fn check(register: &mut Register, mine: &Register, config: &Config) -> Result<bool> {
     let version = env!("CARGO_PKG_VERSION");
     let refuse = |text: String| Err(Error::new(ErrorKind::Config, text));
@@ -275,7 +275,7 @@ fn check(register: &mut Register, mine: &Register, config: &Config) -> Result<bo
     }
 }
 
-/// Who shares a node with whom, and which cores each rank gets.
+/// Returns the placement of each rank: whether its node has fewer cores than ranks, and the cores to which it is bound.
 fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
     let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (rank, node) in nodes.iter().enumerate() {
@@ -286,7 +286,7 @@ fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
         let topologies = || ranks.iter().map(|&r| &nodes[r].topology);
         let masks: Vec<BTreeSet<usize>> = topologies().map(|t| t.processing_units().collect()).collect();
         let bound = topology::launcher_has_bound(&masks);
-        // All cores that any rank of the node may use, each once.
+        // All cores that any rank of the node may use, without duplicates.
         let cores: BTreeMap<usize, &Core> =
             topologies().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
         let cores: Vec<Core> = cores.into_values().cloned().collect();
@@ -298,7 +298,7 @@ fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
     places
 }
 
-/// The start-up table, from a new line on: host, cores and memory of every rank.
+/// Returns the start-up table, which begins with a newline: host, cores and memory of every rank.
 fn table(nodes: &[Node], places: &[Placement]) -> String {
     let mut text =
         format!("\n{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
@@ -319,7 +319,7 @@ fn table(nodes: &[Node], places: &[Placement]) -> String {
     text
 }
 
-/// Numbers as people write them: `0-3,8`.
+/// Formats numbers as ranges: `0-3,8`.
 fn ranges(mut units: Vec<usize>) -> String {
     units.sort_unstable();
     let runs = units.chunk_by(|a, b| a + 1 == *b).map(|run| match run {

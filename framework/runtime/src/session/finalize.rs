@@ -1,9 +1,8 @@
-//! How ranks leave: everybody says bye to rank 0, which lets all go when it has heard from each.
+//! End of the job on each rank: every rank reports to rank 0 that it leaves, and rank 0 dismisses all ranks when all have reported.
 //!
-//! Whoever sits here gives signs of life, so that nobody waits for long for one that has died. A rank that has not come
-//! yet may be busy with the caller's own work, which tells nobody that it is alive; that it has died is seen on the same
-//! machine only. Ranks that a farm has gone on without are not waited for; any other that dies before all have said bye
-//! has failed the job, since nobody has done its part.
+//! A rank that waits here sends heartbeats, so that the death of a rank is detected soon. A rank that has not arrived yet may be busy with
+//! the program's own code, in which it sends no heartbeats; its death is detected only on the same machine. Ranks that a farm has lost are
+//! not waited for. If any other rank dies before all have reported, the job has failed, because the work of that rank is missing.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,37 +16,37 @@ use crate::comm::{Backoff, HEARTBEAT_PERIOD};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// The end of the program, as every rank must come to it.
+/// Returns the announcement of the end of the program, which every rank must reach.
 pub(super) fn end() -> Announcement {
     Announcement::new("ends the program").without_the_dead()
 }
 
-/// Takes a rank down.
+/// Leaves the job on this rank.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] when rank 0 goes on with something else; [`ErrorKind::Timeout`] when a rank does not come, or rank
-/// 0 is dead; whatever the transport reports.
+/// [`ErrorKind::Config`] if rank 0 continues with another run; [`ErrorKind::Timeout`] if a rank does not arrive, or rank 0 is dead; errors
+/// of the transport.
 pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.begin_run(&end(), config.join_limit)?;
     endpoint.deliver(config.join_limit, config.peer_limit)?;
     if endpoint.rank() == 0 {
         wait_for_all(endpoint, config)?;
-        // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.
+        // All ranks have finished their part. A rank that dies or hangs from here on does not change the result of the job.
         endpoint.finish()?;
-        // Where ranks may end as they like, nothing is risked for those that were lost.
+        // If the launcher permits ranks to end early, lost ranks are left out of finalising, so that nothing depends on them.
         let back = |rank: usize| {
             endpoint.is_staying(rank) && !endpoint.has_ended(rank) && !endpoint.capabilities().ranks_may_end
         };
         let lost: Vec<usize> = endpoint.lost().iter().copied().filter(|&rank| !back(rank)).collect();
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
-            // Not by the log, which may be off: it explains an exit code.
+            // Not logged, because logging may be off and the message explains an exit code.
             let text = format!(
                 "armature: rank(s) {lost:?} have not come back, so that MPI cannot be finalised. All that the job was to do \
                  is done, but its launcher may say that it has failed\n"
             );
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
-        // Also to those taken for dead: one that was only slow would wait for it.
+        // Lost ranks are dismissed as well, because a rank that was only slow waits for the message.
         for to in 1..endpoint.size() {
             endpoint.send(to, Control::Dismiss, &lost)?;
         }
@@ -65,8 +64,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.close()
 }
 
-/// Rank 0's part. Ranks that a farm has gone on without are not waited for. One that was only silent may come back; where it
-/// cannot be dead, since the launcher would have ended the job, it is waited for.
+/// Waits on rank 0 until all ranks have reported. Ranks that a farm has lost are not waited for, with one exception: if the launcher would
+/// have ended the job at the death of a rank, a lost rank may only have been silent, and is waited for up to the peer limit.
 fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let mut here = vec![false; endpoint.size()];
     here[0] = true;
@@ -88,7 +87,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_come(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
         if missing.is_empty() {
-            // One that has died since its bye has not come through either.
+            // A rank that has died since its report has not completed the job either.
             return endpoint.check_alive(|| "for all ranks to leave".to_string());
         }
         if watch.is_due(endpoint) {
@@ -112,7 +111,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     }
 }
 
-/// The part of every other rank: returns which ranks have died.
+/// Waits on a rank other than 0 until rank 0 dismisses it. Returns the dead ranks.
 fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usize>> {
     let mut limit = config.join_limit;
     let mut watch = LeaveWatch::new(endpoint);
@@ -121,7 +120,7 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
             watch.heard(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return wire::from_bytes(&message.body),
-                // Rank 0 waits here, too, and says so every second.
+                // Rank 0 is waiting as well and sends a heartbeat every second.
                 Control::Heartbeat => limit = config.peer_limit,
                 _ => {}
             }
@@ -138,13 +137,13 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
     }
 }
 
-/// When something was last heard, and when the next sign of life is due.
+/// Times of a wait for other ranks to leave: the last message and the next heartbeat.
 struct LeaveWatch {
-    /// As the endpoint counts silence.
+    /// Current time on the clock of the failure detector.
     here: Duration,
     last: Duration,
     next: Duration,
-    /// When the wait began, as the endpoint counts silence.
+    /// Start of the wait, on the clock of the failure detector.
     start: Duration,
     reminder: Reminder,
     backoff: Backoff,
@@ -171,12 +170,12 @@ impl LeaveWatch {
         self.backoff.reset();
     }
 
-    /// For how long this rank has waited, as of the last look.
+    /// Returns the duration of the wait, as of the last check.
     fn waited(&self) -> Duration {
         self.here.saturating_sub(self.start)
     }
 
-    /// Whether signs of life are due.
+    /// Returns true if heartbeats are due.
     fn is_due(&mut self, endpoint: &mut Endpoint) -> bool {
         let now = endpoint.clock().now();
         self.here = endpoint.look(now);
@@ -187,10 +186,10 @@ impl LeaveWatch {
         due
     }
 
-    /// Says now and then for whom the rank waits.
+    /// Logs at increasing intervals for whom the rank waits.
     ///
     /// # Errors
-    /// When nothing has been heard for longer than `limit`.
+    /// If no message has arrived for longer than `limit`.
     fn check(
         &mut self,
         endpoint: &Endpoint,

@@ -1,4 +1,4 @@
-//! Groups of a session's ranks, and MPI for the program's own calls.
+//! Groups of a session's ranks, and the MPI communicator for MPI calls of the program.
 
 use std::collections::BTreeSet;
 use std::panic::Location;
@@ -10,17 +10,18 @@ use crate::comm::Group;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 
 impl Session {
-    /// Splits the ranks into groups, and calls `body` with a session of this rank's group, in which skeletons run beside those of the
-    /// other groups. Ranks of the same `color` are a group; `None` is in none, and its `body` is not called. In a group ranks are in
-    /// the order of `key`, and of their numbers here where it is the same.
+    /// Splits the ranks into groups and calls `body` with a session of this rank's group, in which skeletons run concurrently with those of
+    /// the other groups. Ranks with the same `color` form a group. A rank with `None` is in no group, and its `body` is not called. In a
+    /// group, ranks are ordered by `key`, and ranks with the same key by their rank in this session.
     ///
-    /// Returns what `body` returns, when all ranks of the group have come to its end. A group does not wait for others.
+    /// Returns the value of `body` when all ranks of the group have reached its end. A group does not wait for other groups.
     ///
-    /// In a group there are no [commands](crate::Commands) and no [job status](crate::Config::job_status). Events go to a directory of each
-    /// group, `group-COLOR` in that of the job. A failure in a group ends the whole job, as does the death of a rank.
+    /// A group has no [commands](crate::Commands) and no [job status](crate::Config::job_status). Its events go to the directory
+    /// `group-COLOR` in the directory of the job. A failure in a group ends the whole job, as does the death of a rank.
     ///
     /// # Errors
-    /// As [`broadcast`](Session::broadcast); those of `body` and of what it runs. On MPI a failure ends the job instead of returning.
+    /// The errors of [`broadcast`](Session::broadcast), of `body` and of the skeletons that it runs. On MPI a failure ends the job instead
+    /// of returning.
     ///
     /// ```
     /// use armature::loops::map;
@@ -72,15 +73,15 @@ impl Session {
         Err(error)
     }
 
-    /// MPI's communicator of these ranks, for the program's own calls: collective ones, files, windows. Its ranks have the
-    /// numbers that they have here.
+    /// Returns the MPI communicator of these ranks, for MPI calls of the program: collective operations, files, windows. Ranks have the
+    /// same numbers in it as in this session.
     ///
-    /// All ranks call this for the first time together, and what they do with it as MPI says. While one of them is in a
-    /// call of MPI that waits, it gives no sign of life, and nothing limits the wait: call MPI between skeletons, where
-    /// [`Config::join_limit`] holds. Where ranks have died, MPI cannot be used, and this is refused.
+    /// The first call is collective: all ranks make it together. Further calls on the communicator follow the rules of MPI. While a rank is
+    /// blocked in a call of MPI, it sends no heartbeats, and nothing limits the wait. Therefore call MPI between skeletons, where
+    /// [`Config::join_limit`] applies. If ranks have died, MPI cannot be used, and this function returns an error.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] where ranks are threads; else as [`gather`](Session::gather).
+    /// [`ErrorKind::Config`] if ranks are threads; otherwise the errors of [`gather`](Session::gather).
     ///
     /// ```no_run
     /// use armature::mpi::{collective::SystemOperation, traits::*};
@@ -96,14 +97,14 @@ impl Session {
     #[cfg(feature = "mpi")]
     #[track_caller]
     pub fn world(&self) -> Result<&crate::comm::mpi::Communicator> {
-        // Where ranks have died since, what follows refuses it.
+        // If ranks have died since the first call, the code below returns an error.
         if let Some(communicator) = self.communicator.get()
             && self.endpoint()?.lost().is_empty()
         {
             return Ok(communicator);
         }
         let communicator = self.together(Location::caller(), |endpoint, limits| {
-            // MPI itself waits without a limit: all are to be here before.
+            // MPI itself waits without a limit, so all ranks must have arrived before.
             from_all(endpoint, Announcement::new("takes MPI's communicator"), limits, ())?;
             let none = "the ranks of this session are threads, which have no communicator: start the program by mpirun";
             endpoint.transport().communicator()?.ok_or_else(|| Error::new(ErrorKind::Config, none))
@@ -113,14 +114,14 @@ impl Session {
 }
 
 impl Config {
-    /// The settings of a group of ranks.
+    /// Returns the settings of a group of ranks.
     fn of_group(&self, color: u32) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
         Config { job_status: None, commands: None, events, ..self.clone() }
     }
 }
 
-/// The group of this rank, which is of this `color`, from the colours and keys of `all`.
+/// Returns the group of this rank, whose color is `color`, from the colors and keys of `all` ranks.
 fn group_of(run: u32, color: Option<u32>, all: &[(Option<u32>, i64)]) -> Group {
     let colors: BTreeSet<u32> = all.iter().filter_map(|(color, _)| *color).collect();
     let number = colors.iter().position(|&one| Some(one) == color).unwrap_or(0);

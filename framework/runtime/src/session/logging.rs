@@ -1,14 +1,14 @@
-//! Log lines that say which rank they come from.
+//! Log lines with the rank that writes them.
 
 use std::cell::Cell;
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// The rank of this process, where a process is a rank.
+/// Rank of this process, if processes are ranks.
 static PROCESS_RANK: OnceLock<usize> = OnceLock::new();
 
 thread_local! {
-    /// The rank of this thread, where a thread is a rank.
+    /// Rank of this thread, if threads are ranks.
     static THREAD_RANK: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -18,7 +18,7 @@ pub(super) fn start(process_rank: Option<usize>) {
         PROCESS_RANK.get_or_init(|| rank);
     }
     let filter = env_logger::Env::default().default_filter_or("warn,armature=info");
-    // An error means that a logger exists already: the program's own, or ours from an earlier run.
+    // An error means that a logger exists already: the program's own, or this one from an earlier run.
     let _ = env_logger::Builder::from_env(filter)
         .format(|out, record| {
             let rank = THREAD_RANK.get().or(PROCESS_RANK.get().copied());
@@ -31,15 +31,15 @@ pub(super) fn start(process_rank: Option<usize>) {
         .try_init();
 }
 
-/// Returns the text of a record. The framework's messages contain names and paths from outside: characters that act on a
-/// terminal are escaped, and lines behind the first are indented, so that none can be taken for another record. The program's
-/// own messages are unchanged.
+/// Returns the text of a record. Messages of the framework contain names and paths from outside. In them, terminal control characters are
+/// escaped, and lines after the first are indented, so that no line can be mistaken for another record. The program's own messages are
+/// unchanged.
 fn text(record: &log::Record<'_>) -> String {
     let is_own = record.target().split("::").next() != Some("armature");
     if is_own { record.args().to_string() } else { armature_text::indented(record.args()) }
 }
 
-/// Log lines of the calling thread come from `rank` from now on.
+/// Sets the rank that is shown in log lines of the calling thread.
 pub(crate) fn name_rank(rank: usize) {
     THREAD_RANK.set(Some(rank));
 }

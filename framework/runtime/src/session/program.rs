@@ -1,7 +1,7 @@
 //! Comparison of the programs that ranks run: their builds and their command lines.
 //!
-//! Messages carry values without the names of their fields, so ranks understand each other only if they run one build. Ranks
-//! that were started with different arguments compute different things, mostly without any error.
+//! Messages carry values without the names of their fields, so ranks interpret them correctly only if they run the same build. Ranks that
+//! were started with different arguments compute different things, mostly without any error.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,17 +19,17 @@ pub(super) struct Program {
     pub(super) file: String,
     /// Build id of that file, or a checksum of its bytes; `None` if it cannot be read.
     pub(super) build: Option<String>,
-    /// Arguments without `argv[0]`, escaped, one a line; only the first [`SENT`] bytes.
+    /// Arguments without `argv[0]`, escaped, one per line; only the first [`SENT`] bytes.
     pub(super) arguments: String,
     /// Checksum of all arguments.
     pub(super) checksum: u32,
 }
 
-/// Bytes of its arguments that a rank sends, at most: a command line may have megabytes, and rank 0 receives those of all ranks.
+/// Maximum size in bytes of the arguments that a rank sends. A command line may have megabytes, and rank 0 receives those of all ranks.
 const SENT: usize = 4 << 10;
-/// Characters of an argument that a message shows, at most.
+/// Maximum number of characters of an argument in an error message.
 const SHOWN: usize = 80;
-/// Characters in front of the first difference that a message shows of a long argument.
+/// Number of characters before the first difference that an error message shows of a long argument.
 const BEFORE: usize = 20;
 
 impl Program {
@@ -53,7 +53,7 @@ impl Program {
         .clone()
     }
 
-    /// `arguments` are escaped.
+    /// Creates a program from its executable, build and escaped `arguments`.
     fn new(file: &Path, build: Option<String>, arguments: impl Iterator<Item = String>) -> Self {
         let mut arguments = arguments.collect::<Vec<_>>().join("\n");
         let checksum = crc32fast::hash(arguments.as_bytes());
@@ -67,10 +67,10 @@ impl Program {
         self.build.is_some() && other.build.is_some() && self.build != other.build
     }
 
-    /// Compares the build of a rank with that of `root`, which is rank 0; both with the name of their host.
+    /// Compares the build of a rank with that of `root`, which is rank 0. Both are named with their host in an error message.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if they differ.
+    /// [`ErrorKind::Config`] if the builds differ.
     pub(super) fn check_build(&self, host: &str, (root, root_host): (&Program, &str)) -> Result<()> {
         if !self.is_other_build(root) {
             return Ok(());
@@ -90,7 +90,7 @@ impl Program {
     /// Compares the arguments of a rank with those of `root`, which is rank 0.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if they differ, with the first argument that does.
+    /// [`ErrorKind::Config`] if the arguments differ, with the first difference.
     pub(super) fn check_arguments(&self, root: &Program) -> Result<()> {
         if self.checksum == root.checksum && self.arguments == root.arguments {
             return Ok(());
@@ -121,7 +121,7 @@ impl Program {
     }
 }
 
-/// Returns two arguments that differ as a message shows them: a long one is cut to the part around the first difference.
+/// Returns two differing arguments in the form used in error messages: a long one is cut to the part around the first difference.
 fn excerpts(one: Option<&str>, other: Option<&str>) -> (String, String) {
     let chars = |text: Option<&str>| text.unwrap_or_default().chars().collect::<Vec<_>>();
     let same = chars(one).iter().zip(&chars(other)).take_while(|(one, other)| one == other).count();
@@ -154,15 +154,15 @@ fn code_file() -> io::Result<PathBuf> {
     };
     let path = maps.lines().find(is_here).and_then(|line| line.find('/').map(|at| &line[at..]));
     match path {
-        // The file was replaced; this name leads to the one that runs.
+        // The file was replaced; `/proc/self/exe` leads to the running one.
         Some(path) if path.ends_with(" (deleted)") => Ok("/proc/self/exe".into()),
         Some(path) => Ok(path.into()),
         None => Err(io::ErrorKind::NotFound.into()),
     }
 }
 
-/// Returns the build id of a file, or a checksum of its bytes if it has none. Linkers write a build id unless they are configured
-/// not to; it spares every rank reading the whole file, and stays when debug information is stripped.
+/// Returns the build id of a file, or a checksum of its bytes if it has no build id. Linkers write a build id unless they are configured
+/// not to. With a build id a rank does not read the whole file, and the id does not change when debug information is stripped.
 fn build(file: &Path) -> io::Result<String> {
     let mut file = File::open(file)?;
     if let Some(id) = elf::build_id(&file) {
@@ -177,18 +177,18 @@ fn build(file: &Path) -> io::Result<String> {
     }
 }
 
-/// The parts of ELF files that lead to the build id.
+/// Access to the build id in ELF files.
 mod elf {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
-    /// First bytes of a file of 64 bits in this machine's byte order.
+    /// First bytes of a 64-bit ELF file in the byte order of this machine.
     const START: [u8; 6] = [0x7f, b'E', b'L', b'F', 2, if cfg!(target_endian = "little") { 1 } else { 2 }];
-    /// Type of a segment of notes.
+    /// Type of a segment with notes.
     const NOTES: u32 = 4;
-    /// Type of a note of the owner `GNU` that is a build id.
+    /// Type of a note of the owner `GNU` that contains a build id.
     const BUILD_ID: u32 = 3;
-    /// Bytes of a segment of notes that are read, at most.
+    /// Maximum number of bytes that are read of a segment with notes.
     const LARGEST: u64 = 64 << 10;
 
     /// Returns the build id of an ELF file, if it has one.

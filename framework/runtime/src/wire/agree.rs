@@ -1,13 +1,13 @@
-//! Whether a type's `Serialize` and `Deserialize` agree: what one writes, the other must read as the same.
+//! Check that the `Serialize` and `Deserialize` of a type agree: a value that is written must be read as the same value.
 //!
-//! They need not. In `enum Shape { Dot, #[serde(skip)] Cached, Line, Disc }`, serde's derive numbers variants with the
-//! skipped one when it writes, and without it when it reads, so that a line becomes a disc. Nothing in the bytes tells.
+//! They may disagree. In `enum Shape { Dot, #[serde(skip)] Cached, Line, Disc }`, serde's derive counts the skipped variant when it writes,
+//! and does not count it when it reads, so that a line becomes a disc. The bytes do not show the mistake.
 //!
-//! So items are *examined*: written, read, and written again; then both writings are compared by their [`digest`]. The
-//! format has no names, so a derived type goes wrong by what is in an item and not by its values: by which variants,
-//! structs and left-out fields it has (its [`Shape`](super::shapes::Shape)s). An item that is written with one that is new
-//! to its type and process is always examined. What people write by hand may go wrong by values, too. For these the first
-//! items are examined, whatever is in them, and then ever fewer.
+//! Therefore items are *examined*: an item is written, read, and written again, and both writings are compared by their [`digest`]. The
+//! format has no names, so whether a derived type is read wrongly depends on the contents of an item and not on its values: on its
+//! variants, structs and omitted fields (its [`Shape`](super::shapes::Shape)s). An item with a shape that is new to its type and process is
+//! always examined. For implementations written by hand the result may also depend on values. For these, the first items are examined
+//! whatever they contain, and later items at increasing intervals.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -24,45 +24,45 @@ use super::watched::{REMEDY, Watched};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// Items of a type that are examined from the first on; after them, those with a power of two as their number are. One takes
-/// about as long as two or three encodings of it; with fewer, less of what is wrong by values is found.
+/// Number of first items of a type that are all examined; later items are examined if their number is a power of two. An examination takes
+/// about as long as two or three encodings of the item. A smaller number finds fewer mistakes that depend on values.
 const FIRST: u64 = 64;
-/// Examining items for no other reason than their number takes this time at most, for each type and process; but the first
-/// item is always examined. It bounds what large items cost: a megabyte takes some milliseconds.
+/// Maximum time for examining items because of their number, for each type and process; the first item is always examined. It bounds the
+/// cost of large items: a megabyte takes some milliseconds.
 const MOST_TIME: Duration = Duration::from_millis(20);
 
-/// What is known of a type in this process.
+/// Examinations of a type in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    /// Items so far.
+    /// Number of items so far.
     items: AtomicU64,
     /// Nanoseconds spent on examining items because of their number.
     spent: AtomicU64,
-    /// What was written of items that were examined.
+    /// Shapes of the examined items.
     shapes: Mutex<Arc<Shapes>>,
 }
 
-/// By type. An entry takes little, and there are no more than types of items in the program.
+/// Entries by type. An entry is small, and their number is bounded by the number of item types of the program.
 static AGREEMENTS: Mutex<Option<HashMap<TypeId, &'static Agreement>>> = Mutex::new(None);
 
 impl Agreement {
-    /// That of a type.
+    /// Returns the entry of a type.
     pub(super) fn of<T: 'static>() -> &'static Self {
         let mut all = AGREEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
     }
 
-    /// Begins with `count` more items.
+    /// Starts a batch of `count` further items.
     pub(super) fn batch(&self, count: usize) -> Batch<'_> {
         let number = self.items.fetch_add(count as u64, Relaxed);
         let watch = Watch::new(self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone());
         Batch { agreement: self, watch, number, due: self.due(number) }
     }
 
-    /// Examines some of these items, which do not travel now: they might, on other ranks. Returns whether it has examined any.
+    /// Examines some of these items, which are not sent now, but might be sent on other ranks. Returns true if it has examined any.
     ///
     /// # Errors
-    /// As [`Batch::put`]; a panic of the type's own code.
+    /// The errors of [`Batch::put`]; a panic of the type's own code.
     pub(super) fn check<T: Serialize + DeserializeOwned>(&self, items: &[T]) -> Result<bool> {
         let first = self.items.fetch_add(items.len() as u64, Relaxed);
         let end = first + items.len() as u64;
@@ -81,7 +81,7 @@ impl Agreement {
         Ok(true)
     }
 
-    /// The number of the next item, from this one on, that is to be examined whatever it is written as.
+    /// Returns the number of the next item, from `number` on, that is examined whatever its shapes.
     fn due(&self, number: u64) -> u64 {
         match number {
             0 => 0,
@@ -92,20 +92,20 @@ impl Agreement {
     }
 }
 
-/// Items of one type on their way into bytes.
+/// Batch of items of one type that are being encoded.
 pub(super) struct Batch<'a> {
     agreement: &'a Agreement,
     watch: Watch,
-    /// That of the next item.
+    /// Number of the next item.
     number: u64,
     due: u64,
 }
 
 impl Batch<'_> {
-    /// Appends one item to `into`, and examines it if that is to be done.
+    /// Appends one item to `into`, and examines it if necessary.
     ///
     /// # Errors
-    /// If it cannot be encoded, or does not come back as what it is.
+    /// If the item cannot be encoded, or is read as another value.
     #[inline]
     pub(super) fn put<T: Serialize + DeserializeOwned>(
         &mut self,
@@ -132,7 +132,7 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // A process may go on after that; then its next items of the type are looked at like the first.
+            // If the process continues after this error, the next items of the type are examined like the first ones.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));
@@ -155,7 +155,7 @@ impl Batch<'_> {
     }
 }
 
-/// Whether an item is read from its `bytes` as what it is; if not, why.
+/// Checks that an item is read from its `bytes` as the same value; returns the difference as an error message.
 fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Result<(), String> {
     let back: T = get(bytes).map_err(|why| format!("what was written cannot be read: {why}"))?;
     let number = |item| digest(item).map_err(|error| format!("it cannot be written again: {error}"));
@@ -169,10 +169,10 @@ fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Re
     }))
 }
 
-/// What an item is written as, in words.
+/// Returns descriptions of the shapes with which an item is written.
 fn written_as<T: Serialize>(item: &T) -> Vec<String> {
     let watch = Watch::default();
-    // It has just been written; and where not, the rest is not needed.
+    // The item has been written without an error before. If it fails now, the shapes up to the failure suffice.
     let _ = digest(&Watched { value: item, watch: &watch });
     watch.take_new().iter().map(ToString::to_string).collect()
 }

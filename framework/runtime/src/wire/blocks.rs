@@ -1,7 +1,7 @@
-//! Items that are each a run of bytes: `Vec` of numbers, `String`, `Bytes`, `BytesMut`.
+//! Items that consist of contiguous bytes: `Vec` of numbers, `String`, `Bytes`, `BytesMut`.
 //!
-//! A batch is its lengths in bytes (one `u32` each), then the bytes of all items, end to end. An item of
-//! [`OWN_PART`] bytes or more has the length [`APART`] and travels as a part of its own.
+//! A batch consists of the lengths of its items in bytes (one `u32` each), followed by the bytes of all items. An item of [`OWN_PART`]
+//! bytes or more has the length [`APART`] and is sent as a separate part.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -9,34 +9,34 @@ use super::{OWN_PART, id::Id, reader, reader::Reader, scalar::Scalar};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// In the place of a length: the item is the next part.
+/// Length of an item that is sent as the next part.
 const APART: u32 = u32::MAX;
 
-/// An item that is a run of bytes.
+/// An item that consists of contiguous bytes.
 pub(super) trait Block: Sized + Send {
-    /// Its number in frames. Never reused.
+    /// Codec number of the type in frames. Never reused.
     const ID: u8;
 
-    /// Lengths must be multiples of this.
+    /// Unit in bytes of which lengths must be multiples.
     const UNIT: usize = 1;
 
     fn bytes(&self) -> &[u8];
 
-    /// Its memory as a part, without a copy.
+    /// Returns the memory of the item as a part, without a copy.
     fn give(self) -> Part;
 
-    /// From a part of its own; `None` if the bytes are not a value of the type.
+    /// Creates an item from its own part; `None` if the bytes are not a value of the type.
     fn take(part: Part) -> Option<Self>;
 
-    /// What is left of the buffer that holds the inline items end to end.
+    /// Remaining buffer with the inline items.
     type Rest;
 
     fn open(inline: Bytes) -> Self::Rest;
 
-    /// The next item of `length` bytes, which are known to be there; `None` if they are not a value.
+    /// Returns the next item of `length` bytes, which the caller has checked to be present; `None` if they are not a value.
     fn next(rest: &mut Self::Rest, length: usize) -> Option<Self>;
 
-    /// All items of a batch as one buffer without a copy, if they lie end to end in memory.
+    /// Returns all items of a batch as one buffer without a copy, if they are contiguous in memory.
     fn joined(items: Vec<Self>) -> Result<Bytes, Vec<Self>> {
         Err(items)
     }
@@ -121,7 +121,7 @@ impl Block for Bytes {
     }
 
     fn next(rest: &mut Bytes, length: usize) -> Option<Self> {
-        // Every item holds on to the whole buffer: no copy, freed with the last of them.
+        // Every item shares the whole buffer, which avoids a copy and is freed with the last item.
         Some(rest.split_to(length))
     }
 }
@@ -144,7 +144,7 @@ impl Block for BytesMut {
     type Rest = BytesMut;
 
     fn open(inline: Bytes) -> BytesMut {
-        // Free if nobody else holds the buffer, which then becomes the items' own memory.
+        // Without a copy if the buffer has no other owner.
         inline.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
     }
 
@@ -157,7 +157,7 @@ impl Block for BytesMut {
         if !adjacent {
             return Err(items);
         }
-        // Pieces of one buffer grow together again without a copy; mere neighbours in memory are copied.
+        // Pieces of one buffer are merged without a copy; other pieces that happen to be adjacent in memory are copied.
         let whole = items.into_iter().reduce(|mut whole, next| {
             whole.unsplit(next);
             whole
@@ -166,12 +166,11 @@ impl Block for BytesMut {
     }
 }
 
-/// Appends the batch to the frame.
 pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
     let mut lengths: Vec<u32> = Vec::with_capacity(items.len());
     let mut inline = 0;
     for size in items.iter().map(|item| item.bytes().len()) {
-        // Below OWN_PART a length fits easily.
+        // A length below [`OWN_PART`] fits a `u32`.
         lengths.push(if size < OWN_PART { size as u32 } else { APART });
         inline += if size < OWN_PART { size } else { 0 };
     }
@@ -194,7 +193,6 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
     }
 }
 
-/// Reads `count` items.
 pub(super) fn decode<B: Block>(mut reader: Reader, count: usize) -> Result<Vec<B>> {
     let lengths = reader.u32s(count)?;
     let bulk = reader.bulk()?.into_bytes();

@@ -1,14 +1,13 @@
-//! A serde deserializer around another one that makes hostile input harmless.
+//! A serde deserializer that wraps another one and protects against hostile input.
 //!
-//! bincode believes what it reads in three places: a string's or buffer's length is allocated before the
-//! bytes are looked for; a sequence of values that take no bytes can go on for 2^64 rounds; and nesting
-//! can be as deep as the input is long, until the stack is used up. Its own limit is a constant of the type,
-//! so it cannot follow the size of a message. Here:
+//! bincode trusts its input in three respects: it allocates the length of a string or buffer before it checks that the bytes are present; a
+//! sequence of values without bytes can run for 2^64 rounds; and values can be nested as deeply as the input is long, until the stack
+//! overflows. The limit of bincode is a constant of the type, so it cannot follow the size of a message. This module ensures that:
 //!
-//! - strings and buffers are borrowed from the input (which checks that they are there), then copied;
-//! - all sequences, tuples and maps of an input together announce a limited number of elements: enough for
-//!   every input in which elements take bytes, and [`EMPTY_ELEMENTS`] on top for those that take none;
-//! - values are nested at most [`MOST_NESTED`] deep.
+//! - strings and buffers are borrowed from the input (which checks that their bytes are present), then copied;
+//! - all sequences, tuples and maps of an input together announce a limited number of elements: enough for every input in which elements
+//!   take bytes, and [`EMPTY_ELEMENTS`] in addition for elements without bytes;
+//! - values are nested at most [`MOST_NESTED`] levels deep.
 
 use std::{cell::Cell, fmt, marker::PhantomData};
 
@@ -17,20 +16,20 @@ use serde::de::{
     Visitor,
 };
 
-/// How many elements that take no bytes an input may have.
+/// Maximum number of elements without bytes in an input.
 const EMPTY_ELEMENTS: usize = 1 << 20;
 
-/// The most levels of values within values, as in serde_json.
+/// Maximum nesting depth of values, as in serde_json.
 const MOST_NESTED: u8 = 128;
 
-/// How many elements may still be announced, for an input of `size` bytes.
+/// Returns the number of elements that an input of `size` bytes may announce.
 ///
 /// A byte can be an element on each level of nesting at once (a vector of tuples of tuples of `u8`).
 pub(super) fn budget(size: usize) -> Cell<usize> {
     Cell::new(size.saturating_mul(usize::from(MOST_NESTED)).saturating_add(EMPTY_ELEMENTS))
 }
 
-/// What is still allowed.
+/// Remaining number of elements and levels.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'b> {
     elements: &'b Cell<usize>,
@@ -38,7 +37,7 @@ pub(super) struct Bounds<'b> {
 }
 
 impl<'b> Bounds<'b> {
-    /// All of a [`budget`].
+    /// Returns the bounds of a whole [`budget`].
     pub(super) fn new(elements: &'b Cell<usize>) -> Self {
         Bounds { elements, levels: MOST_NESTED }
     }
@@ -60,7 +59,7 @@ impl<'b> Bounds<'b> {
     }
 }
 
-/// Anything of serde's, with bounds for what is inside of it.
+/// A serde object with bounds for the values inside of it.
 pub(super) struct Bounded<'b, T> {
     pub(super) inner: T,
     pub(super) bounds: Bounds<'b>,
@@ -70,7 +69,7 @@ fn bound<T>(inner: T, bounds: Bounds<'_>) -> Bounded<'_, T> {
     Bounded { inner, bounds }
 }
 
-/// Values with nothing inside.
+/// Methods for values without inner values.
 macro_rules! leaves {
     ($($method:ident)*) => {$(
         #[inline]
@@ -270,7 +269,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Bounded<'_, A> {
     }
 }
 
-/// Hands borrowed text and bytes to a visitor that asked for owned ones.
+/// Passes borrowed text and bytes to a visitor as owned values.
 struct Owned<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Owned<V> {
@@ -289,7 +288,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Owned<V> {
     }
 }
 
-/// One value under [`Bounds`], as a seed.
+/// Seed for one value under [`Bounds`].
 pub(super) struct One<'b, T>(pub(super) Bounds<'b>, pub(super) PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for One<'_, T> {
@@ -300,14 +299,14 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for One<'_, T> {
     }
 }
 
-/// `count` values, one after the other, under [`Bounds`].
+/// Seed for `count` consecutive values under [`Bounds`].
 pub(super) struct Many<'b, T>(pub(super) Bounds<'b>, pub(super) usize, pub(super) PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // A tuple of `count` has no length in front of it.
+        // A tuple of `count` values has no length prefix.
         deserializer.deserialize_tuple(self.1, self)
     }
 }
@@ -321,7 +320,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Many<'_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
         let Many(bounds, count, _) = self;
-        // Room for what is likely; the rest grows with what has been read.
+        // Capacity for at most 64 KiB at first; the vector grows with the values that have been read.
         let likely = (64 * 1024 / size_of::<T>().max(1)).clamp(1, count.max(1));
         let mut values = Vec::with_capacity(likely);
         while let Some(value) = seq.next_element_seed(One(bounds, PhantomData))? {

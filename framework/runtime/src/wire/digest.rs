@@ -1,19 +1,19 @@
-//! A number for what a value is written as, which does not depend on the order within sequences and maps: that of a
-//! `HashMap` may be another one each time.
+//! Digest of the written form of a value, which does not depend on the order of the elements of sequences and maps, because the order of a
+//! `HashMap` may differ each time.
 
 use std::fmt;
 
 use serde::ser::{self, Serialize, Serializer};
 
-/// The number: very likely another one where anything else is written but the order of elements.
+/// Returns the digest. Two values that are written differently, except for the order of elements, very probably have different digests.
 ///
 /// # Errors
-/// What the value's `Serialize` says.
+/// The error of the value's `Serialize`.
 pub(super) fn digest<T: Serialize>(value: &T) -> Result<u64, Refused> {
     value.serialize(Digest)
 }
 
-/// What a `Serialize` has to say.
+/// Error message of a `Serialize`.
 #[derive(Debug)]
 pub(super) struct Refused(String);
 
@@ -31,21 +31,21 @@ impl ser::Error for Refused {
     }
 }
 
-/// The number of `first` and then `second`.
+/// Combines two digests, depending on their order.
 fn mix(first: u64, second: u64) -> u64 {
-    // The multiplier is 2^64 divided by the golden ratio; its product's upper half depends on all bits.
+    // The multiplier is 2^64 divided by the golden ratio. The upper half of the product depends on all bits.
     let product = (first.rotate_left(23) ^ second).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
 }
 
-/// The number of several things in their order.
+/// Combines several digests, depending on their order.
 fn all<const N: usize>(numbers: [u64; N]) -> Result<u64, Refused> {
     Ok(numbers.into_iter().fold(N as u64, mix))
 }
 
 struct Digest;
 
-/// Numbers whose bits fit a `u64`.
+/// Methods for numbers whose bits fit a `u64`.
 macro_rules! numbers {
     ($($method:ident($value:ty))*) => {$(
         fn $method(self, value: $value) -> Result<u64, Refused> {
@@ -178,22 +178,22 @@ impl Serializer for Digest {
     }
 }
 
-/// What a value is made of.
+/// Digest of a compound value.
 struct Parts {
     ordered: bool,
     count: u64,
     sum: u64,
-    /// The key to which a value is to come.
+    /// Digest of the key whose value follows.
     key: u64,
 }
 
 impl Parts {
-    /// Fields, of the variant with this number.
+    /// Starts the digest of the fields of a struct, or of the enum variant with this number.
     fn in_order(variant: u32) -> Self {
         Parts { ordered: true, count: 0, sum: variant.into(), key: 0 }
     }
 
-    /// Elements.
+    /// Starts the digest of the elements of a sequence or map.
     fn in_any_order() -> Self {
         Parts { ordered: false, count: 0, sum: 0, key: 0 }
     }
@@ -206,7 +206,7 @@ impl Parts {
     }
 }
 
-/// Compound values, by the method that takes what is inside, behind its name where it has one.
+/// Implements the traits of compound values; each method takes an inner value, preceded by its name if it has one.
 macro_rules! compounds {
     ($($compound:ident: $method:ident($($field:ty)?);)*) => {$(
         impl ser::$compound for Parts {

@@ -1,17 +1,17 @@
-//! Control messages and headers as bytes.
+//! Encoding of control messages.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The longest control message, in bytes. Bulk data travels as items.
+/// Maximum size of a control message in bytes. Bulk data is sent as items.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// A control message as bytes.
+/// Encodes a control message.
 ///
 /// # Errors
-/// If the value cannot be encoded, or takes more than 64 MiB.
+/// If the value cannot be encoded, or has more than 64 MiB.
 pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(64);
     value::put(value, std::any::type_name::<T>(), &mut bytes)?;
@@ -19,10 +19,10 @@ pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A control message from bytes, which must hold it and nothing else.
+/// Decodes a control message from bytes, which must contain it and nothing else.
 ///
 /// # Errors
-/// For anything that [`to_bytes`] does not write. Never allocates more than a small multiple of what it got.
+/// If the bytes were not written by [`to_bytes`]. The allocated memory is at most a small multiple of the size of the bytes.
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     check_length::<T>(bytes.len())?;
     value::get(bytes).map_err(|why| {

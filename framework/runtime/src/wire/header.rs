@@ -1,20 +1,20 @@
 //! Headers of messages and records: numbers of fixed sizes in a fixed order, each little-endian.
 
-/// Defines a header as the struct of its numbers, in the order and of the sizes that they have among the bytes. Nothing else says
-/// where a number stands: a header's size is `SIZE`, and the place of a field is `offset_of!(Header, field)`.
+/// Defines a header as a struct whose fields have the order and sizes of the numbers in the encoded form. The size of a header is `SIZE`,
+/// and the offset of a field is `offset_of!(Header, field)`; no other code defines the layout.
 macro_rules! header {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $number:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq)]
-        // As the bytes are: `size_of` and `offset_of` are those of the bytes.
+        // Packed like the encoded form, so that `size_of` and `offset_of` are valid for the bytes.
         #[repr(C, packed)]
         $vis struct $name { $($(#[$doc])* $vis $field: $number),* }
 
         impl $name {
-            /// Bytes of it.
+            /// Size in bytes.
             $vis const SIZE: usize = size_of::<Self>();
 
-            /// As bytes.
+            /// Returns the header as bytes.
             #[inline]
             $vis fn to_bytes(self) -> [u8; Self::SIZE] {
                 let mut bytes = [0; Self::SIZE];
@@ -23,7 +23,7 @@ macro_rules! header {
                 bytes
             }
 
-            /// From the first bytes of `bytes`; `None` if there are too few.
+            /// Reads the header from the start of `bytes`; `None` if there are too few bytes.
             #[inline]
             $vis fn read(bytes: &[u8]) -> Option<Self> {
                 let mut rest = bytes.get(..Self::SIZE)?;

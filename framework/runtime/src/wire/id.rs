@@ -1,6 +1,6 @@
-//! Which codec wrote a batch.
+//! Identification of the codec that wrote a batch.
 
-/// The codecs, with their numbers in frames: these are never reused.
+/// Codecs with their numbers in frames. Numbers are never reused.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Id {
     U8 = 0x01,
@@ -19,13 +19,13 @@ pub(super) enum Id {
     F64 = 0x0e,
     Bool = 0x0f,
     Char = 0x10,
-    /// Added to the number of a scalar: vectors of it.
+    /// Added to the number of a scalar for vectors of that scalar.
     Vec = 0x20,
     String = 0x40,
     Bytes = 0x41,
     BytesMut = 0x42,
     /// Plain old data.
     Plain = 0x50,
-    /// Everything else, by serde.
+    /// All other types, encoded by serde.
     Structured = 0x60,
 }

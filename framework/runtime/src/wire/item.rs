@@ -1,11 +1,11 @@
-//! What may travel through a pipeline.
+//! Types whose values can be sent between ranks.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A type whose values can be handed from rank to rank.
+/// A type whose values can be sent from rank to rank.
 ///
-/// Implemented for everything that serde can take apart and put together again and that may change threads;
-/// there is nothing to implement by hand.
+/// The trait is implemented for every type that serde can serialize and deserialize and that can be sent to another thread. There is
+/// nothing to implement by hand.
 ///
 /// ```
 /// use armature::Item;
@@ -18,24 +18,25 @@ use serde::{Serialize, de::DeserializeOwned};
 /// travels::<Vec<f32>>();
 /// ```
 ///
-/// # What is refused
-/// Items travel without the names of their fields, and what a type's `Serialize` writes its `Deserialize` must read as the
-/// same. A type for which that does not hold is an error that names it, on any number of ranks:
+/// # Unsupported types
+/// Items are sent without the names of their fields, and `Deserialize` must read a value that is equal to the one that `Serialize` has
+/// written. The following cases are detected on any number of ranks, and reported as an error with the name of the type:
 ///
 /// - serde's `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`;
-/// - an enum in which a variant with `skip` stands in front of others: serde numbers them with it when it writes, and without
-///   it when it reads, so that one would become another. Behind all others it does no harm;
+/// - an enum in which a variant with `skip` precedes other variants: serde counts it when it writes, and does not count it when it reads,
+///   so that one variant would become another. After all other variants it is permitted;
 /// - a `Deserialize` written by hand that reads less than was written, or something else;
 /// - a value nested more than 128 levels deep.
 ///
-/// For this some items are read from their own bytes and written again: of each type, and in each process, the first 64
-/// and then those whose number is a power of two, whether they go to another rank or not; and of those that are encoded
-/// every one that has a variant, a struct or a left-out field that was not among the items before. So no item of a derived
-/// type arrives, or is kept in a journal or a checkpoint, as another. What was written by hand (`with` and
-/// `serialize_with` too) and goes wrong for a few values only may be missed. Elements of sequences and maps may come in another order, as those of a `HashMap` do.
+/// For this check some items are read from their own bytes and written again: of each type, and in each process, the first 64 items and
+/// then those whose number is a power of two, whether they are sent to another rank or not. In addition, every encoded item with a variant,
+/// a struct or an omitted field that did not occur in earlier items is checked. Therefore no item of a derived type is received, or kept in
+/// a journal or a checkpoint, as a different value. Implementations written by hand (including `with` and `serialize_with`) that fail only
+/// for a few values may remain undetected. Elements of sequences and maps may be read in another order, as those of a `HashMap` are.
 ///
-/// A field with `skip` does not travel: it has its default where the item arrives, and its value where the item
-/// stays. Numbers, `bool`, `char`, vectors of these, `String`, `Bytes` and `BytesMut` do not go by serde and are not looked at.
+/// A field with `skip` is not sent: it has its default value after the item has been received, and its original value if the item stays on
+/// the rank. Numbers, `bool`, `char`, vectors of these types, `String`, `Bytes` and `BytesMut` are not encoded by serde and are not
+/// checked.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel from rank to rank",
     label = "a task, a result or an item must be an `armature::Item`",

@@ -1,14 +1,14 @@
-//! Values from bytes that lie anywhere, in one copy.
+//! Creation of values from unaligned bytes, with one copy.
 #![allow(unsafe_code)]
 
-/// The values that `bytes` hold; a remainder that is no whole value is left out, and so are values without any size.
+/// Returns the values in `bytes`. An incomplete value at the end is omitted; types without a size yield no values.
 ///
-/// The memory is written once: nothing is zeroed first, and the copy is one for all values.
+/// The memory is written once: it is not zeroed first, and all values are copied at once.
 pub(super) fn copy<P: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<P> {
     let count = bytes.len().checked_div(size_of::<P>()).unwrap_or(0);
     let mut values: Vec<P> = Vec::with_capacity(count);
-    // SAFETY: the vector has room for `count` values, `bytes` has at least as many bytes, and the two do not overlap.
-    // Afterwards `count` values are initialised, because every pattern of bits is a value of `P`.
+    // SAFETY: the vector has room for `count` values, `bytes` has at least as many bytes, and the two do not overlap. Afterwards `count`
+    // values are initialised, because every bit pattern is a value of `P`.
     unsafe {
         values.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), count * size_of::<P>());
         values.set_len(count);

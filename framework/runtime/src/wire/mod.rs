@@ -1,18 +1,16 @@
-//! Items and control messages as bytes, and back.
+//! Encoding and decoding of items and control messages.
 //!
-//! A [`Codec`] turns a batch of items of one type into the rest of a message: small things are appended to
-//! its head, bulk data is moved (not copied) into its parts. Its `decode` is the inverse and trusts nothing
-//! that it reads. The `README.md` beside this file has the layout of the bytes and the rules that keep it so.
+//! A [`Codec`] encodes a batch of items of one type as the rest of a message: small data is appended to the head, bulk data is moved (not
+//! copied) into the parts. Its `decode` is the inverse operation and validates all input. The `README.md` in this directory describes the
+//! format and the rules that keep it stable.
 //!
-//! How a type travels is decided from the type alone:
+//! The encoding of a type depends only on the type:
 //!
-//! - numbers, `bool` and `char`: their memory, one copy on each side for a small batch, none for a large one;
-//! - `Vec` of these, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; what is
-//!   large goes without a copy;
-//! - everything else: serde, by bincode ([`Plain`] and [`raw`] keep bulk numbers fast there); that a type's `Serialize` and
-//!   `Deserialize` agree is looked after;
-//! - types that are plain old data can have their memory sent as it is, but only who builds the pipeline can
-//!   say so: [`Codec::plain`].
+//! - numbers, `bool` and `char`: their memory, with one copy on each side for a small batch and none for a large one;
+//! - `Vec` of these types, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; large items are not copied;
+//! - all other types: serde with bincode ([`Plain`] and [`raw`] keep bulk numbers fast); the agreement of a type's `Serialize` and
+//!   `Deserialize` is checked;
+//! - types that are plain old data can be sent as their memory, if the program that builds the pipeline requests it: [`Codec::plain`].
 
 mod agree;
 mod blocks;
@@ -49,10 +47,10 @@ pub use movable::Movable;
 pub use plain::{Plain, raw};
 pub(crate) use weigh::{weigh, weigh_some};
 
-/// Bulk data of at least this many bytes becomes a part of its own instead of being copied into the head.
-/// Below it one copy costs less than one more message.
+/// Size in bytes from which on bulk data becomes a separate part instead of being copied into the head. Below this size a copy costs less
+/// than another message.
 const OWN_PART: usize = 32 * 1024;
 
-/// The most items that one batch may hold. It bounds the work that a frame can cause when its items take no
-/// bytes at all; for all others the bytes that have arrived are the bound.
+/// Maximum number of items in a batch. It bounds the work for a frame whose items take no bytes; for other items the number of received
+/// bytes is the bound.
 const MOST_ITEMS: usize = 1 << 26;

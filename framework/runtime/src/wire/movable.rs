@@ -1,6 +1,6 @@
-//! What may change threads.
+//! Types that can be sent to another thread.
 
-/// What may move to another thread: [`Send`], under a name whose absence the compiler explains.
+/// Alias of [`Send`] with an explanation in the compiler's error message if it is not implemented.
 ///
 /// There is nothing to implement by hand.
 #[diagnostic::on_unimplemented(

@@ -1,10 +1,10 @@
-//! What an item was encoded into, as one run of bytes for a file: in front the number of parts and the lengths of the head and of each of them.
+//! Encoding of an item as contiguous bytes for a file: the number of parts, the lengths of the head and of each part, then head and parts.
 
 use bytes::{Buf, Bytes};
 
 use crate::comm::Part;
 
-/// What stands in front of the head and the parts.
+/// Returns the bytes that precede the head and the parts.
 pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
     lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());
@@ -14,7 +14,7 @@ pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     lengths
 }
 
-/// The head and the parts again, which share the memory; `None` if the bytes are something else.
+/// Returns the head and the parts, which share the memory of `bytes`; `None` if the bytes are malformed.
 pub(crate) fn unpack(mut bytes: Bytes) -> Option<(Bytes, Vec<Part>)> {
     let count = bytes.try_get_u32_le().ok()? as usize;
     let lengths =

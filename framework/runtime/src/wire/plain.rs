@@ -1,4 +1,4 @@
-//! Plain old data inside items: [`Plain`] for one value, [`raw`] for a field that is a vector of them.
+//! Plain old data inside items: [`Plain`] for one value, [`raw`] for a field that is a vector of values.
 
 use std::{
     fmt,
@@ -14,10 +14,10 @@ use serde::{
 
 use super::memory;
 
-/// A value of plain old data that travels as its bytes, in one copy.
+/// A value of plain old data that is sent as its bytes, with one copy.
 ///
-/// For arrays (of any length, which serde itself does not do beyond 32) and for structs that implement
-/// [`bytemuck::Pod`]. Byte order and layout are the machine's own, so all ranks must run the same build.
+/// Use it for arrays (of any length, whereas serde supports at most 32 elements) and for structs that implement [`bytemuck::Pod`]. Byte
+/// order and layout are those of the machine, so all ranks must run the same build.
 ///
 /// ```
 /// use armature::Plain;
@@ -26,8 +26,8 @@ use super::memory;
 /// assert_eq!(descriptor.iter().sum::<f32>(), 48.0); // it derefs to what it holds
 /// ```
 ///
-/// It is plain old data itself if `T` is, so a pipeline can be asked to send whole batches as their memory
-/// ([`plain`](crate::pipeline::Pipeline::plain)). From 32 KiB a batch on that takes no copy at all:
+/// `Plain<T>` is plain old data if `T` is, so a pipeline can be configured to send whole batches as their memory
+/// ([`plain`](crate::pipeline::Pipeline::plain)). Batches of 32 KiB or more are then sent without a copy:
 ///
 /// ```
 /// use armature::{Config, Plain, pipeline::Pipeline};
@@ -94,7 +94,7 @@ impl<T: Pod> Visitor<'_> for One<T> {
     }
 }
 
-/// For fields that are vectors of plain old data: one copy instead of one call per element.
+/// Serialization of fields that are vectors of plain old data, with one copy instead of one call per element.
 ///
 /// ```
 /// #[derive(serde::Serialize, serde::Deserialize)]
@@ -107,10 +107,10 @@ impl<T: Pod> Visitor<'_> for One<T> {
 pub mod raw {
     use super::{Deserializer, Error, Many, PhantomData, Pod, Serializer};
 
-    /// Writes the vector's memory.
+    /// Serializes the memory of the vector.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer, and an error for a type without a size.
     pub fn serialize<T: Pod, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
         if size_of::<T>() == 0 {
             return Err(serde::ser::Error::custom("values of no size cannot be sent as raw bytes"));
@@ -118,10 +118,10 @@ pub mod raw {
         serializer.serialize_bytes(bytemuck::cast_slice(values))
     }
 
-    /// Reads what [`serialize`] wrote.
+    /// Deserializes a vector that [`serialize`] has written.
     ///
     /// # Errors
-    /// If the bytes are not a whole number of values, and those of the deserializer.
+    /// If the bytes are not a whole number of values, if the type has no size, and the errors of the deserializer.
     pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
         if size_of::<T>() == 0 {
             return Err(D::Error::custom("values of no size cannot be sent as raw bytes"));

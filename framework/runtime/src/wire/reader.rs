@@ -1,4 +1,4 @@
-//! The start of a batch's bytes (who wrote them, how they are laid out) and the checked way through the rest.
+//! Start of an encoded batch (codec and layout), and checked reading of the rest.
 
 use bytes::{Buf, Bytes};
 
@@ -6,14 +6,14 @@ use super::{OWN_PART, header::header};
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Version of the layout. Numbers are in the writer's byte order, which the top bit tells.
+/// Version of the format. Numbers are in the byte order of the writer, which the top bit indicates.
 pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER } else { 0 };
 
-/// What differs in it between machines of the two byte orders.
+/// Bit of the version that differs between the two byte orders.
 const OTHER_ORDER: u8 = 1 << 7;
 
 header! {
-    /// With what every batch starts.
+    /// Start of every batch.
     struct Start {
         version: u8, codec: u8,
         /// 1 if the bulk bytes are the first part, 0 if they follow in the head.
@@ -21,7 +21,7 @@ header! {
     }
 }
 
-/// Bytes of the start.
+/// Size of the start in bytes.
 pub(super) const START: usize = Start::SIZE;
 
 /// Appends the start of a batch.
@@ -29,7 +29,7 @@ pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
 
-/// Appends start, `extra` and the memory of `items`, or moves the memory into a part.
+/// Appends the start, `extra` and the memory of `items`, or moves the memory into a part.
 pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     items: Vec<P>,
     id: u8,
@@ -47,7 +47,7 @@ pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     }
 }
 
-/// Reads a batch whose start has been checked. Every step checks that the bytes are there before it allocates.
+/// Reader of a batch whose start has been checked. Every step checks that the bytes are present before it allocates memory.
 pub(super) struct Reader {
     what: String,
     head: Bytes,
@@ -56,8 +56,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Checks the start: version, the codec `id` that this rank expects (called `what` in messages), layout. `describe` says what
-    /// another codec is.
+    /// Checks the start: the version, the codec `id` that this rank expects (called `what` in messages) and the layout. `describe` returns
+    /// the name of another codec.
     pub(super) fn open(
         mut head: Bytes,
         parts: Vec<Part>,
@@ -91,17 +91,17 @@ impl Reader {
         Ok(Reader { what: what.to_string(), head, in_part: in_part == 1, parts: parts.into_iter() })
     }
 
-    /// An error about this batch.
+    /// Creates an error about this batch.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::Wire, format!("batch of {}: {message}", self.what))
     }
 
-    /// The next four bytes of the head as a number.
+    /// Returns the next four bytes of the head as a number.
     pub(super) fn u32(&mut self) -> Result<u32> {
         Ok(self.u32s(1)?[0])
     }
 
-    /// The next `count` numbers of the head.
+    /// Returns the next `count` numbers of the head.
     pub(super) fn u32s(&mut self, count: usize) -> Result<Vec<u32>> {
         let size = count.saturating_mul(size_of::<u32>());
         if self.head.len() < size {
@@ -113,13 +113,13 @@ impl Reader {
         Ok(numbers)
     }
 
-    /// The next part.
+    /// Returns the next part.
     pub(super) fn part(&mut self) -> Result<Part> {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }
 
-    /// All bulk bytes: the rest of the head, or the first part if the frame says so. The rest of the head is
-    /// given up here, so that the caller may become the only holder of its buffer.
+    /// Returns all bulk bytes: the rest of the head, or the first part if the layout is 1. The reader drops the rest of the head, so that
+    /// the caller may become the only owner of its buffer.
     pub(super) fn bulk(&mut self) -> Result<Part> {
         if !self.in_part {
             return Ok(std::mem::take(&mut self.head).into());
@@ -130,7 +130,7 @@ impl Reader {
         self.part()
     }
 
-    /// All bulk bytes of a batch of `count` values of `size` bytes each, and nothing else.
+    /// Returns the bulk bytes of a batch of `count` values of `size` bytes each, and checks that nothing else is left.
     pub(super) fn memory(&mut self, size: usize, count: usize) -> Result<Part> {
         let bytes = self.bulk()?;
         if size.checked_mul(count) != Some(bytes.len()) {
@@ -142,7 +142,7 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Checks that every part has been used.
+    /// Checks that every part has been read.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.parts.len() {
             0 => Ok(()),

@@ -1,18 +1,18 @@
-//! Numbers, `bool` and `char`: a batch of them is its memory.
+//! Numbers, `bool` and `char`: a batch of them is encoded as its memory.
 
 use super::{OWN_PART, id::Id, memory, reader::Reader};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// A type whose `Vec` can be sent as it lies in memory.
+/// A type whose `Vec` can be sent as its memory.
 pub(super) trait Scalar: bytemuck::NoUninit + Send {
-    /// Its number in frames. Never reused.
+    /// Codec number of the type in frames. Never reused.
     const ID: u8;
 
-    /// Values from bytes that are a whole number of them; `None` if some bits are not a value of the type.
+    /// Returns the values in `bytes`, which are a whole number of them; `None` if some bits are not a value of the type.
     fn read(bytes: &[u8]) -> Option<Vec<Self>>;
 
-    /// The same from a part, which is taken over instead of copied if its alignment is that of the values.
+    /// Returns the values in a part. The part is not copied if its alignment is that of the values.
     fn take(part: Part) -> Option<Vec<Self>> {
         Self::read(part.bytes())
     }
@@ -61,19 +61,18 @@ impl Scalar for char {
 
     fn take(part: Part) -> Option<Vec<char>> {
         match part.into_values::<u32>() {
-            // In place: the standard library collects into the vector that it takes from.
+            // In place: the standard library reuses the allocation of the source vector.
             Ok(values) => values.into_iter().map(char::from_u32).collect(),
             Err(part) => Self::read(part.bytes()),
         }
     }
 }
 
-/// Appends the batch to the frame: inline where it is small, as a part without a copy where it is not.
+/// Appends the batch to the frame: inline if it is small, otherwise as a part without a copy.
 pub(super) fn encode<P: Scalar>(items: Vec<P>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
     super::reader::put_memory(items, P::ID, &[], head, parts);
 }
 
-/// Reads `count` values.
 pub(super) fn decode<P: Scalar>(mut reader: Reader, count: usize) -> Result<Vec<P>> {
     let bulk = reader.memory(size_of::<P>(), count)?;
     let values = if bulk.len() >= OWN_PART { P::take(bulk) } else { P::read(bulk.bytes()) };

@@ -1,15 +1,15 @@
-//! What an item is written as: its structs, variants of enums and fields left out; and which of these are new.
+//! Shapes of an item: the structs, enum variants and omitted fields that serde writes, and which of them are new.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-/// Something with a name that serde was asked to write.
+/// A named element that serde has written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// The struct or enum.
+    /// Name of the struct or enum.
     name: &'static str,
-    /// The variant or field; empty for a struct.
+    /// Name of the variant or field; empty for a struct.
     part: &'static str,
     kind: Kind,
 }
@@ -18,9 +18,9 @@ pub(super) struct Shape {
 pub(super) enum Kind {
     /// A struct with this number of fields.
     Struct(usize),
-    /// The variant with this number.
+    /// An enum variant with this number.
     Variant(u32),
-    /// A field that was left out, as `skip_serializing_if` does.
+    /// A field that was omitted, for example by `skip_serializing_if`.
     LeftOut,
 }
 
@@ -41,13 +41,13 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Tells shapes apart by where their names lie, which takes no look at messages. The same name may lie in two places; then it
-/// is two shapes, and the second is looked at like any new one.
+/// Key of a shape. It compares the addresses of the names, which is cheaper than comparing their text. The same name may have two
+/// addresses; it then counts as two shapes, and the second one is examined like any new shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Key {
     name: usize,
     part: usize,
-    /// What it is and its number, with the lengths of the names.
+    /// Kind and number of the shape, and the lengths of the names.
     rest: u64,
 }
 
@@ -68,11 +68,11 @@ impl Shape {
     }
 }
 
-/// A set of shapes that is asked for every struct and enum of every item: a table with a power of two of places, of which
-/// half are free at least. A key stands at the place that its addresses give, or behind it.
+/// Set of shapes that is queried for every struct and enum of every item: an open-addressing hash table whose size is a power of two and of
+/// which at least half is free. The hash of a key is computed from its addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Shapes {
-    /// Those that are free have the key that is no shape's.
+    /// Keys; a free place has the default key, which no shape has.
     places: Vec<Key>,
     count: usize,
 }
@@ -89,10 +89,10 @@ impl Shapes {
         self.places[self.find(key)] == key
     }
 
-    /// The place of a key, or the free one where it belongs.
+    /// Returns the place of a key, or the free place where it would be inserted.
     #[inline]
     fn find(&self, key: Key) -> usize {
-        // Variants of one enum have neighbouring numbers, and so neighbouring places.
+        // Variants of one enum have consecutive numbers, and therefore adjacent places.
         let mut place = (key.name >> 3 ^ key.part >> 2).wrapping_add(key.rest as usize);
         loop {
             place &= self.places.len() - 1;
@@ -123,7 +123,7 @@ impl Shapes {
     }
 }
 
-/// Sees what is written.
+/// Records the shapes that are written.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) known: Arc<Shapes>,
@@ -158,7 +158,7 @@ impl Watch {
         self.has_new.get()
     }
 
-    /// Takes what is new, in the order in which it was written first.
+    /// Returns the new shapes and removes them, in the order in which they were first written.
     pub(super) fn take_new(&self) -> Vec<Shape> {
         self.has_new.set(false);
         self.new.take()

@@ -1,7 +1,7 @@
-//! Everything that has no faster way: serde, by bincode.
+//! Encoding of all other types: serde with bincode.
 //!
-//! After the start of the frame stand a fingerprint of the type's name and the encoded items, end to end. That they mean
-//! the same to whoever reads them is looked after by [`Agreement`].
+//! After the start of the frame follow a fingerprint of the type's name and the encoded items. [`Agreement`] checks that the items are read
+//! as they were written.
 
 use serde::de::DeserializeOwned;
 
@@ -14,17 +14,16 @@ use super::{
 };
 use crate::error::Result;
 
-/// Its number in frames.
+/// Codec number in frames.
 pub(super) const ID: u8 = Id::Structured as u8;
 
-/// A number that differs, very likely, where two ranks mean different types (FNV-1a of the type's name).
+/// Returns a number that very probably differs if two ranks use different types (FNV-1a of the type's name).
 pub(super) fn fingerprint<T>() -> u32 {
     std::any::type_name::<T>()
         .bytes()
         .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Appends the batch to the frame.
 pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
     reader::put_start(head, ID, false);
     head.extend_from_slice(&fingerprint::<T>().to_ne_bytes());
@@ -33,8 +32,8 @@ pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
     for item in &items {
         batch.put(item, head)?;
     }
-    // Items may take no bytes and yet have a size in memory. So that the receiver never makes more items than it
-    // got bytes for, the frame is filled up to one byte an item.
+    // Items may have a size in memory without taking any bytes. The frame is padded to one byte per item, so that the receiver never
+    // creates more items than it has received bytes.
     let least = start + if size_of::<T>() == 0 { 0 } else { items.len() };
     if head.len() < least {
         head.resize(least, 0);
@@ -42,7 +41,6 @@ pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Reads `count` items.
 pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> Result<Vec<T>> {
     let found = reader.u32()?;
     if found != fingerprint::<T>() {
@@ -57,7 +55,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
         );
     }
     let (items, used) = value::get_many(&bytes, count).map_err(|e| reader.error(e))?;
-    // What follows can only be the filling of `encode`.
+    // Further bytes can only be the padding of `encode`.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));
     }

@@ -1,4 +1,5 @@
-//! One value as bytes, by serde and bincode, and back: whatever has no faster way. bincode is named in this file and in `bounded` alone.
+//! Encoding and decoding of single values by serde and bincode, for types without a faster codec. Only this module and `bounded` depend on
+//! bincode.
 
 use std::marker::PhantomData;
 
@@ -8,17 +9,17 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::bounded::{Bounds, Many, One, budget};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How bincode writes: variable-length integers, little-endian. It needs no limit of its own, see `bounded`.
+/// Configuration of bincode: variable-length integers, little-endian. It needs no limit, see `bounded`.
 fn config() -> bincode::config::Configuration {
     bincode::config::standard()
 }
 
-/// Appends one value to `into`; in an error it is `what`.
+/// Appends one value to `into`; an error names the value `what`.
 #[inline]
 pub(super) fn put<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|error| {
         let why = match error {
-            // What the type's own code says, as it is.
+            // Error message of the type's own code, unchanged.
             EncodeError::OtherString(text) => text,
             other => other.to_string(),
         };
@@ -26,7 +27,7 @@ pub(super) fn put<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Re
     })
 }
 
-/// What is wrong with bytes, or with who reads them.
+/// Returns the reason for a decoding error, which may be in the bytes or in the `Deserialize`.
 fn reason(error: DecodeError) -> String {
     use bincode::serde::DecodeError::{AnyNotSupported, IdentifierNotSupported, IgnoredAnyNotSupported};
     match error {
@@ -40,12 +41,12 @@ fn reason(error: DecodeError) -> String {
     }
 }
 
-/// Writes one value, as [`put`] does.
+/// Writes one value in the format of [`put`].
 pub(super) fn write<T: Serialize>(value: &T, into: &mut impl std::io::Write) -> Result<(), String> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|e| e.to_string())
 }
 
-/// Reads the one value that `bytes` hold.
+/// Reads the value in `bytes`, which must contain nothing else.
 pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let budget = budget(bytes.len());
     let seed = One(Bounds::new(&budget), PhantomData);
@@ -56,7 +57,7 @@ pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Reads `count` values from the begin of `bytes`; returns them and the number of bytes that they took.
+/// Reads `count` values from the start of `bytes`; returns them and the number of bytes that they took.
 pub(super) fn get_many<T: DeserializeOwned>(bytes: &[u8], count: usize) -> Result<(Vec<T>, usize), String> {
     let budget = budget(bytes.len());
     let seed = Many::<T>(Bounds::new(&budget), count, PhantomData);

@@ -1,4 +1,4 @@
-//! A serde serializer around another one, which sees what is written.
+//! A serde serializer that wraps another one and records the shapes that are written.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::ser::{self, Error, Serialize, Serializer};
 
 use super::shapes::{Kind, Watch};
 
-/// What to do with a type whose `Serialize` and `Deserialize` do not agree; ends the error that says so.
+/// Remedy for a type whose `Serialize` and `Deserialize` do not agree, at the end of the error message.
 pub(super) const REMEDY: &str = "Items travel without the names of their fields, and what Serialize writes \
     must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; use none \
     of `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`";
 
-/// A value whose writing is seen.
+/// A value whose serialization is recorded.
 pub(super) struct Watched<'w, T: ?Sized> {
     pub(super) value: &'w T,
     pub(super) watch: &'w Watch,
@@ -24,7 +24,7 @@ impl<T: Serialize + ?Sized> Serialize for Watched<'_, T> {
     }
 }
 
-/// Anything that serializes, with a look at what it does. `name` is that of the struct or enum.
+/// A serde object whose calls are recorded. `name` is that of the struct or enum.
 struct Watching<'w, S> {
     inner: S,
     watch: &'w Watch,
@@ -32,7 +32,7 @@ struct Watching<'w, S> {
 }
 
 impl<'w, S> Watching<'w, S> {
-    /// The same for what `inner` is asked for next.
+    /// Wraps the object that `next` returns for `inner`.
     #[inline]
     fn go_on<C, E>(
         self,
@@ -51,7 +51,7 @@ impl<'w, S> Watching<'w, S> {
     }
 }
 
-/// Values with nothing inside.
+/// Methods for values without inner values.
 macro_rules! leaves {
     ($($method:ident($value:ty))*) => {$(
         #[inline]
@@ -205,7 +205,7 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
     }
 }
 
-/// Compound values, by the name of the method that takes what is inside.
+/// Implements the traits of compound values; each method takes an inner value.
 macro_rules! compounds {
     ($($compound:ident: $($method:ident)*;)*) => {$(
         impl<C: ser::$compound> ser::$compound for Watching<'_, C> {
@@ -236,7 +236,7 @@ compounds!(
     SerializeMap: serialize_key serialize_value;
 );
 
-/// The same for those whose fields have names.
+/// Implements the traits of compound values whose fields have names.
 macro_rules! structs {
     ($($compound:ident)*) => {$(
         impl<C: ser::$compound> ser::$compound for Watching<'_, C> {

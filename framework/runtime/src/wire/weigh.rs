@@ -1,5 +1,4 @@
-//! How many bytes items take, on the wire or in memory, whichever is more: what bounds on memory go by where items are
-//! not encoded anyway.
+//! Size of items in bytes, on the wire or in memory, whichever is larger. Memory bounds use it for items that are not encoded anyway.
 
 use crate::user_code;
 use std::any::Any;
@@ -9,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Item, blocks::Block, value};
 
-/// Counts what is written.
+/// Writer that counts bytes.
 struct Counter(usize);
 
 impl Write for Counter {
@@ -23,8 +22,8 @@ impl Write for Counter {
     }
 }
 
-/// Bytes of `items`. What an item owns is counted where serde shows it, so that it is a little less than what the item takes
-/// where that is made of many small allocations. Items that serde cannot encode count as what they are without what they own.
+/// Returns the size of `items` in bytes. The memory that an item owns is counted as its encoded size, which is a little less than its
+/// actual size if the item consists of many small allocations. Items that serde cannot encode count without the memory that they own.
 pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
     let bare = size_of_val(items);
     if !std::mem::needs_drop::<T>() {
@@ -33,11 +32,11 @@ pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
     bare + items.iter().map(owned).sum::<usize>()
 }
 
-/// Items of a batch that [`weigh_some`] looks at.
+/// Number of items of a batch that [`weigh_some`] examines.
 const SOME: usize = 8;
 
-/// About the same of a batch that has many items only if they are small: of more than a few, some are weighed, the first
-/// and others evenly behind it.
+/// Returns the approximate size of a batch, which is assumed to have many items only if they are small. In a batch of more than a few
+/// items, only some evenly spaced items are examined.
 pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     if !std::mem::needs_drop::<T>() || items.len() <= SOME {
         return weigh(items);
@@ -50,7 +49,7 @@ pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     size_of_val(items) + bytes * items.len() / weighed
 }
 
-/// Bytes of what an item owns.
+/// Returns the size in bytes of the memory that an item owns.
 fn owned<T: Item>(item: &T) -> usize {
     macro_rules! blocks {
         ($($block:ty),*) => {
@@ -73,7 +72,7 @@ fn owned<T: Item>(item: &T) -> usize {
         BytesMut
     );
     let mut counter = Counter(0);
-    // User code may panic here, which it will do again where the item has to be encoded.
+    // User code may panic here. It then panics again when the item is encoded.
     match user_code::call(|| value::write(item, &mut counter)) {
         Ok(()) => counter.0,
         Err(_) => 0,

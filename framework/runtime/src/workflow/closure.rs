@@ -1,4 +1,4 @@
-//! Tasks as closures: what they read, and how what they give becomes bytes.
+//! Tasks that are closures: their inputs, and the encoding of their values.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::error::BoxError;
 use crate::wire::{Codec, Item};
 
-/// What a task reads: a value of each of its parents, encoded until it is taken.
+/// Inputs of a task: the value of each of its parents, encoded until it is taken.
 ///
-/// Parents are in the order in which their tasks stand in the description.
+/// Parents are in the order of their tasks in the description.
 pub struct Inputs<'a> {
     graph: &'a Graph,
     task: usize,
@@ -24,35 +24,35 @@ impl<'a> Inputs<'a> {
         Inputs { graph, task, values: values.into_iter().map(Some).collect() }
     }
 
-    /// How many parents the task has.
+    /// Returns the number of parents.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if the task has no parents.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The names of the parents.
+    /// Returns the names of the parents.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.graph.parents(self.task).map(|parent| self.graph.dag.name(parent))
     }
 
-    /// Takes what the parent of this name gives.
+    /// Takes the value of the parent of this name.
     ///
     /// # Errors
-    /// If there is no such parent, its value has been taken already, or is one of another type.
+    /// There is no such parent; its value has been taken already, or has another type.
     pub fn take<T: Item>(&mut self, parent: &str) -> Result<T, BoxError> {
         let at = self.graph.parents(self.task).position(|number| self.graph.dag.name(number) == parent);
         let at = at.ok_or_else(|| format!("{parent:?} is not among the tasks that it reads from"))?;
         self.take_at(at)
     }
 
-    /// Takes what all parents give, in their order, where all give values of the same type.
+    /// Takes the values of all parents in their order, if all have the same type.
     ///
     /// # Errors
-    /// If a value has been taken already, or is one of another type.
+    /// A value has been taken already, or has another type.
     pub fn take_all<T: Item>(&mut self) -> Result<Vec<T>, BoxError> {
         (0..self.values.len()).map(|at| self.take_at(at)).collect()
     }
@@ -73,15 +73,15 @@ impl fmt::Debug for Inputs<'_> {
     }
 }
 
-/// What hears of each try of a command that has ended.
+/// User code that is called after each try of a command.
 pub(super) type AfterCommand<'w> = Box<dyn FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w>;
 
-/// A closure whatever it gives.
+/// Closure with any type of value.
 pub(super) trait Erased: Send {
     fn call(&mut self, inputs: &mut Inputs<'_>, context: &Context) -> Result<Value, BoxError>;
 }
 
-/// A closure, and how what it gives is encoded.
+/// Closure, and the encoding of its value.
 pub(super) struct Closure<F, O> {
     pub(super) call: F,
     pub(super) codec: Codec<O>,

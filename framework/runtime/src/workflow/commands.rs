@@ -1,4 +1,4 @@
-//! Tasks that are commands: what starts them, and what becomes of them.
+//! Tasks that are commands: their start and their end.
 
 use std::cell::RefMut;
 use std::collections::HashMap;
@@ -14,32 +14,32 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
-/// Behind a command that took less, another one is handed over ahead. A rank that sleeps beside its commands notices within a
-/// millisecond that one has ended: a fiftieth of this, which is lost for one that takes longer. And none waits longer on a rank
-/// where another rank could begin it.
+/// Maximum run time of a command that counts as short. Behind a short command another one is dispatched in advance. A rank notices the end
+/// of a command within a millisecond, so after a longer command its core is idle for less than 2 % of the time of the command. A command
+/// that was dispatched in advance waits at most this long while another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// The commands of a rank.
+/// Commands of a rank.
 pub(super) struct Commands<'s> {
     rank: RefMut<'s, Option<RankCommands>>,
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// Commands that were handed over and have not ended, by task.
+    /// Commands that were dispatched and have not ended, by task.
     running: HashMap<usize, HandedOver>,
-    /// Whether the last one that has ended took little time.
+    /// True if the last ended command was short.
     are_short: bool,
 }
 
-/// A command that was handed over.
+/// Dispatched command.
 #[derive(Debug)]
 struct HandedOver {
     attempt: u32,
-    /// When its process was seen to have started.
+    /// Time at which the start of its process was noticed.
     began: Option<Duration>,
 }
 
-/// Something that has happened to a command.
+/// Change of the state of a command.
 #[derive(Debug)]
 pub(super) enum Change {
     /// The process of this task has started.
@@ -47,21 +47,21 @@ pub(super) enum Change {
     Ended(Try),
 }
 
-/// A try of a command that has ended.
+/// Ended try of a command.
 #[derive(Debug)]
 pub(super) struct Try {
     pub(super) task: usize,
-    /// How often the task had failed before.
+    /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
     pub(super) ended: Ended,
-    /// Where it ran.
+    /// Rank of the try.
     pub(super) rank: usize,
-    /// Where files are sent: which of its files cannot be, and why.
+    /// Output file that cannot be sent, and the reason, if files are sent.
     pub(super) fault: Option<String>,
 }
 
 impl Try {
-    /// Why it has failed, if it has.
+    /// Returns the reason for the failure of the try, if it has failed.
     pub(super) fn failure(&self) -> Option<(Reason, String)> {
         let reason = match self.ended.stopped {
             Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
@@ -75,10 +75,11 @@ impl Try {
 }
 
 impl<'s> Commands<'s> {
-    /// For a workflow of which some tasks are commands, or none, on the rank of this number; they run in `directory`.
+    /// Creates the commands of a workflow for the rank of this number. They run in `directory`.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if some are, and nothing starts them, or they cannot be run.
+    /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another
+    /// file.
     pub(super) fn new(
         (rank, number): (RefMut<'s, Option<RankCommands>>, usize),
         description: &'s Description,
@@ -105,13 +106,13 @@ impl<'s> Commands<'s> {
         Ok(Commands { rank, number, tasks, directory, running: HashMap::new(), are_short: false })
     }
 
-    /// How many may run at once: none where the rank does not run commands.
+    /// Returns the number of commands that may run at a time; 0 if the rank runs no commands.
     pub(super) fn cores(&self) -> usize {
         self.rank.as_ref().map_or(0, |rank| rank.cores as usize)
     }
 
-    /// Whether another one may be handed over, where `starting` are about to be: as many as may run, and where they are short as many
-    /// again, so that no core waits for the next one.
+    /// Returns true if another command may be dispatched, besides `starting` commands that wait for their files. With short commands, as
+    /// many as there are cores are dispatched in advance, so that no core waits.
     pub(super) fn have_room(&self, starting: usize) -> bool {
         let ahead = if self.are_short { 2 } else { 1 };
         self.running.len() + starting < ahead * self.cores()
@@ -121,10 +122,10 @@ impl<'s> Commands<'s> {
         self.running.is_empty()
     }
 
-    /// What commands write to their standard output goes to this file from now on, if it is to be collected.
+    /// Redirects the standard output of commands to this file, if it is collected.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if what starts commands has died.
+    /// [`ErrorKind::Io`] if the process that starts commands has died.
     pub(super) fn write_output_to(&mut self, file: PathBuf) -> Result<()> {
         match self.rank.as_mut().filter(|rank| rank.collected.is_some()) {
             Some(rank) => rank.starter.output(file).map_err(dead),
@@ -132,34 +133,34 @@ impl<'s> Commands<'s> {
         }
     }
 
-    /// The directory in which rank 0 collects what the commands of all ranks have written, if it is to.
+    /// Returns the directory in which rank 0 collects the output of the commands of all ranks, if it does.
     pub(super) fn collected(&self) -> Option<&Path> {
         self.rank.as_ref()?.collected.as_deref()
     }
 
-    /// The part of the rank's time that the command of `task` takes in `took`: it has some of the rank's cores.
+    /// Returns the part of the rank's time that a command of `task` uses in `took`, according to its part of the rank's cores.
     pub(super) fn share(&self, task: usize, took: Duration) -> Duration {
         self.rank
             .as_ref()
             .map_or(took, |rank| took * self.tasks[task].cores.clamp(1, rank.cores) / rank.cores)
     }
 
-    /// The part of the rank's time that commands have taken which are running.
+    /// Returns the part of the rank's time that the running commands have used.
     pub(super) fn running_time(&self, now: Duration) -> Duration {
         let began = self.running.iter().filter_map(|(task, command)| Some((*task, command.began?)));
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
     }
 
-    /// Hands a task over.
+    /// Dispatches a command.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if what starts commands has died.
+    /// [`ErrorKind::Io`] if the process that starts commands has died.
     pub(super) fn run(&mut self, task: usize, attempt: u32, memory_limit: Option<u64>) -> Result<()> {
         let of = &self.tasks[task];
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
             Action::Shell(line) => Program::shell(line),
-            // It is not asked for.
+            // Not a command: never dispatched here.
             Action::Closure(_) | Action::Nothing => return Ok(()),
         };
         let mut request = Request::new(task as u64, program);
@@ -176,10 +177,10 @@ impl<'s> Commands<'s> {
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// Returns what has happened since the last look.
+    /// Returns the changes since the last call.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if what starts commands has died.
+    /// [`ErrorKind::Io`] if the process that starts commands has died.
     pub(super) fn look(&mut self, at: &Moment) -> Result<Vec<Change>> {
         let Commands { rank, running, are_short, number, .. } = self;
         let here = *number;
@@ -202,15 +203,15 @@ impl<'s> Commands<'s> {
     }
 }
 
-/// Returns the variables of a try: those that tell it about itself, and behind them those of the task, which take precedence.
-/// `PMC_…` are those of pegasus-mpi-cluster.
+/// Returns the environment variables of a try: first those that describe the try, then those of the task, which take precedence. The
+/// variables `PMC_…` are those of pegasus-mpi-cluster.
 fn environment(
     task: &Task,
     rank: usize,
     attempt: u32,
     memory_limit: Option<u64>,
 ) -> Vec<(OsString, OsString)> {
-    /// pegasus-mpi-cluster's unit of memory.
+    /// Unit of memory in pegasus-mpi-cluster.
     const MEGABYTE: u64 = 1 << 20;
     let megabytes = task.memory.unwrap_or(0).div_ceil(MEGABYTE);
     let mut about = vec![
@@ -228,7 +229,7 @@ fn environment(
     about.into_iter().map(|(name, value)| (name.into(), value.into())).chain(own).collect()
 }
 
-/// Whether a task runs a command.
+/// Returns true if the task is a command.
 pub(super) fn is_command(task: &Task) -> bool {
     matches!(task.action, Action::Command { .. } | Action::Shell(_))
 }

@@ -1,11 +1,11 @@
-//! A task of which nothing has come.
+//! Failed tasks.
 
 use std::fmt;
 
 use armature_text::{line, quoted};
 use serde::{Deserialize, Serialize};
 
-/// A task that failed at every try, needs more memory than a rank has, or ended the process that did it.
+/// Task that failed at every try, needs more memory than a rank has, or ended the process that ran it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTask {
     pub(super) task: usize,
@@ -17,37 +17,37 @@ pub struct FailedTask {
 }
 
 impl FailedTask {
-    /// The task's number in the description, from 0.
+    /// Returns the number of the task in the description, from 0.
     pub fn task(&self) -> usize {
         self.task
     }
 
-    /// The task's name.
+    /// Returns the name of the task.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The rank that tried it last.
+    /// Returns the rank of the last try.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How often it was tried.
+    /// Returns the number of tries.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// What the last try said.
+    /// Returns the error message of the last try.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether the last try panicked.
+    /// Returns true if the last try panicked.
     pub fn panicked(&self) -> bool {
         self.panicked
     }
 
-    /// Without the rank and the word that it panicked.
+    /// Returns the message with the task and the number of tries, without the rank and the panic.
     pub(super) fn told(&self) -> String {
         let times = match self.attempts {
             1 => "1 try".to_string(),

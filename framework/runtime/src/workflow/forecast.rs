@@ -1,5 +1,5 @@
-//! What tasks to come take: what the description says of them, corrected by what was measured of others of their kind, and by how
-//! fast the ranks were that ran these. Pure.
+//! Forecast of run times, sizes and memory of tasks: the values in the description, corrected by measurements of completed tasks of the
+//! same kind and by the measured speeds of the ranks that ran them. It has no clock and no thread.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,38 +10,42 @@ use armature_planner::estimate::Running;
 use super::graph::Graph;
 use crate::observe::words::short;
 
-/// Tasks that have to be done before they say anything of others: with fewer nothing is known of how much they differ.
+/// Minimum number of tasks for a conclusion about others: with fewer tasks their variation is not known.
 const LEAST_TASKS: u64 = 3;
-/// What is off by a smaller part is as it was assumed: run times known beforehand are seldom closer, and plans hardly change.
+/// Minimum relative deviation that counts. Run times known beforehand are seldom more accurate, and smaller deviations hardly change a
+/// plan.
 const LEAST_PART: f64 = 0.1;
-/// Standard errors by which a mean must be off: one in twenty is by chance. With fewer plans are made for nothing, with more later.
+/// Minimum deviation of a mean, in standard errors. Chance exceeds it in one of twenty cases. With a smaller value plans are computed in
+/// vain, with a larger one they are computed later.
 const CERTAIN: f64 = 2.0;
-/// Bytes of values and of memory below which it does not matter how many they are: such values are sent unasked.
+/// Size in bytes of values and memory below which deviations do not count, because such values are sent without reserved memory.
 const SMALL: u64 = 64 << 10;
-/// What was known of a rank's speed before counts as much as this number of tasks. A first task that is odd does not turn it over then.
+/// Weight of the speed of a rank that is known beforehand, as a number of tasks. It keeps one unusual first task from dominating the
+/// measured speed.
 const TASKS_OF_PRIOR: f64 = 4.0;
-/// Rounds in which the factors of kinds and the speeds of ranks follow from each other: the remaining error halves in each at least.
+/// Number of rounds in which the factors of kinds and the slowness of ranks are computed from each other. Each round at least halves the
+/// remaining error.
 const ROUNDS: usize = 20;
 
-/// What was measured of a task that has been done.
+/// Measurements of a completed task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) task: usize,
     pub(super) rank: usize,
-    /// Seconds.
+    /// Run time in seconds.
     pub(super) took: f64,
-    /// Bytes of its value.
+    /// Size of its value in bytes.
     pub(super) bytes: u64,
-    /// Most memory of its processes, in bytes, if it was a command.
+    /// Peak memory of its processes in bytes, for a command.
     pub(super) peak: Option<u64>,
 }
 
-/// Measured by assumed, of a kind of task or of a rank.
+/// Ratio of measured to assumed values, for a kind of task or a rank.
 #[derive(Clone, Debug)]
 struct Factor {
-    /// By which plans correct what was assumed.
+    /// Factor by which plans correct the assumed values.
     value: f64,
-    /// What was measured since, by what is assumed with it.
+    /// Ratios of measured to corrected values since the factor was set.
     since: Running,
 }
 
@@ -50,7 +54,7 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Whether what is assumed is wrong by more than chance explains.
+    /// Returns true if the mean deviation is larger than chance explains.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())
@@ -64,11 +68,11 @@ impl Factor {
     }
 }
 
-/// Bytes of a kind of task: of values, or of memory.
+/// Correction of bytes for a kind of task: of values, or of memory.
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,
-    /// Measured and assumed so far.
+    /// Sums of measured and of assumed bytes.
     sums: (f64, f64),
 }
 
@@ -78,7 +82,7 @@ impl Bytes {
     }
 
     fn add(&mut self, measured: u64, assumed: u64) {
-        // What is not known beforehand counts as one byte, so that the factor is the mean of what was measured.
+        // An unknown size counts as one byte, so that the factor is the mean of the measured sizes.
         let (measured, assumed) = (measured as f64, assumed.max(1) as f64);
         self.sums = (self.sums.0 + measured, self.sums.1 + assumed);
         let expected = assumed * self.factor.value;
@@ -100,7 +104,7 @@ impl Bytes {
     }
 }
 
-/// Seconds of tasks of a kind on a rank.
+/// Run times in seconds of the tasks of one kind on one rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     measured: f64,
@@ -108,7 +112,7 @@ struct Cell {
     tasks: f64,
 }
 
-/// What is other than the plan assumes.
+/// Quantity that may differ from the assumption of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suspect {
     Work(usize),
@@ -117,17 +121,17 @@ enum Suspect {
     Speed(usize),
 }
 
-/// What plans go by, by task.
+/// Needs of tasks as plans assume them, by task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Weights {
-    /// Seconds on a rank of speed 1.
+    /// Run time in seconds on a rank of speed 1.
     pub(super) works: Vec<f64>,
     pub(super) memories: Vec<u64>,
-    /// Bytes of what it gives, of those tasks of which it is other than the description says.
+    /// Task and size of its value in bytes, for tasks whose size differs from the description.
     pub(super) sizes: Vec<(usize, u64)>,
 }
 
-/// What is off, as the end of a sentence.
+/// Deviation from the assumptions of the plan. Its `Display` is the end of a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Deviation {
     what: String,
@@ -140,26 +144,26 @@ impl fmt::Display for Deviation {
     }
 }
 
-/// See the module's page.
+/// The forecast. The module documentation describes it.
 #[derive(Debug)]
 pub(super) struct Forecast {
     graph: Arc<Graph>,
-    /// By kind of task.
+    /// Correction of run times by kind of task.
     works: Vec<Factor>,
     sizes: Vec<Bytes>,
     memories: Vec<Bytes>,
-    /// By rank; the value is by how much slower it is than the speed that was known before.
+    /// By rank: ratio of the measured time to the time at the speed known beforehand.
     slowness: Vec<Factor>,
-    /// By rank: the speed that was known before.
+    /// By rank: speed known beforehand.
     known: Vec<f64>,
     cells: BTreeMap<(usize, usize), Cell>,
-    /// By task: bytes of its value, once it is done.
+    /// By task: size of its value in bytes, once it is done.
     measured: Vec<Option<u64>>,
     suspect: Option<Suspect>,
 }
 
 impl Forecast {
-    /// For ranks that are so fast, as far as that is known beforehand.
+    /// Creates the forecast for ranks with these speeds, as far as they are known beforehand.
     pub(super) fn new(graph: Arc<Graph>, speeds: Vec<f64>) -> Self {
         let kinds = graph.kinds.len();
         Forecast {
@@ -175,7 +179,7 @@ impl Forecast {
         }
     }
 
-    /// A task has been done.
+    /// Handles the measurements of a completed task.
     pub(super) fn on_done(&mut self, sample: Sample) {
         let Sample { task, rank, took, bytes, peak } = sample;
         let (kind, is_command) = (self.graph.kind_of[task], self.graph.needs(task).is_command);
@@ -214,9 +218,9 @@ impl Forecast {
         }
     }
 
-    /// What has turned out to be other than plans assume, if anything has.
+    /// Returns the deviation from the assumptions of the plan, if there is one.
     pub(super) fn deviation(&mut self) -> Option<Deviation> {
-        // What looked so may have been chance.
+        // Later measurements may have shown that the deviation was chance.
         self.suspect = self.suspect.filter(|&suspect| self.factor(suspect).is_off());
         self.suspect.map(|suspect| {
             let kind = |kind: usize| format!("{:?}", self.graph.kinds[kind]);
@@ -230,7 +234,7 @@ impl Forecast {
         })
     }
 
-    /// From now on what was measured is what is assumed.
+    /// Corrects the assumptions by the measurements so far.
     pub(super) fn refit(&mut self) {
         let mut kinds: Vec<f64> = self.works.iter().map(|factor| factor.value).collect();
         let mut ranks: Vec<f64> = self.slowness.iter().map(|factor| factor.value).collect();
@@ -265,17 +269,17 @@ impl Forecast {
         self.suspect = None;
     }
 
-    /// How fast the ranks are.
+    /// Returns the speeds of the ranks.
     pub(super) fn speeds(&self) -> Vec<f64> {
         self.known.iter().zip(&self.slowness).map(|(known, slowness)| known / slowness.value).collect()
     }
 
-    /// Seconds that a task takes on a rank of speed 1.
+    /// Returns the time in seconds of a task on a rank of speed 1.
     pub(super) fn work(&self, task: usize) -> f64 {
         self.graph.dag.work(task) * self.works[self.graph.kind_of[task]].value
     }
 
-    /// What plans go by.
+    /// Returns the corrected needs of all tasks.
     pub(super) fn weights(&self) -> Weights {
         let graph = &self.graph;
         let size = |task: usize| {

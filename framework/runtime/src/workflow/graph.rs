@@ -1,4 +1,4 @@
-//! What is run, the same on every rank: the tasks with what they need, and who reads from whom.
+//! Graph of a workflow, equal on every rank: the tasks with their needs, and their dependencies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,44 +9,44 @@ use armature_workflow_files::{Action, Description, Task};
 use super::commands::is_command;
 use crate::error::{Error, ErrorKind, Result};
 
-/// More doublings than any memory has room for.
+/// Maximum number of doublings of a memory limit; more would exceed any memory.
 const MOST_DOUBLINGS: u32 = 40;
 
-/// A workflow as ranks run it.
+/// Graph of a workflow.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) name: String,
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
-    /// The kinds of tasks, and by task the number of its kind.
+    /// Kinds of tasks; `kind_of` has the number of the kind of each task.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
-    /// How much there is of each named limit.
+    /// Amount of each named limit.
     pub(super) limits: Vec<u64>,
     pub(super) limit_names: Vec<String>,
 }
 
-/// What a task needs beside its inputs.
+/// Needs of a task besides its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) priority: i64,
-    /// How often it is tried at most.
+    /// Maximum number of tries.
     pub(super) tries: u32,
-    /// What it takes of named limits, by their number.
+    /// Amounts of named limits, with the number of each limit.
     pub(super) limits: Vec<(usize, u64)>,
-    /// Size of what it gives, as far as that is known beforehand. Files are not in memory.
+    /// Expected size of its value in bytes; 0 for a command, whose files are not in memory.
     output: u64,
     pub(super) is_command: bool,
-    /// How long a try may take.
+    /// Time limit of a try.
     pub(super) time_limit: Option<Duration>,
 }
 
 impl Graph {
-    /// From a description, whose tasks are tried `tries` times where they do not say.
+    /// Creates the graph of a description. A task without a number of tries is tried `tries` times.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for what cannot be run.
+    /// [`ErrorKind::Config`] if the description cannot be run.
     pub(super) fn new(description: &Description, tries: u32, task_memory: TaskMemory) -> Result<Self> {
         let refuse = |text: String| Error::new(ErrorKind::Config, text).in_workflow(description.name());
         let mut dag = description.to_workflow().map_err(|error| refuse(error.to_string()))?;
@@ -81,13 +81,13 @@ impl Graph {
         })
     }
 
-    /// Whether every task fits into `budget` bytes, as far as that is known beforehand.
+    /// Checks that every task fits into `budget` bytes, according to the description.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if one does not.
+    /// [`ErrorKind::Config`] if a task does not fit.
     pub(super) fn check_memory(&self, budget: u64) -> Result<()> {
         let need = |task: usize| {
-            // Files that commands give are not in memory.
+            // Files of commands are not in memory.
             let inputs = self.dag.inputs(task).filter(|edge| !self.tasks[edge.from].is_command);
             let inputs = inputs.map(|edge| edge.size).sum();
             self.memory(task, inputs, 0).saturating_add(inputs)
@@ -102,12 +102,12 @@ impl Graph {
         }
     }
 
-    /// A digest of the tasks' names and of who reads from whom.
+    /// Returns a checksum of the names and parents of all tasks.
     pub(super) fn structure(&self) -> u32 {
         let mut digest = crc32fast::Hasher::new();
         for task in 0..self.len() {
             digest.update(self.dag.name(task).as_bytes());
-            // No name has it.
+            // No name contains this byte.
             digest.update(&[0]);
             self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
             digest.update(&u64::MAX.to_le_bytes());
@@ -123,7 +123,7 @@ impl Graph {
         &self.tasks[task]
     }
 
-    /// Size of what a task gives, as far as that is known beforehand.
+    /// Returns the expected size of a task's value in bytes.
     pub(super) fn output(&self, task: usize) -> u64 {
         self.tasks[task].output
     }
@@ -136,18 +136,19 @@ impl Graph {
         self.dag.outputs(task).iter().map(|edge| edge.to)
     }
 
-    /// Whether nobody reads what the task gives.
+    /// Returns true if no task reads the value of the task.
     pub(super) fn is_final(&self, task: usize) -> bool {
         self.dag.outputs(task).is_empty()
     }
 
-    /// What a task's processes may hold, which is twice as much each time that it was too little; `None` if it does not say.
+    /// Returns the memory limit of a task's processes, doubled for each try that `exceeded` it; `None` if the description has no memory for
+    /// the task.
     pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
         let memory = self.dag.memory(task);
         (memory > 0).then(|| memory.saturating_mul(1 << exceeded.min(MOST_DOUBLINGS)))
     }
 
-    /// Memory that a task takes beside its inputs, which have `inputs` bytes, when it has taken too much `exceeded` times.
+    /// Returns the memory that a task needs besides its inputs of `inputs` bytes, after `exceeded` tries that exceeded their memory limit.
     pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: u32) -> u64 {
         let memory = self.memory_limit(task, exceeded).unwrap_or(0);
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);
@@ -155,7 +156,8 @@ impl Graph {
     }
 }
 
-/// The kinds of tasks, and by task the number of its kind: what its description says, or else what it runs.
+/// Returns the kinds of tasks, and the number of the kind of each task. The kind is that in the description, or the closure or program that
+/// the task runs.
 fn kinds(tasks: &[Task]) -> (Vec<String>, Vec<usize>) {
     let (mut kinds, mut numbers) = (Vec::new(), BTreeMap::new());
     let of = |task: &Task| {

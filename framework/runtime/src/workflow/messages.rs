@@ -1,4 +1,4 @@
-//! What ranks of a workflow send each other, and how it lies in frames.
+//! Messages between the ranks of a workflow, and their encoding in frames.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,44 +35,44 @@ tags! {
     }
 }
 
-/// Tasks that are announced to a rank at once, and orders that it looks at for inputs that may come. With fewer, inputs come late where a rank reads
-/// from many others; with more, the values that come take memory long before they are read.
+/// Maximum number of tasks announced to a rank at a time, and number of orders whose inputs a rank requests early. With a smaller number,
+/// inputs arrive late on a rank that reads from many others; with a larger one, values occupy memory long before they are read.
 pub(super) const ANNOUNCED: usize = 64;
 
-/// A task that a rank is to run.
+/// Task that a rank has to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) task: usize,
-    /// How often it has failed before.
+    /// Number of earlier failed tries.
     pub(super) attempt: u32,
-    /// How often it has held more memory than it may.
+    /// Number of earlier tries that exceeded their memory limit.
     pub(super) exceeded: u32,
-    /// Where there is a plan: it does not begin before the orders of its rank that have a smaller place.
+    /// Place in the plan, if there is one. The task does not begin before the orders of its rank with a smaller place.
     pub(super) place: Option<usize>,
-    /// It is not to be begun before it is ordered once more: until then its inputs may come.
+    /// True for an announcement: the inputs may arrive, but the task must not begin before it is ordered.
     pub(super) is_announced: bool,
-    /// Ranks may have died in it: the rank says so when it begins the task.
+    /// True if a rank may have died in the task. The rank reports the beginning of such a task.
     pub(super) is_suspect: bool,
-    /// For each of its inputs, in the order of its parents, the rank that has it or will have it.
+    /// Rank that has or will have each input, in the order of the parents.
     pub(super) sources: Vec<usize>,
 }
 
-/// What the master wants of a rank.
+/// Orders of the master for a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) orders: Vec<Order>,
-    /// Values that come from another rank than was said: task, rank.
+    /// Values whose source has changed: task, new source.
     pub(super) moved: Vec<(usize, usize)>,
-    /// Tasks that were ordered and are not to be run.
+    /// Ordered or announced tasks that must not run.
     pub(super) cancelled: Vec<usize>,
-    /// Orders that are to be given back if they have not begun.
+    /// Orders that the rank has to return if they have not begun.
     pub(super) recalled: Vec<usize>,
-    /// Values that nobody needs any more.
+    /// Values that are not needed any more.
     pub(super) dropped: Vec<usize>,
 }
 
 impl Orders {
-    /// Drops the order of a task, if it is among these and so nobody has got it. Returns whether it was.
+    /// Removes the order of a task if it has not been sent yet. Returns true if it was removed.
     pub(super) fn forget(&mut self, task: usize) -> bool {
         let at = self.orders.iter().position(|order| order.task == task);
         at.map(|at| self.orders.remove(at)).is_some()
@@ -87,35 +87,35 @@ impl Orders {
     }
 }
 
-/// A task that has been done.
+/// Completed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) task: usize,
     pub(super) attempt: u32,
-    /// Size of what it gives.
+    /// Size of its value in bytes.
     pub(super) bytes: u64,
-    /// Nanoseconds.
+    /// Run time in nanoseconds.
     pub(super) took: u64,
-    /// Most memory that its processes held, in bytes, if it was a command.
+    /// Peak memory of its processes in bytes, for a command.
     pub(super) peak_memory: Option<u64>,
 }
 
-/// Why a try has failed.
+/// Reason for the failure of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reason {
-    /// User code has returned an error.
+    /// User code returned an error.
     Error,
-    /// User code has panicked.
+    /// User code panicked.
     Panic,
-    /// It has held more memory than it may, and is tried again with more.
+    /// The command exceeded its memory limit. The next try has a higher limit.
     MemoryLimit,
-    /// It needs more memory than a rank may have, and was not begun.
+    /// The task needs more memory than a rank may hold, and was not begun.
     Memory,
-    /// It has taken longer than it may.
+    /// The task exceeded its time limit.
     TimeLimit,
 }
 
-/// A try that has failed.
+/// Failed try.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Failure {
     pub(super) task: usize,
@@ -124,67 +124,68 @@ pub(super) struct Failure {
     pub(super) message: String,
 }
 
-/// What a rank has done since its last report.
+/// Results of a rank since its last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) done: Vec<Done>,
     pub(super) failed: Vec<Failure>,
-    /// Orders that it has given back.
+    /// Recalled orders that the rank returns.
     pub(super) returned: Vec<usize>,
 }
 
-/// A try of a command that has ended, where files are sent.
+/// Ended try of a command, if files are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TryEnded {
     pub(super) task: usize,
     pub(super) attempt: u32,
-    /// How, and what it used: the bytes of an [`Ended`](armature_commands::Ended).
+    /// Encoded [`Ended`](armature_commands::Ended): exit status and resource use.
     pub(super) ended: Vec<u8>,
-    /// Which of its files cannot be sent, and why.
+    /// Output file that cannot be sent, and the reason.
     pub(super) fault: Option<String>,
 }
 
-/// A message of a workflow.
+/// Message of a workflow.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// From the master.
+    /// Orders, from the master.
     Orders(Orders),
-    /// From the master: all is done.
+    /// End of the run, from the master.
     End,
-    /// To who has values or will have them: tasks whose values the sender needs, and how large they may be to be sent at once.
+    /// Request to a rank that has or will have values: the tasks, and for each the maximum size of a value that may be sent without a
+    /// further request.
     Want(Vec<(usize, u64)>),
-    /// The answer where a value is larger: task, size.
+    /// Answer to a request for larger values: task, size.
     Offer(Vec<(usize, u64)>),
-    /// What a task gives.
+    /// Value of a task.
     Value(usize, Value),
-    /// To the master.
+    /// Results, to the master.
     Report(Report),
-    /// To the master, after the end.
+    /// Work of the rank, to the master, after the end of the run.
     Final(RankReport),
-    /// From the master, before anything else: the rank is to say how fast it is.
+    /// Request to measure the rank's speed, from the master, before the first task.
     MeasureSpeed,
-    /// To the master: the answer.
+    /// Speed of the rank, to the master.
     Speed(Speed),
-    /// To the master, before anything else: the rank has come, and leaves a trail there, if it can leave one.
+    /// Arrival of a rank, to the master, before all its other messages; with the location of its trail, if it has one.
     Join(Option<TrailLocation>),
-    /// To the master: a task of which ranks may have died begins.
+    /// Beginning of a task in which ranks may have died, to the master.
     Begun(usize),
-    /// From the master: this rank has died.
+    /// Death of this rank, from the master.
     Lost(usize),
-    /// The answer to [`Want`](Content::Want) where nobody needed the value any more.
+    /// Answer to [`Want`](Content::Want) if the value has been dropped because it was not needed any more.
     Gone(usize),
-    /// To who has a file: a piece of it is wanted.
+    /// Request for a piece of a file, to a rank that has the file.
     Ask(Ask),
-    /// The answer.
+    /// Answer to [`Ask`](Content::Ask).
     Piece(Piece),
-    /// To rank 0: a command has ended, and what it has written can be fetched.
+    /// End of a command, to rank 0, which can fetch its outputs now.
     Ended(TryEnded),
-    /// The answer, when rank 0 has that: a task, and why the try has failed if it has.
+    /// Answer to [`Ended`](Content::Ended) when rank 0 has the outputs: the task, and the reason if the try has failed.
     Kept(usize, Option<(Reason, String)>),
 }
 
 impl Content {
-    /// As a message of run number `run`.
+    /// Encodes the message for run number `run`.
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         match self {
             Content::Orders(orders) => encode(run, Tag::Orders, &orders),
@@ -207,10 +208,10 @@ impl Content {
         }
     }
 
-    /// Opens a message.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if it is no message of a workflow, or damaged.
+    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is not one of a workflow, or is damaged.
     pub(super) fn decode(message: Message) -> Result<Self> {
         let tag = message.tag()?;
         let body = message.body.clone();

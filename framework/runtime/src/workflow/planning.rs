@@ -1,4 +1,4 @@
-//! What the planner is asked, on rank 0: before a run, and again while it goes on.
+//! Questions for the planner, on rank 0: before a run, and during it.
 
 use std::sync::Arc;
 
@@ -11,26 +11,27 @@ use armature_planner::workflow::{
 use super::forecast::Weights;
 use crate::balance::probe::Probed;
 
-/// A fresh plan is taken if the rest of the run is shorter by this part of it. Less is within what tasks differ by.
+/// Minimum gain of a new plan, as a part of the remaining time of the run. Smaller gains are within the variation of run times.
 const WORTH: f64 = 0.01;
 
-/// Links whose bandwidths differ from the mean by less than this factor count as equal: a link that is measured twice differs by as much.
+/// Links whose bandwidths differ from the mean by less than this factor count as equal: two measurements of one link differ by as much.
 const ALIKE: f64 = 1.5;
 
-/// The ranks as processors. What the disk really takes is not known, so a plan that needs it is made only where none does without.
+/// Ranks as processors of a plan. The speed of the disk is not known, so a plan that uses the disk is computed only if there is no plan
+/// without.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
-    /// Each with its memory alone.
+    /// Ranks with their memory only.
     pub(super) in_memory: Cluster,
-    /// The same with as much room on their disks as is wanted.
+    /// Ranks with unlimited disks.
     pub(super) with_disk: Cluster,
 }
 
 impl Clusters {
-    /// The same ranks as they were probed.
+    /// Returns the ranks with their measured speeds and links.
     ///
     /// # Errors
-    /// What was measured is nonsense.
+    /// The measurements are invalid.
     pub(super) fn probed(&self, probed: &Probed) -> Result<Self> {
         let speeds = probed.speeds();
         let measured = |cluster: &Cluster| {
@@ -41,20 +42,20 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// The first that there is of what both come to.
+    /// Returns the answer for ranks without disks, or that for ranks with disks if there is none.
     fn first<T>(&self, ask: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         ask(&self.in_memory).or_else(|_| ask(&self.with_disk))
     }
 }
 
-/// Bytes per second between two ranks whose link is not known: the geometric mean of the links to rank 0.
+/// Returns the default bandwidth in bytes per second: the geometric mean of the links to rank 0.
 fn bandwidth(probed: &Probed) -> f64 {
     let ranks = probed.platform.processors();
     let logarithms = (1..ranks).map(|rank| probed.platform.link(0, rank).bandwidth.ln());
     (logarithms.sum::<f64>() / (ranks.max(2) - 1) as f64).exp()
 }
 
-/// Gives each link the bandwidth that it has, where they are not all alike.
+/// Sets the measured bandwidth of each link, unless all links count as equal.
 fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     let (ranks, mean) = (cluster.len(), cluster.default_bandwidth());
     let pairs =
@@ -70,35 +71,35 @@ fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Plans that are compared for a new plan: the current plan, three list schedules and three clustered list schedules.
+/// Number of schedules that a new plan during the run costs: the current plan, three list schedules and three clustered list schedules.
 pub(super) const PLANS: u32 = 7;
 
-/// Placements of a task that planners may try before a run, unless the caller sets the planners' options. No task runs meanwhile,
-/// and a placement takes some microseconds, so that a run waits for its plan for a few seconds at most. A list schedule places
-/// each task once.
+/// Maximum number of placements of a task that planners try before a run, unless the caller sets the options of the planner. No task runs
+/// meanwhile, and a placement takes some microseconds, so a run waits a few seconds for its plan at most. A list schedule places each task
+/// once.
 pub(super) const PLACEMENTS: usize = 300_000;
 
-/// List schedules that take as long as all that planners do before local search.
+/// Number of list schedules that take as long as all planners before local search.
 const LISTS: usize = 20;
 
-/// Planner of quick plans, in words.
+/// Name of the planner of quick plans.
 pub(super) const QUICK: &str = "relaxed HEFTM";
 
-/// A plan, and its planner in words.
+/// Plan, and the name of its planner.
 pub(super) type Found = (Plan, String);
 
-/// The question before a run.
+/// Question before a run.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) clusters: Clusters,
     pub(super) options: PlanOptions,
-    /// Placements of a task that may be tried.
+    /// Maximum number of placements of a task.
     pub(super) placements: usize,
 }
 
 impl Question {
-    /// Returns the best plan that is found: by all planners, with as much local search as the number of placements allows; for
-    /// very many tasks by the planner of plans made anew.
+    /// Returns the best plan of all planners, with as much local search as the number of placements allows. If there are too many tasks,
+    /// only the planner for plans during a run is used.
     ///
     /// # Errors
     /// There is no plan.
@@ -116,7 +117,7 @@ impl Question {
         Ok((best.plan, best.planner.to_string()))
     }
 
-    /// Does what a plan made anew does once for the one in force and for each of the others, for the sake of the time that it takes.
+    /// Computes one schedule, as replanning does [`PLANS`] times, in order to measure its time.
     pub(super) fn rehearse(&self, dag: &Dag, found: &Result<Found>) {
         let cluster = &self.clusters.with_disk;
         if let Ok((plan, _)) = found {
@@ -125,36 +126,36 @@ impl Question {
     }
 }
 
-/// Where a task stands.
+/// State of a task for replanning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is to be planned.
+    /// The task has to be planned.
     Waiting,
-    /// A rank is to run it, or does.
+    /// The task is ordered on this rank, which may have begun it.
     Ordered(usize),
-    /// It runs no more; what it gives, if anything, is on this rank.
+    /// The task has ended; its value, if there is one, is on this rank.
     Ended(usize),
 }
 
-/// The question while a run goes on.
+/// Question during a run.
 #[derive(Debug)]
 pub(super) struct AskAnew {
     pub(super) clusters: Arc<Clusters>,
-    /// By rank.
+    /// Speed of each rank.
     pub(super) speeds: Vec<f64>,
     pub(super) lost: Vec<usize>,
     pub(super) weights: Weights,
-    /// By task.
+    /// State of each task.
     pub(super) standings: Vec<Standing>,
-    /// The plan in force.
+    /// Current plan.
     pub(super) plan: Arc<Plan>,
-    /// Seconds that asking takes, as far as is known.
+    /// Expected planning time in seconds.
     pub(super) takes: f64,
 }
 
 impl AskAnew {
-    /// A plan for what waits, whose times begin now: the present one, or a fresh one where that ends earlier or the present one does not
-    /// fit.
+    /// Returns a plan for the waiting tasks, with times from now on: the current plan, or a new plan if it ends sufficiently earlier or the
+    /// current plan does not fit into memory any more.
     ///
     /// # Errors
     /// There is no plan.
@@ -171,7 +172,7 @@ impl AskAnew {
         })
     }
 
-    /// Seconds that the rest takes at least.
+    /// Returns a lower bound of the remaining time in seconds.
     fn least(&self, dag: &Dag) -> f64 {
         let waits = |task: &usize| self.standings[*task] == Standing::Waiting;
         let work: f64 = (0..dag.len()).filter(waits).map(|task| dag.work(task)).sum();
@@ -179,7 +180,7 @@ impl AskAnew {
         work / alive.map(|rank| self.speeds[rank]).sum::<f64>()
     }
 
-    /// What has happened. Ordered tasks run one after the other from now on.
+    /// Returns the state of the run for the planner. It assumes that the ordered tasks of a rank run one after the other from now on.
     fn situation(&self, dag: &Dag, cluster: &Cluster) -> Situation {
         let mut situation = Situation::new(dag, cluster);
         self.lost.iter().for_each(|&rank| situation.lose(dag, rank));
@@ -202,8 +203,8 @@ impl AskAnew {
     }
 }
 
-/// Puts the largest files on disk that are more than a rank's memory holds: plans count a value once for each of its readers, ranks
-/// hold it once for all.
+/// Moves the largest files of a rank to its disk until the others fit into its memory. Files may exceed the memory because a plan counts a
+/// value once for each of its readers, while a rank holds it once for all readers.
 fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
     let mut held = vec![Vec::new(); cluster.len()];
     for (number, edge) in dag.edges().iter().enumerate() {
@@ -247,6 +248,14 @@ mod tests {
         let (best, planner) = planned(usize::MAX);
         assert_ne!(planner, QUICK);
         assert!(best.makespan <= quick.makespan);
+        // Without options of the caller, that is so from some ten thousand tasks on.
+        let mut dag = Dag::builder();
+        let tasks: Vec<usize> =
+            (0..PLACEMENTS / LISTS + 1).map(|task| dag.task(task.to_string(), 1.0, 1)).collect();
+        tasks.windows(9).for_each(|some| dag.edge(some[0], some[8], 1));
+        let clusters = Clusters { in_memory: cluster(0), with_disk: cluster(7) };
+        let question = Question { clusters, options: PlanOptions::default(), placements: PLACEMENTS };
+        assert_eq!(question.answer(&dag.build().unwrap()).unwrap().1, QUICK);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rank 0 in a run of a workflow: the master, and what it keeps for the caller.
+//! Rank 0 in a run of a workflow: the master, the planner's questions, the journal, and the results for the caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,31 +24,31 @@ use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, Workflo
 use crate::rank::heartbeat::Silence;
 use crate::rank::trail::TrailReader;
 
-/// See the module's page.
+/// State of rank 0. The module documentation describes it.
 pub(super) struct Root {
     pub(super) master: Master,
-    /// Measures ranks and links before a plan is made, if that is worth its time.
+    /// Measurement of ranks and links before the plan, if the run is long enough for it.
     pub(super) probe: Option<Probe>,
-    /// The question for the planner, if there is one, until it has been asked.
+    /// First question for the planner, until it is asked.
     pub(super) plan: Option<Box<Question>>,
-    /// Who has made the plan, and its makespan.
+    /// Planner of the first plan, and its makespan.
     pub(super) planned: Option<(String, f64)>,
-    /// The question whether another plan is better for what is left, until it has been asked.
+    /// Question whether a new plan is better for the rest of the run, until it is asked.
     pub(super) ask_anew: Option<Box<AskAnew>>,
-    /// Why it is asked.
+    /// Cause of the last question.
     pub(super) cause: Option<Cause>,
-    /// How often another plan was taken.
+    /// Number of new plans that have replaced an earlier plan.
     pub(super) replanned: u32,
-    /// Whether what final tasks give is for the caller.
+    /// True if the values of final tasks are for the caller.
     pub(super) collects: bool,
     pub(super) results: BTreeMap<usize, Value>,
-    /// By rank: what it did, once it has left.
+    /// By rank: its work, once it has finished.
     pub(super) finals: Vec<Option<RankReport>>,
     pub(super) begin: Duration,
     pub(super) ended: Option<Duration>,
-    /// How long the run may take, from its beginning.
+    /// Maximum time of the run from its beginning.
     pub(super) wall_time: Option<Duration>,
-    /// Tasks that an earlier run has done.
+    /// Number of tasks that were done by an earlier run.
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
@@ -56,18 +56,18 @@ pub(super) struct Root {
     pub(super) trails: BTreeMap<usize, TrailReader>,
 }
 
-/// How a probe goes on.
+/// Next step of the measurement of ranks and links.
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
-    /// A rank is sent this.
+    /// Send this question to this rank.
     Ask(usize, Frame),
-    /// It is over; what has come of it.
+    /// The measurement has ended with this result.
     Done(Event),
 }
 
 impl Root {
-    /// What a task gives has come.
+    /// Stores the value of a task in the journal and for the caller.
     pub(super) fn keep(&mut self, task: usize, value: Value, now: Duration) -> Result<()> {
         if let Some(journal) = &mut self.journal {
             journal.keep(task, &value, now)?;
@@ -79,22 +79,22 @@ impl Root {
         Ok(())
     }
 
-    /// The question for the planner, if there is one that has not been asked and can be.
+    /// Returns the first question for the planner, unless it has been asked or waits for measurements.
     pub(super) fn take_question(&mut self) -> Option<Box<Question>> {
         if self.probe.is_some() { None } else { self.plan.take() }
     }
 
-    /// A rank has said how fast it is, or that a message was there. Returns what it is asked next, if anything.
+    /// Handles the measured speed of a rank, or the echo of a probe message. Returns the next step of the measurement.
     ///
     /// # Errors
-    /// It was not asked.
+    /// The rank was not asked.
     pub(super) fn on_probe_answer(
         &mut self,
         from: usize,
         speed: Option<Speed>,
         now: Duration,
     ) -> Result<Answered> {
-        // It is given up when a rank dies.
+        // The measurement is discarded when a rank dies.
         let Some(probe) = &mut self.probe else { return Ok(Answered::Wait) };
         let step = match speed {
             Some(speed) => probe.on_speed(from, speed, now, &[]),
@@ -118,14 +118,14 @@ impl Root {
         }
     }
 
-    /// That the run begins, for the log of events.
+    /// Returns the event of the beginning of the run.
     pub(super) fn start_event(&self, ranks: usize) -> Event {
         let (known, tasks) = self.master.progress();
         let name = self.graph.name.clone();
         Event::WorkflowStart(WorkflowStart { name, ranks, tasks: tasks as u64, known: known as u64 })
     }
 
-    /// That it ends `now`.
+    /// Returns the event of the end of the run at time `now`.
     pub(super) fn end_event(&self, now: Duration) -> Event {
         let failed = self.master.failed().len() as u64 + self.master.skipped;
         let tasks = self.graph.len() as u64 - failed;
@@ -136,7 +136,8 @@ impl Root {
         })
     }
 
-    /// There is a plan, or none is possible: plans count a value once for each of its readers, ranks hold it once for all.
+    /// Begins the run with the planner's plan, or without a plan if there is none. There may be no plan although the tasks can run: a plan
+    /// counts a value once for each of its readers, a rank holds it once for all readers. Returns the event.
     pub(super) fn planned(
         &mut self,
         (found, question): (armature_planner::Result<Found>, Question),
@@ -160,7 +161,7 @@ impl Root {
         })
     }
 
-    /// There is a plan for what is left, or none is possible.
+    /// Handles the planner's answer for the rest of the run. Returns the event.
     pub(super) fn planned_anew(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -188,11 +189,11 @@ impl Root {
         })
     }
 
-    /// The plan that is in force, for the log of events.
+    /// Returns the event of the active plan.
     pub(super) fn plan_event(&self) -> Option<Event> {
         let (plan, cluster) = self.master.plan_in_force()?;
         let dag = &self.graph.dag;
-        // In a plan that was made anew tasks that have ended are at the beginning, and what they left is not in it.
+        // In a new plan, tasks that have ended have the end time 0, and the memory of their values is missing.
         let waits = |task: &usize| plan.finish[*task] > 0.0;
         let tasks = (0..dag.len()).filter(waits);
         let tasks = tasks.map(|task| (task, (plan.processor_of[task], plan.start[task], plan.finish[task])));
@@ -200,8 +201,8 @@ impl Root {
         Some(Event::Plan(PlanInForce::new(tasks.collect(), |task| dag.name(task), held)))
     }
 
-    /// Values that a dead rank had and that are to be here now: what commands gave is given to rank 0's worker; for all others, what is
-    /// to be read from the journal, and where that is.
+    /// Restores values of a dead rank on rank 0: gives the empty values of commands to the worker, and returns the location of the journal
+    /// and the tasks whose values have to be read from it.
     pub(super) fn lost_values(
         &mut self,
         worker: &mut Worker,
@@ -217,14 +218,14 @@ impl Root {
         Ok(Some((journal.place(now)?, tasks)))
     }
 
-    /// A rank is lost. Returns how many tasks are run again for it.
+    /// Handles the loss of a rank. Returns the number of tasks that are run again.
     ///
     /// # Errors
-    /// More tasks have failed because ranks died in them than may; the journal cannot be written.
+    /// More tasks have failed for good than allowed, because ranks died in them; the journal cannot be written.
     pub(super) fn on_lost(&mut self, silence: &Silence, endpoint: &Endpoint, now: Duration) -> Result<u64> {
         let Silence { rank, has_ended, error, .. } = silence;
         let last = match self.trails.get(rank).map(TrailReader::read) {
-            // Its process is seen to live, though it says nothing.
+            // The process is known to live, although it is silent.
             _ if !has_ended && (!endpoint.is_process() || endpoint.is_seen(*rank)) => LastTask::Innocent,
             Some(Some((ClosureTrail::SHORT, _))) | None => LastTask::Unknown,
             Some(Some((task, _))) => LastTask::Closure(task as usize),
@@ -238,7 +239,7 @@ impl Root {
                     journal.note(task, tried, now)?;
                 }
             }
-            // The job may end here, and with it this process.
+            // The job, and this process, may end here.
             journal.tick(now)?;
         }
         let again = lost?;
@@ -247,8 +248,10 @@ impl Root {
         Ok(again)
     }
 
+    /// Checks the time limit of the run, asks the planner if there is a cause, and writes the journal.
+    ///
     /// # Errors
-    /// The run's time is over; the journal cannot be written.
+    /// The time limit of the run is over; the journal cannot be written.
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
         let took = now.saturating_sub(self.begin);
         if let Some(limit) = self.wall_time.filter(|&limit| took > limit && self.ended.is_none()) {
@@ -269,7 +272,7 @@ impl Root {
         Ok(())
     }
 
-    /// How far the run is.
+    /// Returns the progress of the run.
     pub(super) fn progress(&self) -> Progress {
         let (done, all) = self.master.progress();
         let left = self.master.critical_path();
@@ -288,7 +291,7 @@ impl Root {
         self.plan.is_none() && self.master.is_over()
     }
 
-    /// Whether all other ranks have said what they did, or are lost.
+    /// Returns true if every rank has finished or is lost.
     pub(super) fn have_all_left(&self) -> bool {
         (0..self.finals.len()).all(|rank| self.finals[rank].is_some() || self.master.is_lost(rank))
     }

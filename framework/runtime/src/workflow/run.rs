@@ -1,4 +1,4 @@
-//! A run of a workflow on this rank, from its begin to its end.
+//! A run of a workflow on this rank, from its beginning to its end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Session;
 
-/// What ranks come to, in words.
+/// Name of the skeleton, for messages.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
-    /// Runs all tasks. Returns what final tasks give, if they are to be collected, and how it went, on rank 0.
+    /// Runs all tasks. On rank 0, returns the values of final tasks, if they are collected, and the summary.
     pub(super) fn go(&mut self, session: &Session, collects: bool) -> Result<Option<(Results, Summary)>> {
         let endpoint = &mut *session.endpoint()?;
         let rank = endpoint.rank();
@@ -119,7 +119,7 @@ impl Workflow<'_> {
             graph: graph.clone(),
             trails: BTreeMap::new(),
         });
-        // Rank 0's death is the job's: nobody would read its trail.
+        // The death of rank 0 ends the job, so no rank would read its trail.
         let trail = (rank > 0 && endpoint.is_process()).then(ClosureTrail::new).flatten();
         let place_of_trail = trail.as_ref().map(ClosureTrail::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
@@ -138,7 +138,7 @@ impl Workflow<'_> {
         let waker = endpoint.transport().waker();
         let is_bounded = settings.budget < u64::MAX;
         if is_bounded {
-            // What is counted is what is in use: the process is to hold no more.
+            // The counted memory is meant to be the memory in use, so the process must not keep freed memory.
             endpoint.transport().keep_freed_memory(false);
         }
         let running = std::thread::scope(|scope| {
@@ -153,8 +153,8 @@ impl Workflow<'_> {
             );
             running.trail = place_of_trail;
             running.log_events(config.events.as_deref(), endpoint);
-            // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
-            // failure is reported before.
+            // The scope waits for the compute thread, which may be in user code for a long time. The error is reported before, so that
+            // other ranks need not wait for that.
             let result = driver.run(endpoint, &mut running);
             let placed = |error: Error| error.in_workflow(&graph.name);
             result.map_err(placed).inspect_err(|error| endpoint.report(error)).map(|_| running)
@@ -169,7 +169,7 @@ impl Workflow<'_> {
         Ok(Some((results, summary)))
     }
 
-    /// Leaves out what the description says is done.
+    /// Marks the tasks as done that are done according to the description.
     fn take_done(&self, graph: &Graph, master: &mut Master, worker: &mut Worker) -> Result<()> {
         let tasks = self.description.tasks();
         let done = graph.dag.topological_order().iter().copied().filter(|&task| tasks[task].done);
@@ -191,14 +191,14 @@ impl Workflow<'_> {
         Ok(())
     }
 
-    /// Whether the run takes so long that it is worth while to measure ranks and links first.
+    /// Returns true if the run is long enough to measure ranks and links first.
     fn is_worth_probing(&self, ranks: usize) -> bool {
         let work: f64 = self.description.tasks().iter().filter_map(|task| task.run_time).sum();
         let time = Duration::try_from_secs_f64(work / ranks as f64).unwrap_or(Duration::MAX);
         is_affordable(PROBING + PROBING_A_LINK.saturating_mul(ranks as u32), time)
     }
 
-    /// The question for the planner, if there is one.
+    /// Returns the question for the planner, if a plan should be computed.
     fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
@@ -207,7 +207,7 @@ impl Workflow<'_> {
         if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.given.is_some() {
             return None;
         }
-        // All tasks with all that they give fit into less than that.
+        // Larger than the total memory of all tasks and their values.
         const ENOUGH: u64 = i64::MAX as u64;
         let cluster = |disk| match &self.options.cluster {
             Some(cluster) => Some(cluster.clone().with_room(|rank| (memory[rank].min(ENOUGH), disk))),
@@ -224,10 +224,10 @@ impl Workflow<'_> {
         Some(Box::new(Question { clusters, options, placements }))
     }
 
-    /// By rank: the bytes that it may hold.
+    /// Returns the maximum number of bytes that each rank may hold.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the caller says what another number of ranks is.
+    /// [`ErrorKind::Config`] if the number of processors in the caller's cluster differs from the number of ranks.
     fn memory_of_ranks(&self, ranks: usize) -> Result<Vec<u64>> {
         let budget = self.options.memory.unwrap_or(u64::MAX);
         let Some(cluster) = &self.options.cluster else { return Ok(vec![budget; ranks]) };
@@ -241,10 +241,10 @@ impl Workflow<'_> {
         Ok(cluster.processors().iter().map(|processor| processor.memory.min(budget)).collect())
     }
 
-    /// Whether the plan that the caller gave, if any, is about these tasks and ranks.
+    /// Checks that the plan of the caller, if there is one, has the tasks and ranks of this run.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it is not.
+    /// [`ErrorKind::Config`] if the plan has other tasks, or a processor that is no rank.
     fn check_plan(&self, graph: &Graph, ranks: usize) -> Result<()> {
         let Some(plan) = &self.options.given else { return Ok(()) };
         let mut tasks = plan.sequence.clone();
@@ -260,16 +260,17 @@ impl Workflow<'_> {
     }
 }
 
-/// What measuring takes at most: some tens of milliseconds for the speeds of all ranks at once, and for each link eight messages there and
-/// back, three of them of 256 KiB, over a network of 1 Gbit/s.
+/// Maximum time of the measurement. The speeds of all ranks are measured at once, in some tens of milliseconds. For each link eight
+/// messages go there and back, three of them of 256 KiB, over a network of 1 Gbit/s.
 const PROBING: Duration = Duration::from_millis(50);
 const PROBING_A_LINK: Duration = Duration::from_millis(10);
 
-/// Bytes per second between ranks that are not measured, for plans: what a network of 10 Gbit/s carries. With much less, plans would keep tasks together
-/// that are better apart; with much more they would send what is better kept.
+/// Bandwidth between ranks for plans in bytes per second, if links are not measured: about that of a network of 10 Gbit/s. With a much
+/// smaller value, plans would keep tasks together that should run on different ranks; with a much larger one they would send values that
+/// should stay.
 const BANDWIDTH: f64 = 1e9;
 
-/// What rank 0 tells at the end.
+/// Returns the results and the summary of a run that has ended.
 fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Results, Summary) {
     let Root { master, planned, replanned, results, finals, ended, .. } = root;
     let failed = master.failed().to_vec();

@@ -1,4 +1,4 @@
-//! A rank in a run of a workflow, as the rank's driver sees it: messages, what user code has done, orders and reports.
+//! Protocol of a rank in a run of a workflow, for the rank's driver: messages, outcomes of user code, orders and reports.
 
 mod beside;
 mod commands;
@@ -24,36 +24,37 @@ use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 use crate::rank::trail::{TrailLocation, TrailReader};
 
-/// Work that a rank has done before it says so, unless it has nothing else to do: as much shorter than what ranks are given ahead
-/// as that the master can always send more in time.
+/// Time in tasks after which a rank reports them; an idle rank reports at once. It is shorter than the work that ranks are ordered in
+/// advance, so that the master can send further orders in time.
 const REPORT_AFTER: Duration = Duration::from_micros(500);
 
-/// See the module's page.
+/// The protocol. The module documentation describes it.
 pub(super) struct Running<'c, 'w> {
     pub(super) worker: Worker,
     commands: Commands<'c>,
-    /// Whether commands are ended that hold more memory than they said.
+    /// True if commands that use more memory than their description says are ended.
     enforces_memory: bool,
-    /// Commands that have ended and of which user code is to hear first, if it is to hear of them.
+    /// Ended commands that wait for `after_command`; `None` if the caller has set none.
     unsettled: Option<VecDeque<Try>>,
-    /// The files of commands, where they are sent.
+    /// Files of commands, if files are sent.
     files: Option<Files>,
-    /// On rank 0.
+    /// State of rank 0; `None` on other ranks.
     pub(super) root: Option<Root>,
-    /// Whether it is to be measured how fast this rank is.
+    /// True if the speed of this rank has to be measured.
     is_to_measure: bool,
-    /// Closures that user code has in hand and that may not take as long as they like, and since when.
+    /// Closures with a time limit that were passed to user code, in order, each with a time. The limit of the first one counts from its
+    /// time, which is reset when the closure before it ends.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
-    /// The place of this rank's trail, until rank 0 has been told.
+    /// Location of this rank's trail, until it is sent to rank 0.
     pub(super) trail: Option<TrailLocation>,
-    /// Work that the next report is about.
+    /// Time in tasks since the last report.
     unreported: Duration,
-    /// Shares of the rank's time that commands took which have ended and are not in the tally.
+    /// Shares of the rank's time of commands that have ended and are not in the tally.
     untallied: Vec<Duration>,
-    /// What user code or the disk has in hand, in words, beside tasks.
+    /// Current job of the executor other than a task, for messages.
     in_hand: Option<&'static str>,
-    /// Rank 0 has said that all is done.
+    /// True if rank 0 has announced the end of the run.
     has_ended: bool,
     is_over: bool,
     code: PhantomData<(&'c (), &'w ())>,
@@ -86,7 +87,8 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Sends what is to be sent; on rank 0 the master hears of what has been done here, and gives orders.
+    /// Sends messages, reports and, on rank 0, orders. On rank 0 the master handles the rank's own report, and orders for rank 0 are
+    /// handled at once.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
@@ -114,7 +116,7 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Says what has been done, if there is enough of it.
+    /// Reports the results since the last report if `now` is true, on rank 0, or if they are worth a message.
     fn report(&mut self, now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.worker.unreported() == 0 || !(now || self.root.is_some() || self.unreported >= REPORT_AFTER) {
             return Ok(());
@@ -123,7 +125,7 @@ impl<'c, 'w> Running<'c, 'w> {
         let report = self.worker.take_report();
         match &mut self.root {
             Some(root) => {
-                // What the journal is to have comes before the word that it is done.
+                // The journal has to contain a value before the master counts its task as done.
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
@@ -137,13 +139,13 @@ impl<'c, 'w> Running<'c, 'w> {
 impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     type Code = TaskCode<'c, 'w>;
 
-    /// Others ask for values while a task runs.
+    /// Other ranks request values while a task runs.
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.note_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
-            // Before any task, which may end the process: from now on other ranks can take its place.
+            // Sent before any task begins, because a task may end the process. From now on the other ranks can replace this rank.
             out.send(0, Content::Join(self.trail.take()).encode(out.run())?)?;
         }
         if let Some(root) = &self.root {
@@ -174,7 +176,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::End => self.has_ended = true,
             Content::Want(values) => self.worker.on_want(from, values),
             Content::Offer(values) => self.worker.on_offer(from, values),
-            // What a rank sent before it was lost may come afterwards: the task is run again by then, and its value comes from there.
+            // A message of a lost rank may arrive after its loss. The task is run again by then, and its value comes from there.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => self.worker.on_value(from, task, value),
             Content::Join(trail) => {
@@ -194,7 +196,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::Gone(task) => self.worker.on_gone(from, task),
             Content::Report(report) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
-                // What was sent before the report is known before it.
+                // Values that were sent before the report have to be stored before the report is handled.
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
@@ -274,7 +276,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        // What runs on this thread has returned by now.
+        // An inline closure has returned by now.
         if !at.user_code.is_inline {
             self.check_limits(now)?;
         }
@@ -290,7 +292,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
-        // The orders that follow from it leave with the next turn.
+        // The resulting orders are sent in the next turn.
         let now = out.endpoint().clock().now();
         let again = root.on_lost(&silence, out.endpoint(), now)?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
@@ -334,7 +336,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let mut step = self.worker.next();
         if matches!(step, Step::Nothing) {
-            // What is said now may lead to orders.
+            // The report may lead to new orders.
             self.flush(true, at, out)?;
             step = self.worker.next();
         }
@@ -365,7 +367,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
     }
 
-    /// A rank that waits busily takes the core from the commands that it runs.
+    /// A rank that spins takes a core from the commands that it runs.
     fn leaves_the_core(&self) -> bool {
         self.commands.none_runs()
     }
@@ -403,7 +405,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 }
 
-/// A rank has sent what is only for rank 0.
+/// Returns the error for a message that only rank 0 may receive.
 fn unexpected(from: usize) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent a report to a rank that is not the master"))
 }

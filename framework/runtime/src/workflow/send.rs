@@ -1,4 +1,4 @@
-//! That files of commands are sent, as a caller says it.
+//! Option to send the files of commands between ranks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,20 +8,22 @@ use super::files::{FileTable, Files};
 use crate::error::Result;
 
 impl Workflow<'_> {
-    /// Sends the files that commands name as inputs and outputs from rank to rank, for ranks that share no directory. All others are
-    /// where they were made.
+    /// Sends the files that commands name as inputs and outputs between ranks, for ranks that share no directory. All other files stay
+    /// where they were created.
     ///
-    /// Commands run on rank 0 in the [directory](Workflow::directory), on any other rank in a new one within its own directory of that name,
-    /// which goes with the run. What a command reads is there before it begins, with its mode: it comes from the rank that made it,
-    /// or from rank 0 if no task makes it. What an earlier run or try has left under the names of its outputs is removed before. What it writes is fetched to rank 0 before it is done; so nothing is lost with another rank,
-    /// rank 0 has all results, and [`after_command`](Workflow::after_command) is called there, with the rank in its context that ran the
-    /// command. A try of which a file is missing, or is no regular file, has failed, and is not told to it.
+    /// Commands run on rank 0 in the [directory](Workflow::directory), and on any other rank in a new directory within its own directory of
+    /// that name, which is removed at the end of the run. The inputs of a command are there before it begins, with their modes: they come
+    /// from the rank that created them, or from rank 0 if no task creates them. Files of an earlier run or try with the names of its
+    /// outputs are removed before. Rank 0 fetches the outputs of a command before its task counts as done. So no result is lost with
+    /// another rank, rank 0 has all results, and [`after_command`](Workflow::after_command) is called on rank 0, with the rank of the
+    /// command in its context. A try has failed if one of its outputs is missing or is not a regular file; `after_command` is not called
+    /// for it.
     ///
-    /// Files go in pieces of 1 MiB, at most two at once between two ranks.
+    /// Files are sent in pieces of 1 MiB, with at most two files at a time between two ranks.
     ///
-    /// A name that is not one file in each of the directories is an error before anything starts: an absolute one, one with `.` or `..` in
-    /// it, one that the same command reads and writes, and one that a closure names, too. While a closure runs on rank 0, what has been
-    /// written elsewhere waits for it before it counts as done.
+    /// A name that is not one file in each of the directories is an error before anything starts: an absolute name, a name with `.` or `..`
+    /// in it, a file that the same command reads and writes, and a file that a closure names as well. While a closure runs on rank 0,
+    /// commands of other ranks may have to wait for it before they count as done.
     ///
     /// ```
     /// use armature::workflow::{Action, Description, File, Task, Workflow};
@@ -42,10 +44,10 @@ impl Workflow<'_> {
         self
     }
 
-    /// The files of this rank, where they are sent.
+    /// Returns the files of this rank, if files are sent.
     ///
     /// # Errors
-    /// Files that cannot be sent, or are not there on rank 0; a directory that cannot be used.
+    /// A file cannot be sent, or is missing on rank 0; the directory cannot be used.
     pub(super) fn files(&self, rank: usize, ranks: usize) -> Result<Option<Files>> {
         if !self.options.sends_files {
             return Ok(None);

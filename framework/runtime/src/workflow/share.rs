@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::wire::Codec;
 
 impl Workflow<'_> {
-    /// Gives all ranks what rank 0 has.
+    /// Sends the results and the summary of rank 0 to all ranks.
     pub(super) fn share(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! Values on disk: a file each, in a directory of the rank's own that goes with the run.
+//! Spilled values: one file for each value, in a directory of the rank that is removed at the end of the run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,10 +11,10 @@ use armature_files::regular::{Links, open_with};
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Beginning of the names of these directories.
+/// Prefix of the names of the directories of ranks.
 const PREFIX: &str = "armature-spill-";
 
-/// A rank's directory, created with the first value.
+/// Directory of a rank for spilled values, created with the first value.
 #[derive(Debug)]
 pub(super) struct SpillFolder {
     parent: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Within `parent`.
+    /// Creates the folder within `parent`.
     pub(super) fn new(parent: &Path) -> Self {
         SpillFolder { parent: parent.into(), own: None }
     }
@@ -62,7 +62,7 @@ impl SpillFolder {
 
     pub(super) fn remove(&self, task: usize) {
         if self.own.is_some() {
-            // What cannot be removed goes with the directory.
+            // A file that cannot be removed is removed with the directory.
             let _ = fs::remove_file(self.file(task));
         }
     }

@@ -1,4 +1,4 @@
-//! What tasks gave, kept in a file on rank 0's host: a job that is started again runs only the tasks that are missing.
+//! Journal of a workflow: the values of tasks in a file on the host of rank 0. A job that is started again runs only the missing tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,44 +17,44 @@ use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::rank::suspicion::Tried;
 use crate::wire;
 
-/// How what tasks give is laid out in records.
+/// Version of the layout of records.
 const LAYOUT: &str = concat!("workflow 3, armature ", env!("CARGO_PKG_VERSION"));
 
 const NO_RESULT: &str = "holds what is no result of a workflow's task";
 
-/// The journal of a workflow. A record holds the result of the task with its number. The records from number [`FIRST_NOTE`] on are notes about
-/// deaths in tasks; of several notes about one task the last one counts.
+/// Journal of a workflow. A record holds the value of the task with its number. Records from number [`FIRST_NOTE`] on are notes about
+/// deaths in tasks; of several notes about a task the last one counts.
 #[derive(Debug)]
 pub(super) struct TaskJournal {
     journal: Journal,
     place: JournalPlace,
-    /// Number of notes in it.
+    /// Number of notes in the journal.
     notes: u64,
 }
 
-/// Where a journal is, and whose.
+/// Path and identity of a journal.
 #[derive(Clone, Debug)]
 pub(super) struct JournalPlace {
     path: PathBuf,
     identity: Identity,
 }
 
-/// What an earlier run has left.
+/// Content of the journal of an earlier run.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) tasks: u64,
-    /// What final tasks gave.
+    /// Values of final tasks.
     pub(super) finals: Vec<(usize, Value)>,
-    /// Values that are on disk for tasks that are still to be run, and their sizes.
+    /// Values on disk that tasks of this run need, with their sizes.
     pub(super) restored: Vec<(usize, u64)>,
 }
 
 impl TaskJournal {
-    /// Opens the journal of a workflow, whose results depend on what `fingerprint` says beside its tasks. What is known is known to
-    /// the master then, and what is still needed of it is in the folder.
+    /// Opens the journal of a workflow. `fingerprint` names everything that the values depend on besides the tasks. Marks the tasks in the
+    /// journal as done in the master, and writes the values that are still needed to the spill folder.
     ///
     /// # Errors
-    /// Those of [`Journal::open`]; the folder cannot be written to; ranks died in tasks that no rank of this run may try.
+    /// The errors of [`Journal::open`]; the folder cannot be written; ranks died in tasks that no rank of this run may try.
     pub(super) fn open(
         path: &Path,
         fingerprint: &[u8],
@@ -102,44 +102,44 @@ impl TaskJournal {
         Ok((TaskJournal { journal, place, notes }, known))
     }
 
-    /// Keeps what a task gave.
+    /// Appends the value of a task.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub(super) fn keep(&mut self, task: usize, value: &Value, now: Duration) -> Result<()> {
         let (lengths, pieces) = value.pieces();
         let pieces: Vec<&[u8]> = std::iter::once(&lengths[..]).chain(pieces).collect();
         self.journal.append_parts(now, task as u64, &pieces)
     }
 
-    /// Keeps the attempts of a task, and the deaths attributed to it.
+    /// Appends the number of tries of a task, and the deaths attributed to it.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// The file cannot be written.
     pub(super) fn note(&mut self, task: usize, tried: Tried, now: Duration) -> Result<()> {
         self.notes += 1;
         self.journal.append(now, FIRST_NOTE + self.notes - 1, &wire::to_bytes(&(task as u64, tried))?)
     }
 
-    /// What is to be done now and then.
+    /// Does the periodic work of the journal.
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
         self.journal.tick(now)
     }
 
-    /// Where it is, with all that was kept so far, for reading.
+    /// Returns the location of the journal for reading, after everything so far has been written.
     pub(super) fn place(&mut self, now: Duration) -> Result<JournalPlace> {
         self.journal.tick(now)?;
         Ok(self.place.clone())
     }
 
-    /// Waits until everything is on the disk.
+    /// Waits until everything is on disk.
     pub(super) fn close(self) -> Result<()> {
         self.journal.close()
     }
 }
 
 impl JournalPlace {
-    /// Puts what these tasks gave into the folder. Returns their sizes.
+    /// Writes the values of these tasks from the journal to the spill folder. Returns their sizes.
     pub(super) fn restore(
         &self,
         tasks: &BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! What is done beside the messages: tasks, the plan, and the disk.
+//! Jobs of the executor: tasks, planning, and the disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,33 +23,33 @@ use crate::rank::trail::{NOTED, Trail, TrailLocation};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// What is asked.
+/// Job for the executor.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// On rank 0: who is to run what.
+    /// Compute the first plan, on rank 0.
     Plan(Box<Question>),
-    /// On rank 0: whether another plan is better for what is left.
+    /// Compute a plan for the rest of the run, on rank 0.
     PlanAnew(Box<AskAnew>),
-    /// To see how fast this rank is.
+    /// Measure the speed of this rank.
     Measure,
-    /// To run a task.
+    /// Run a task.
     Run { task: usize, attempt: u32, inputs: Vec<Value> },
-    /// To hear of a command that has ended.
+    /// Call `after_command` for an ended command.
     Hear(Box<Try>),
-    /// To write a value to disk.
+    /// Write a value to disk.
     Spill(usize, Value),
-    /// To read one.
+    /// Read a value from disk.
     Load(usize),
-    /// On rank 0: to put what these tasks gave on disk, from the journal.
+    /// Write the values of these tasks from the journal to disk, on rank 0.
     Restore(Box<JournalPlace>, BTreeSet<usize>),
-    /// To remove these from it.
+    /// Remove the values of these tasks from disk.
     Forget(Vec<usize>),
 }
 
-/// What comes of it.
+/// Outcome of a job.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// What the planner has found, of what it was asked, how long that took, and how long it takes to make another plan while tasks run.
+    /// Answer of the planner with its question, the time that it took, and the expected time of computing another plan during the run.
     Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
     PlannedAnew(Box<armature_planner::Result<Replanned>>, Duration),
     Measured(Speed),
@@ -58,29 +58,29 @@ pub(super) enum Outcome {
         given: Result<Value, (Reason, String)>,
         took: Duration,
     },
-    /// A command that has ended, and why user code says that its try has failed.
+    /// Ended command, and the failure of `after_command`, if it has failed.
     Heard(Box<Try>, Option<(Reason, String)>),
     Spilled(usize),
-    /// Values, and their sizes.
+    /// Restored tasks, and the sizes of their values.
     Restored(Vec<(usize, u64)>),
     Loaded(usize, Value),
 }
 
-/// The trail of a rank in a workflow.
+/// Trail of a rank in a workflow.
 #[derive(Debug)]
 pub(super) struct ClosureTrail {
     trail: Trail,
-    /// Time that the last closure took, if there was one.
+    /// Time of the last closure, if there was one.
     took: Option<Duration>,
-    /// The trail says that closures are short, until a longer one begins.
+    /// True if the trail holds [`SHORT`](ClosureTrail::SHORT), until a longer closure begins.
     says_short: bool,
 }
 
 impl ClosureTrail {
-    /// What a trail says where closures are so short that a note of each would be felt.
+    /// Record of a trail while closures are so short that a record of each would be noticeable.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
-    /// An empty trail, if the system can make one.
+    /// Creates an empty trail; `None` if the system has no anonymous files.
     pub(super) fn new() -> Option<Self> {
         Some(ClosureTrail { trail: Trail::new()?, took: None, says_short: false })
     }
@@ -110,24 +110,24 @@ impl ClosureTrail {
     }
 }
 
-/// The closures and the disk of a rank.
+/// User code of a rank: its closures, and its disk.
 pub(super) struct TaskCode<'c, 'w> {
     pub(super) graph: Arc<Graph>,
     pub(super) closures: &'c mut [Box<dyn Erased + 'w>],
-    /// By task: the closure that it runs.
+    /// Closure of each task.
     pub(super) closure_of: Arc<[usize]>,
     pub(super) after_command: Option<&'c mut AfterCommand<'w>>,
     pub(super) context: Context,
-    /// By task.
+    /// Name of each task.
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
-    /// Where the closure that runs is noted, so that rank 0 knows it if the rank dies in it.
+    /// Record of the running closure, so that rank 0 knows it if the rank dies in it.
     pub(super) trail: Option<ClosureTrail>,
     pub(super) clock: Clock,
 }
 
 impl TaskCode<'_, '_> {
-    /// From now on user code is about this try.
+    /// Sets the context of user code to this try.
     fn begin(&mut self, task: usize, attempt: u32) {
         self.context.name.clone_from(&self.names[task]);
         (self.context.number, self.context.attempt) = (task as u64, attempt);
@@ -147,14 +147,14 @@ impl TaskCode<'_, '_> {
         given
     }
 
-    /// What comes of something, and how long it takes.
+    /// Returns the result of `code`, and the time that it took.
     fn timed<T>(&mut self, code: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
         let begin = self.clock.now();
         let given = code(self);
         (given, self.clock.now().saturating_sub(begin))
     }
 
-    /// A value that has come too late is a failed try: nothing can end a closure before.
+    /// Returns the value, or a failure if it came after the time limit: a closure cannot be ended earlier.
     fn in_time(&self, task: usize, value: Value, took: Duration) -> Result<Value, (Reason, String)> {
         match self.graph.needs(task).time_limit.filter(|&limit| took > limit) {
             None => Ok(value),
@@ -172,13 +172,13 @@ impl TaskCode<'_, '_> {
     }
 }
 
-/// What is said of a closure that `runs`, or has run, for longer than it may.
+/// Returns the message for a closure that takes, or has taken, longer than its limit.
 pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
     let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
     format!("{runs} {took}, where it may take {limit}")
 }
 
-/// Why a try has failed.
+/// Returns the reason and the message of a failure.
 fn told(error: &Error) -> (Reason, String) {
     let reason = if error.kind() == ErrorKind::Panic { Reason::Panic } else { Reason::Error };
     (reason, error.message().to_string())
@@ -238,7 +238,7 @@ impl UserCode for TaskCode<'_, '_> {
 
     fn may_block(&self, job: &Job) -> bool {
         match job {
-            // Another thread has to see that it takes too long.
+            // A closure with a time limit needs a compute thread, so that the rank's own thread notices when it takes too long.
             Job::Run { task, .. } => self.graph.needs(*task).time_limit.is_some(),
             _ => true,
         }

@@ -1,4 +1,4 @@
-//! Putting messages together in each sender's order, and receiving their bulk data.
+//! Assembly of messages in the order of each sender, and reception of their bulk data.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -15,33 +15,33 @@ use super::receive::{Control, count, empty_status};
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
-/// The tag of all bulk data; it has a communicator of its own.
+/// Tag of all bulk data, which has a communicator of its own.
 pub(super) const BULK_TAG: c_int = 0;
 
-/// Most receives of bulk data that are posted at a time for one sender.
+/// Maximum number of posted receives of bulk data for one sender.
 const POSTED: usize = 64;
 
-/// The same under the simulator. There messages between two ranks share the link, and all of them arrive late, where a
-/// real connection carries one after the other; two suffice to keep it busy.
+/// Value of [`POSTED`] under the simulator. In the simulator all messages between two ranks share the link and arrive late together,
+/// whereas a real connection transfers them one after the other. Two receives are enough to keep the link busy.
 const POSTED_SIMULATED: usize = 2;
 
-/// How many receives one look tests.
+/// Number of receives tested by one call of [`look`](Assembly::look).
 const WINDOW: usize = 64;
 
-/// Messages with the rank that sent each, in the order in which they became complete.
+/// Complete messages with their sender, in the order of completion.
 pub(super) type Ready = VecDeque<(usize, Frame)>;
 
-/// What is on its way, by sender, and the receives that are posted for it.
+/// Incomplete messages by sender, and the receives posted for them.
 ///
-/// Invariant: `requests[i]` writes to a piece of the message that `owners[i]` names, and that piece's buffer
-/// is neither grown nor freed before the request is complete.
+/// Invariant: `requests[i]` writes to a piece of the message that `owners[i]` names, and the buffer of that piece is neither grown nor
+/// freed before the request is complete.
 pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
-    /// Most receives that are posted at a time for one sender.
+    /// Maximum number of posted receives for one sender.
     most_posted: usize,
-    /// Under the simulator nothing is tested; buffers are marked instead.
+    /// Set under the simulator: buffers are marked, and requests are not tested.
     marked: bool,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
@@ -51,46 +51,46 @@ pub(super) struct Assembly {
     statuses: Vec<ffi::MPI_Status>,
 }
 
-/// Whose data a posted receive waits for.
+/// The message that a posted receive belongs to.
 #[derive(Clone, Copy)]
 struct Owner {
     from: usize,
     serial: u64,
     bytes: usize,
-    /// Where they go, if that is marked.
+    /// Address of the mark in the buffer, if it has one.
     mark: Option<*const u8>,
 }
 
-/// The messages of one sender that are not complete, and those behind them.
+/// Incomplete messages of one sender, and complete messages that must wait for them.
 #[derive(Default)]
 struct Sender {
-    /// The number of the next control message.
+    /// Number of the next control message.
     expected: Number,
-    /// Control messages that overtook another in the slots.
+    /// Control messages that arrived ahead of their turn.
     early: Vec<(Number, Kind, Bytes)>,
     queue: VecDeque<Arriving>,
-    /// Serial number of the queue's first message.
+    /// Serial number of the first message in the queue.
     first: u64,
-    /// Serial number of the first message that may have receives left to post.
+    /// Serial number of the first message that may need further receives.
     posting: u64,
-    /// Receives posted.
+    /// Number of posted receives.
     posted: usize,
 }
 
-/// A message on its way.
+/// A message that is being received.
 struct Arriving {
     pieces: Vec<Piece>,
-    /// True while the one piece is the envelope itself.
+    /// True while the only piece is the envelope itself.
     far: bool,
-    /// The piece and the offset in it from which on receives must still be posted.
+    /// Piece and offset from which on receives must still be posted.
     next: (usize, usize),
-    /// Receives posted and not complete.
+    /// Number of receives that are posted and not complete.
     outstanding: usize,
 }
 
 enum Piece {
     Here(Bytes),
-    /// `length` bytes are to arrive in a buffer that is allocated when its first receive is posted.
+    /// Reception of `length` bytes in a buffer that is allocated when its first receive is posted.
     Landing {
         buffer: Landing,
         length: usize,
@@ -108,7 +108,7 @@ impl Arriving {
         message
     }
 
-    /// Moves `next` to a piece that has bulk data left to post, or to the end.
+    /// Moves `next` to the next piece with bulk data left to post, or to the end.
     fn skip(&mut self) {
         while let Some(piece) = self.pieces.get(self.next.0) {
             match piece {
@@ -126,22 +126,21 @@ impl Arriving {
         self.all_posted() && self.outstanding == 0
     }
 
-    /// The pieces of a complete message.
+    /// Returns the pieces of a complete message.
     fn into_parts(self) -> impl Iterator<Item = Part> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
             Piece::Here(bytes) => Part::Bytes(bytes),
             Piece::Landing { buffer, length } => {
-                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which
-                // the buffer was allocated (each receive's count was checked), and `envelope::read` lets no
-                // length pass that is not a whole number of units.
+                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the
+                // byte count of each receive was checked), and `envelope::read` rejects a length that is not a whole number of units.
                 unsafe { buffer.filled(length) }
             }
         })
     }
 }
 
-/// An envelope of `length` bytes that is itself on its way.
+/// Returns the announcement of an envelope of `length` bytes that is itself sent as bulk data.
 fn far(length: usize) -> Announced {
     Announced::Bulk { length, unit: Unit::Byte }
 }
@@ -163,7 +162,7 @@ impl Assembly {
         }
     }
 
-    /// Takes a control message up; what is complete by it goes to `ready`.
+    /// Accepts a control message and appends the messages that it completes to `ready`.
     #[inline]
     pub(super) fn accept(&mut self, control: Control, ready: &mut Ready) -> Result<()> {
         let Control { from, tag, data } = control;
@@ -205,14 +204,14 @@ impl Assembly {
         Ok(())
     }
 
-    /// Posts receives for `from`'s bulk data in the order in which it is sent, as many as are allowed.
+    /// Posts receives for the bulk data of `from` in the order in which it is sent, up to the permitted number.
     fn post(&mut self, from: usize) -> Result<()> {
         let sender = &mut self.senders[from];
         while sender.posted < self.most_posted {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // What follows a far envelope is known only when that has been read.
+                // The bulk data after a far envelope is known only after the envelope has been read.
                 if message.far {
                     break;
                 }
@@ -237,9 +236,9 @@ impl Assembly {
             });
             // SAFETY: reading a constant of the MPI library after MPI_Init.
             let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-            // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` fits a
-            // C int because `split` does, and no other receive covers the same bytes. The buffer stays as it
-            // is until the request is complete or the transport leaks it.
+            // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` fits a C int because `split` does,
+            // and no other receive covers the same bytes. The buffer is not changed until the request is complete or the transport leaks
+            // it.
             let code = unsafe {
                 ffi::MPI_Irecv(
                     start.cast(),
@@ -262,7 +261,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Hands over the messages of `from` that are complete, in order.
+    /// Moves complete messages of `from` to `ready`, in order.
     fn deliver(&mut self, from: usize, ready: &mut Ready) {
         let sender = &mut self.senders[from];
         while sender.queue.front().is_some_and(|message| message.complete() && !message.far) {
@@ -275,7 +274,7 @@ impl Assembly {
         }
     }
 
-    /// Looks at some of the posted receives and takes up those that are complete. Returns whether there were any.
+    /// Tests some of the posted receives and processes those that are complete. Returns true if at least one was complete.
     pub(super) fn look(&mut self, ready: &mut Ready) -> Result<bool> {
         if self.requests.is_empty() {
             return Ok(false);
@@ -300,7 +299,7 @@ impl Assembly {
             )
         };
         check(code, "MPI_Testsome of receives")?;
-        // MPI_UNDEFINED, "none is active", is negative.
+        // MPI_UNDEFINED, which means that no request is active, is negative.
         let found = usize::try_from(found).unwrap_or(0);
         self.cursor += window - found;
         if found == 0 {
@@ -310,7 +309,7 @@ impl Assembly {
         for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
             *done = (index as usize, count(status)?);
         }
-        // From the last to the first, so that filling a gap from the end moves no receive that is done.
+        // From the last to the first, so that `swap_remove` does not move a completed receive.
         let done = &mut done[..found];
         done.sort_unstable();
         for &(index, bytes) in done.iter().rev() {
@@ -319,7 +318,7 @@ impl Assembly {
         Ok(true)
     }
 
-    /// The same by marks. Receives without one are left to those who wait for any.
+    /// Finds one complete receive by its mark and processes it. Receives without a mark are completed by a wait for any request.
     fn look_at_marks(&mut self, ready: &mut Ready) -> Result<bool> {
         let is_filled = |owner: &Owner| {
             // SAFETY: the receive is posted, so its buffer is there, was marked, and only the simulator writes to it.
@@ -334,7 +333,7 @@ impl Assembly {
         Ok(true)
     }
 
-    /// The receive `index` is complete with `bytes` bytes.
+    /// Processes receive `index`, which is complete with `bytes` bytes.
     pub(super) fn arrived(&mut self, index: usize, bytes: usize, ready: &mut Ready) -> Result<()> {
         self.requests.swap_remove(index);
         let owner = self.owners.swap_remove(index);
@@ -361,12 +360,12 @@ impl Assembly {
         Ok(())
     }
 
-    /// The requests in flight; an index into them is good for [`arrived`](Assembly::arrived).
+    /// Returns the requests in flight. Their indices are valid arguments of [`arrived`](Assembly::arrived).
     pub(super) fn requests(&self) -> &[ffi::MPI_Request] {
         &self.requests
     }
 
-    /// True when nothing is on its way.
+    /// Returns true if no message is incomplete.
     pub(super) fn is_empty(&self) -> bool {
         self.senders.iter().all(|sender| sender.queue.is_empty() && sender.early.is_empty())
     }
@@ -375,7 +374,7 @@ impl Assembly {
 impl Drop for Assembly {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            // MPI may still write to these.
+            // MPI may still write to these buffers.
             std::mem::forget(std::mem::take(&mut self.senders));
         }
     }

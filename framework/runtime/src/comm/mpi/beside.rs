@@ -1,4 +1,4 @@
-//! Beside the caller's own MPI: a communicator that it has, and MPI that it has initialised.
+//! Embedding in a program that uses MPI itself: its communicator, and an MPI library that it has initialised.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -14,28 +14,28 @@ use super::bindings::Communicator;
 use super::call::{check, transport};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The remedy where MPI is to outlive a run.
+/// Remedy in error messages if MPI must outlive a run.
 const BEFORE: &str = "initialise MPI yourself before the first run, by armature::mpi::initialize_with_threading(Threading::Funneled), and \
                       finalise it after the last one";
 
-/// A communicator of the caller's, on which ranks are to be.
+/// A communicator of the program, on which the ranks run.
 #[derive(Clone)]
 pub(crate) struct Given(Arc<Held>);
 
 struct Held {
     communicator: ManuallyDrop<Communicator>,
-    /// The thread that has given it, which calls MPI.
+    /// Thread that has set the communicator; only this thread may call MPI.
     owner: ThreadId,
 }
 
-// SAFETY: what is behind the handle is used and freed by the thread that gave it alone; `raw` and `drop` look whether they are on it.
+// SAFETY: the communicator is used and freed only by the thread that set it; `raw` and `drop` check that they run on this thread.
 unsafe impl Send for Held {}
 // SAFETY: as above.
 unsafe impl Sync for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Freeing calls MPI: elsewhere, and when there is no MPI any more, the handle is left as it is.
+        // Freeing calls MPI. On another thread, or after MPI has been finalised, the handle is leaked.
         if std::thread::current().id() == self.owner && is_initialised().unwrap_or(false) {
             // SAFETY: dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.communicator) };
@@ -49,10 +49,10 @@ impl Given {
         Given(Arc::new(Held { communicator, owner: std::thread::current().id() }))
     }
 
-    /// Its handle.
+    /// Returns the handle of the communicator.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] on another thread than the one that has given it.
+    /// [`ErrorKind::Config`] on a thread other than the one that has set the communicator.
     pub(super) fn raw(&self) -> Result<ffi::MPI_Comm> {
         if std::thread::current().id() == self.0.owner {
             return Ok(self.0.communicator.as_raw());
@@ -68,10 +68,10 @@ impl std::fmt::Debug for Given {
     }
 }
 
-/// Whether MPI is in use in this process.
+/// Returns true if MPI is initialised in this process.
 ///
 /// # Errors
-/// [`ErrorKind::Transport`] if it was, and has been finalised.
+/// [`ErrorKind::Transport`] if MPI has been finalised.
 pub(crate) fn is_initialised() -> Result<bool> {
     let (mut finalised, mut initialised): (c_int, c_int) = (0, 0);
     // SAFETY: both may be called at any time, and the pointers are valid for the calls.
@@ -87,11 +87,11 @@ pub(crate) fn is_initialised() -> Result<bool> {
     Ok(initialised != 0)
 }
 
-/// What must hold of MPI that the caller has initialised: its thread level allows that a second thread computes, and this thread may
-/// call it.
+/// Checks an MPI library that the program has initialised: its thread level must permit that a second thread computes, and the calling
+/// thread must be permitted to call MPI.
 ///
 /// # Errors
-/// [`ErrorKind::Transport`] if it does not, with the remedy.
+/// [`ErrorKind::Transport`] if a requirement is not met, with the remedy.
 pub(super) fn check_initialised(library: &str) -> Result<()> {
     let (mut level, mut is_main): (c_int, c_int) = (0, 0);
     // SAFETY: MPI is initialised, and the pointers are valid for the calls.

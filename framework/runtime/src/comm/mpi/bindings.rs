@@ -1,6 +1,6 @@
-//! The bindings to MPI, as programs get them.
+//! MPI bindings for use by programs.
 
 pub use ::mpi;
 
-/// A communicator in the bindings of this crate.
+/// A communicator, as a type of the MPI bindings that this crate uses.
 pub type Communicator = ::mpi::topology::SimpleCommunicator;

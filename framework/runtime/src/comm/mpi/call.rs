@@ -7,7 +7,7 @@ use ::mpi::ffi;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// `Ok` if an MPI call succeeded; `what` names the call for the message.
+/// Returns `Ok` if an MPI call succeeded; `what` names the call in the error message.
 #[inline]
 pub(super) fn check(code: c_int, what: &str) -> Result<()> {
     if code == ffi::MPI_SUCCESS as c_int { Ok(()) } else { Err(failed(code, what)) }
@@ -15,7 +15,7 @@ pub(super) fn check(code: c_int, what: &str) -> Result<()> {
 
 #[cold]
 fn failed(code: c_int, what: &str) -> Error {
-    // Larger than MPI_MAX_ERROR_STRING of every library in use (256 to 1024).
+    // Larger than MPI_MAX_ERROR_STRING of all libraries in use (256 to 1024).
     let mut text = [0u8; 4096];
     let mut length: c_int = 0;
     // SAFETY: the buffer is larger than MPI_MAX_ERROR_STRING and both pointers are valid for the call.

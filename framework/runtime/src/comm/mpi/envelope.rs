@@ -1,36 +1,36 @@
-//! What is said about a message before its bulk data: tags and envelopes. Pure; `README.md` has the protocol.
+//! Tags and envelopes, which announce a message before its bulk data. Pure functions; `README.md` describes the protocol.
 
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Pieces up to this many bytes travel inside the envelope, and so does everything if the whole message fits
-/// a control message: copying is cheaper than one more message.
+/// Pieces up to this many bytes are sent inside the envelope, because copying them is cheaper than another message. If the whole message
+/// fits a control message, all pieces are sent inside the envelope.
 pub(super) const INLINE: usize = 4096;
 
-/// All inline pieces of one envelope together are at most this many bytes.
+/// Maximum total size in bytes of the inline pieces of one envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
-/// Most parts of one message.
+/// Maximum number of parts of one message.
 pub(super) const MOST_PARTS: usize = 1 << 20;
 
-/// Frame numbers count modulo this. MPI guarantees tags up to 32767: two bits say the kind, the rest count.
+/// Modulus of message numbers. MPI guarantees tags up to 32767: two bits encode the kind, the others the number.
 const NUMBERS: u16 = 1 << 13;
 
-/// Marks the length of a piece that follows as bulk data instead of standing in the envelope.
+/// Flag in the length of a piece that follows as bulk data and is not part of the envelope.
 const BULK: u64 = 1 << 63;
 
-/// Where the length of a bulk piece holds the code of its [`Unit`]: two bits.
+/// Position of the two bits that encode the [`Unit`] in the length of a bulk piece.
 const UNIT_SHIFT: u32 = 61;
 
-/// Bytes of a number in an envelope.
+/// Size in bytes of a number in an envelope.
 const WORD: usize = size_of::<u64>();
 
-/// What is left of such a length for the number of bytes.
+/// Mask of the bits of a bulk piece's length that hold the number of bytes.
 const LENGTH: u64 = (1 << UNIT_SHIFT) - 1;
 
-/// What the data of a bulk piece consists of. It is received into memory with the alignment of these.
+/// Unit of the data of a bulk piece. The data is received into memory with the alignment of this unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Byte = 0,
@@ -47,12 +47,12 @@ impl Unit {
         }
     }
 
-    /// Its number in the length of a piece.
+    /// Returns the encoding of the unit in the length of a piece.
     fn code(self) -> u64 {
         (self as u64) << UNIT_SHIFT
     }
 
-    /// The unit that the length of a bulk piece names.
+    /// Returns the unit that is encoded in the length of a bulk piece, if it is known.
     fn read(length: u64) -> Option<Self> {
         [Unit::Byte, Unit::Word32, Unit::Word64]
             .into_iter()
@@ -68,14 +68,13 @@ impl Unit {
     }
 }
 
-/// What the bytes of a control message are.
+/// Kind of a control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The head of a message without parts: the whole message.
+    /// Head of a message without parts, which is the whole message.
     Head = 0,
-    /// An envelope.
     Envelope = 1,
-    /// The length of an envelope that is itself the first piece of bulk data.
+    /// Length of an envelope that is itself sent as the first piece of bulk data.
     Far = 2,
 }
 
@@ -84,18 +83,18 @@ pub(super) enum Kind {
 pub(super) struct Number(u16);
 
 impl Number {
-    /// The number after this one.
+    /// Returns the next number.
     pub(super) fn next(self) -> Self {
         Number((self.0 + 1) % NUMBERS)
     }
 }
 
-/// The MPI tag of a control message.
+/// Returns the MPI tag of a control message.
 pub(super) fn tag(kind: Kind, number: Number) -> i32 {
     (i32::from(number.0) << 2) | kind as i32
 }
 
-/// Kind and number from a tag.
+/// Returns kind and number encoded in an MPI tag.
 pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
     let kind = match tag & 3 {
         0 => Kind::Head,
@@ -109,7 +108,7 @@ pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
     }
 }
 
-/// How a message is sent: one control message, then bulk pieces in order.
+/// Transfer of a message: one control message, then bulk pieces in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) kind: Kind,
@@ -117,7 +116,7 @@ pub(super) struct Plan {
     pub(super) bulk: Vec<Bytes>,
 }
 
-/// Decides how `message` is sent when control messages hold at most `slot` bytes.
+/// Returns the transfer of `message` if control messages hold at most `slot` bytes.
 pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     let Frame { head, parts } = message;
     if parts.is_empty() && head.len() <= slot {
@@ -158,7 +157,7 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     Ok(Plan { kind, control, bulk })
 }
 
-/// The envelope of `count` pieces; those that are `inline` take `bytes` bytes.
+/// Writes the envelope of `count` pieces; the pieces that are `inline` have `bytes` bytes in total.
 fn write<'a>(
     pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
     count: usize,
@@ -176,21 +175,20 @@ fn write<'a>(
     envelope.into()
 }
 
-/// A piece of a message as its envelope announces it.
+/// A piece of a message as announced by the envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
-    /// Stood in the envelope.
+    /// Content of a piece inside the envelope.
     Here(Bytes),
-    /// `length` bytes follow as bulk data, a whole number of units.
+    /// Announcement of `length` bytes that follow as bulk data, a whole number of units.
     Bulk { length: usize, unit: Unit },
 }
 
-/// Reads an envelope; the first piece is the head. Nothing is allocated that the envelope does not pay for
-/// with bytes of its own.
+/// Reads an envelope; the first piece is the head. The allocated memory is bounded by the size of the envelope.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if the lengths do not add up or are no multiples of their units, if a unit is unknown, or if
-/// the bulk pieces are more than `largest` bytes together.
+/// [`ErrorKind::Wire`] if the lengths do not add up or are not multiples of their units, if a unit is unknown, or if the bulk pieces have
+/// more than `largest` bytes in total.
 pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
     let size = envelope.len();
     let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
@@ -199,7 +197,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
     if count == 0 || count > MOST_PARTS as u64 + 1 || count > (envelope.len() / WORD) as u64 {
         return Err(broken(format!("it announces {count} pieces")));
     }
-    // The cast keeps the value: it was just compared with a usize.
+    // The cast is lossless: the value was compared with a usize above.
     let words = envelope.split_to(WORD * count as usize);
     let mut total = 0u64;
     let mut pieces = Vec::with_capacity(count as usize);
@@ -241,7 +239,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
 /// Reads the length of a far envelope.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if no envelope that armature writes is that long.
+/// [`ErrorKind::Wire`] if the length exceeds that of any envelope written by armature.
 pub(super) fn read_far(control: &[u8]) -> Result<usize> {
     const LONGEST: usize = WORD * (MOST_PARTS + 2) + INLINE_TOTAL;
     let length = control
@@ -249,7 +247,7 @@ pub(super) fn read_far(control: &[u8]) -> Result<usize> {
         .map(u64::from_le_bytes)
         .map_err(|_| wire(format!("the length of an envelope takes {WORD} bytes, not {}", control.len())))?;
     match length {
-        // The cast keeps the value: it is compared with a usize.
+        // The cast is lossless: the value is compared with a usize.
         1.. if length <= LONGEST as u64 => Ok(length as usize),
         _ => Err(wire(format!("an envelope of {length} bytes is announced; {LONGEST} are possible"))),
     }

@@ -1,4 +1,4 @@
-//! A word about a start that does not get on: a rank in `MPI_Init` waits for all processes of the job, and says nothing.
+//! Messages about a slow start: a rank in `MPI_Init` waits silently for all processes of the job.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use crate::comm::Reminder;
 
-/// How often the thread looks whether it is time for a word.
+/// Period at which the thread checks whether a message is due.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Dropped when MPI is up.
+/// Guard of the thread that reports a slow start; dropped when MPI is initialised.
 #[derive(Debug)]
 pub(super) struct Start(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
 
-/// The ranks that say something: one of them is there unless both are late, and all of them would be many.
+/// Number of ranks that report a slow start. With two, a message appears unless both are late themselves; messages of all ranks would be
+/// too many.
 const WHO_TELLS: usize = 2;
 
 impl Start {
-    /// Says now and then on stderr that MPI does not come up, until it is dropped, if this is one of the first ranks. `None`
-    /// if it is not, or no thread can be started.
+    /// Starts a thread that reports on stderr that MPI has not started, at increasing intervals, until the guard is dropped. Returns `None`
+    /// if this is not one of the first ranks, or if no thread can be started.
     pub(super) fn of(rank: usize) -> Option<Self> {
         if rank >= WHO_TELLS {
             return None;
@@ -29,14 +30,14 @@ impl Start {
             while up.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let waited = begin.elapsed();
                 if reminder.is_due(waited) {
-                    // The logger is set up when the rank's number is certain, which is later.
+                    // The logger is not set up yet, because the number of the rank becomes certain only after MPI has started.
                     let text = format!("{}\n", word(rank, waited));
-                    // Whether anybody reads it changes nothing.
+                    // Best effort: a failed write to stderr is ignored.
                     let _ = std::io::stderr().write_all(text.as_bytes());
                 }
             }
         };
-        // With a stack of its own size, so that nobody reads the environment, which MPI writes into meanwhile.
+        // With an explicit stack size, so that the standard library does not read the environment, which MPI may write at the same time.
         let thread = std::thread::Builder::new().name("start".into()).stack_size(1 << 18).spawn(tell);
         thread.is_ok().then_some(Start(is_up))
     }

@@ -1,33 +1,33 @@
-//! Who started this process, told from the environment that launchers set. Pure.
+//! Detection of the launcher of this process from the environment. Pure functions.
 
-/// What the environment says about the launcher of this process.
+/// Facts about the launcher of this process, from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LauncherFacts {
-    /// The launcher's name, for messages.
+    /// Name of the launcher, for messages.
     pub(crate) launcher: &'static str,
-    /// How many ranks the launcher says it started, if it says so.
+    /// Number of ranks that the launcher has started, if it is known.
     pub(crate) size: Option<usize>,
-    /// This process's rank according to the launcher, if it says so.
+    /// Rank of this process according to the launcher, if it is known.
     pub(crate) rank: Option<usize>,
 }
 
 /// Open MPI's `mpirun`.
 pub(super) const OPEN_MPI: &str = "Open MPI's mpirun";
-/// MPICH's `mpiexec` (Hydra), or another that speaks PMI.
+/// MPICH's `mpiexec` (Hydra), or another launcher that uses PMI.
 pub(super) const PMI: &str = "MPICH's mpiexec";
 /// Slurm's `srun` with a PMI plug-in.
 pub(super) const SRUN_PMI: &str = "srun --mpi";
 /// Slurm's `srun` without a plug-in.
 pub(super) const SRUN: &str = "srun";
-/// A PMIx server that is none of the above.
+/// Another PMIx server.
 pub(super) const PMIX: &str = "a PMIx launcher";
 /// SimGrid's `smpirun`.
 pub(super) const SMPI: &str = "SimGrid's smpirun";
 
-/// Tells from the environment (`lookup` of a variable) and from whether this process is `simulated` if an
-/// MPI launcher started it. `None` means that it was started by hand.
+/// Returns the MPI launcher that has started this process, according to the environment (`lookup` of a variable) and to whether the process
+/// is `simulated`. `None` means that the process was started without a launcher.
 ///
-/// A launcher that runs inside another's allocation wins: `mpirun` in a Slurm job is `mpirun`.
+/// A launcher that runs inside the allocation of another one takes precedence: `mpirun` in a Slurm job is reported as `mpirun`.
 pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> Option<LauncherFacts> {
     let number = |name: &str| lookup(name).and_then(|value| value.trim().parse::<usize>().ok());
     let facts = |launcher, size, rank| Some(LauncherFacts { launcher, size, rank });
@@ -35,7 +35,7 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
         return facts(SMPI, None, None);
     }
     let in_slurm_step = lookup("SLURM_STEP_ID").is_some() && lookup("SLURM_PROCID").is_some();
-    // SLURM_NTASKS is the job's and is set in batch scripts too; the step's own count is the promise.
+    // SLURM_NTASKS belongs to the job and is also set in batch scripts; the number of tasks of the step is decisive.
     let step_size = number("SLURM_STEP_NUM_TASKS").or_else(|| number("SLURM_NTASKS"));
     if let Some(size) = number("OMPI_COMM_WORLD_SIZE") {
         return facts(OPEN_MPI, Some(size), number("OMPI_COMM_WORLD_RANK"));
@@ -54,15 +54,15 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
     if lookup("MPI_LOCALNRANKS").is_some() {
         return facts(PMI, None, None);
     }
-    // A step of one task is how an interactive shell on a node looks (`srun --pty bash`).
+    // A step with one task is an interactive shell on a node (`srun --pty bash`).
     if in_slurm_step && step_size.is_some_and(|size| size > 1) {
         return facts(SRUN, step_size, number("SLURM_PROCID"));
     }
     None
 }
 
-/// Whether the launcher lets the others go on when a rank ends in the middle of the job: Open MPI's `mpirun` if it was asked
-/// to, and `srun`. To be asked before MPI is initialised, which changes the environment.
+/// Returns true if the launcher keeps the other ranks running when a rank ends before the end of the job: Open MPI's `mpirun` with recovery
+/// enabled, and `srun`. Call it before MPI is initialised, because MPI changes the environment.
 pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> bool {
     let recovers = |value: String| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes");
     match read(&lookup, simulated) {
@@ -74,10 +74,11 @@ pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated:
     }
 }
 
-/// Why a world of `size` ranks cannot be what the launcher meant; `library` is the MPI library's first line.
+/// Returns an error message if a world of `size` ranks contradicts the launcher; `library` is the first line of the MPI library's version
+/// text.
 pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
     let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
-    // Open MPI's first line goes on about its packager.
+    // The rest of Open MPI's first line describes its packager.
     let library = library.split(',').next().unwrap_or(library);
     let remedy = if facts.launcher == SRUN || facts.launcher == SRUN_PMI {
         if library.contains("Open MPI") {

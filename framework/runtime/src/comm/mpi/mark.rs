@@ -1,37 +1,36 @@
-//! Seeing that a message has arrived without asking the simulator.
+//! Detection of received messages without a request test, for the simulator.
 //!
-//! SimGrid charges simulated time for every test of a request, and never forgets a receive that a test completed (release
-//! 3.32): each of them makes all later messages of the rank dearer. Waiting costs nothing and leaves nothing
-//! behind. So a simulated rank marks the start of its buffers, sees by the mark that one has been filled, and then waits for
-//! that receive, which is complete. A message that begins like the mark is not seen by this, but found when the rank
-//! waits for any.
+//! SimGrid charges simulated time for every test of a request, and never frees a receive that was completed by a test (release 3.32), which
+//! makes all later messages of the rank slower. A wait costs nothing and frees the receive. Therefore a simulated rank writes a mark at the
+//! start of its buffers, detects by the missing mark that a buffer has been filled, and then waits for that receive, which is complete. A
+//! message that begins with the bytes of the mark is not detected in this way; it is received when the rank waits for any request.
 //!
-//! On a real MPI nobody may look at a buffer that is being received into. The simulator's ranks take turns on one thread,
-//! and it fills a buffer as a whole when the message has arrived.
+//! On a real MPI a program must not read a buffer of an active receive. The simulator's ranks take turns on one thread, and the simulator
+//! fills a buffer as a whole when the message has arrived.
 #![allow(unsafe_code)]
 
-/// What stands at the start of a buffer until something arrives in it.
+/// Bytes at the start of a buffer in which no message has arrived.
 const MARK: [u8; LENGTH] = [0xa7, 0x1c, 0xe5, 0x93, 0xd8, 0x6f, 0xb2, 0x4d];
 
-/// Bytes of a mark; what is shorter has none.
+/// Size of a mark in bytes; a shorter buffer has no mark.
 pub(super) const LENGTH: usize = 8;
 
-/// Marks a buffer.
+/// Writes the mark at the start of a buffer.
 ///
 /// # Safety
 /// `buffer` is valid for writing [`LENGTH`] bytes.
-// SAFETY: the caller's part is said above; a raw pointer alone does not tell how long its buffer is.
+// SAFETY: the caller's obligation is stated above; a raw pointer does not carry the length of its buffer.
 pub(super) unsafe fn set(buffer: *mut u8) {
     // SAFETY: as above; a byte array needs no alignment.
     unsafe { buffer.cast::<[u8; LENGTH]>().write(MARK) }
 }
 
-/// Whether something else has been written over the mark.
+/// Returns true if the mark has been overwritten.
 ///
 /// # Safety
-/// `buffer` has been marked, is still there, and is written to by the simulator alone, which is not at it now.
-// SAFETY: the caller's part is said above; a raw pointer alone does not tell who writes to its buffer.
+/// `buffer` has been marked, has not been freed, and is written only by the simulator, which does not write to it now.
+// SAFETY: the caller's obligation is stated above; a raw pointer does not show who writes to its buffer.
 pub(super) unsafe fn is_gone(buffer: *const u8) -> bool {
-    // SAFETY: as above. Volatile, because the compiler does not see who writes.
+    // SAFETY: as above. The read is volatile, because the compiler does not see the write.
     unsafe { buffer.cast::<[u8; LENGTH]>().read_volatile() != MARK }
 }

@@ -1,9 +1,9 @@
 //! Memory for messages: ordinary vectors, so that a received buffer can become an item without a copy.
 //!
-//! By default glibc gives large freed blocks back to the system and gets them anew, page by page, with the next
-//! allocation. For messages of 64 KiB to 1 MiB these page faults cost several times as much as the message itself,
-//! and the items that stages make fare no better. So at start the allocator is asked to keep what is freed. A run that has promised not
-//! to hold more than a given number of bytes asks for the contrary.
+//! By default glibc returns large freed blocks to the system and obtains them again, page by page, at the next allocation. For messages of
+//! 64 KiB to 1 MiB these page faults cost several times as much as the message itself, and they also slow down items that stages allocate.
+//! Therefore the allocator is configured at start to keep freed memory. A run with a limit on its memory configures it to return freed
+//! memory.
 #![allow(unsafe_code)]
 
 use std::collections::TryReserveError;
@@ -11,14 +11,14 @@ use std::collections::TryReserveError;
 use super::envelope::Unit;
 use crate::comm::Part;
 
-/// An empty buffer with room for `length` bytes.
+/// Returns an empty buffer with room for `length` bytes.
 pub(super) fn buffer(length: usize) -> Result<Vec<u8>, TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(length)?;
     Ok(buffer)
 }
 
-/// Where bulk data is received: a vector of what it will be taken for, so that its memory has the right alignment.
+/// Receive buffer for bulk data: a vector of the unit of the data, so that its memory has the right alignment.
 pub(super) enum Landing {
     Bytes(Vec<u8>),
     Words32(Vec<u32>),
@@ -26,7 +26,7 @@ pub(super) enum Landing {
 }
 
 impl Landing {
-    /// A buffer without any room.
+    /// Creates a buffer without capacity.
     pub(super) fn empty(unit: Unit) -> Self {
         match unit {
             Unit::Byte => Landing::Bytes(Vec::new()),
@@ -35,7 +35,7 @@ impl Landing {
         }
     }
 
-    /// Makes room for `length` bytes, which must be a whole number of units, and no more.
+    /// Reserves exactly `length` bytes, which must be a whole number of units.
     pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
         match self {
             Landing::Bytes(bytes) => bytes.try_reserve_exact(length),
@@ -44,7 +44,7 @@ impl Landing {
         }
     }
 
-    /// Where the room starts.
+    /// Returns the start of the buffer.
     pub(super) fn start(&mut self) -> *mut u8 {
         match self {
             Landing::Bytes(bytes) => bytes.as_mut_ptr(),
@@ -53,14 +53,13 @@ impl Landing {
         }
     }
 
-    /// The data, in the same place.
+    /// Returns the received data without a copy.
     ///
     /// # Safety
-    /// Room for `length` bytes has been reserved, `length` is a whole number of units, and all the bytes have been
-    /// written.
-    // SAFETY: the caller's part is said above; the vectors themselves do not know what was written through `start`.
+    /// `length` bytes have been reserved, `length` is a whole number of units, and all the bytes have been written.
+    // SAFETY: the caller's obligation is stated above; the vectors do not know what was written through `start`.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
-        // SAFETY: as the caller promises; every pattern of bits is a value of each of these types.
+        // SAFETY: as the caller promises; every bit pattern is a value of each of these types.
         unsafe {
             match self {
                 Landing::Bytes(mut bytes) => {
@@ -80,25 +79,25 @@ impl Landing {
     }
 }
 
-/// Asks the allocator to keep freed memory for the next allocation, and the kernel to back the first part of the heap
-/// with huge pages. What the user has set by `MALLOC_…_` variables is left alone; other allocators are not touched.
+/// Configures the allocator to keep freed memory for later allocations, and asks the kernel to back the first part of the heap with huge
+/// pages. Settings of the user in `MALLOC_…_` variables take precedence; other allocators are not changed.
 ///
-/// Huge pages matter for large messages: MPI libraries let the kernel copy from process to process, which looks up
-/// every page. With small pages a message of 1 MiB takes three times as long.
+/// Huge pages matter for large messages: MPI libraries let the kernel copy from process to process, which looks up every page. With small
+/// pages a message of 1 MiB takes three times as long.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn tune_allocator() {
     if !keep_freed(true) {
         return;
     }
-    // The heap grows by these blocks, is marked, and keeps them as free memory. Nothing is touched, so this costs
-    // address space only, until it is used.
+    // The heap grows by these blocks, which are marked for huge pages and then freed. They are not written, so they cost only address space
+    // until they are used.
     let mut blocks: Vec<Vec<u8>> = (0..HUGE_BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
     for block in &mut blocks {
         let room = block.spare_capacity_mut();
         let start = room.as_mut_ptr().addr().next_multiple_of(PAGE);
         let end = (room.as_mut_ptr().addr() + room.len()) / PAGE * PAGE;
         let offset = start - room.as_mut_ptr().addr();
-        // SAFETY: the range lies within a block that is ours, and the advice changes no contents.
+        // SAFETY: the range lies within a block that is owned here, and the advice does not change its contents.
         let advised = unsafe {
             rustix::mm::madvise(
                 room.as_mut_ptr().add(offset).cast(),
@@ -113,30 +112,32 @@ pub(super) fn tune_allocator() {
     }
 }
 
-/// Blocks below this come from the heap, which is the most that glibc takes.
+/// Blocks below this size in bytes come from the heap. It is the maximum that glibc accepts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGEST: i32 = 32 << 20;
-/// Free memory that is kept at the end of the heap.
+/// Size in bytes of the free memory that is kept at the end of the heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: i32 = 256 << 20;
-/// How much of the heap gets huge pages: this number of blocks, each below [`LARGEST`].
+/// Number of blocks, each below [`LARGEST`], for which huge pages are requested.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HUGE_BLOCKS: usize = 4;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const BLOCK: usize = LARGEST as usize - PAGE;
-/// The largest page size of the machines that Linux runs on; a multiple of the others.
+/// Largest page size in bytes of the machines that Linux runs on; a multiple of the other page sizes.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const PAGE: usize = 64 << 10;
 
-/// What glibc does with both unless it is told something else: larger blocks, and more that is free at the end of the heap, go back.
+/// Default of both glibc thresholds in bytes: larger blocks, and more free memory than this at the end of the heap, are returned to the
+/// system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const GIVEN_BACK: i32 = 128 << 10;
 
-/// Has the allocator keep what is freed, or give it back, what is free already included. Returns whether it will.
+/// Configures the allocator to keep freed memory or to return it to the system; memory that is already free is returned as well. Returns
+/// true if all settings were accepted.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn keep_freed(keep: bool) -> bool {
     use std::ffi::c_int;
-    // SAFETY: this is mallopt of glibc's malloc.h.
+    // SAFETY: these are mallopt and malloc_trim of glibc's malloc.h.
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
         fn malloc_trim(pad: usize) -> c_int;
@@ -145,21 +146,21 @@ pub(super) fn keep_freed(keep: bool) -> bool {
         [(-1, KEPT, "MALLOC_TRIM_THRESHOLD_"), (-3, LARGEST, "MALLOC_MMAP_THRESHOLD_")];
     let is_set = SETTINGS.into_iter().all(|(parameter, kept, variable)| {
         let value = if keep { kept } else { GIVEN_BACK };
-        // SAFETY: mallopt is part of glibc, may be called at any time, and only changes when memory is given back.
+        // SAFETY: mallopt is part of glibc, may be called at any time, and only changes when memory is returned to the system.
         std::env::var_os(variable).is_none() && unsafe { mallopt(parameter, value) } == 1
     });
     if !keep {
-        // SAFETY: malloc_trim is part of glibc, may be called at any time, and only touches memory that nobody has.
+        // SAFETY: malloc_trim is part of glibc, may be called at any time, and only touches free memory.
         unsafe { malloc_trim(0) };
     }
     is_set
 }
 
-/// Other systems' allocators are left as they are.
+/// Does nothing: the allocators of other systems are not configured.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn tune_allocator() {}
 
-/// They do as they like with what is freed.
+/// Does nothing: the allocators of other systems are not configured.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn keep_freed(_keep: bool) -> bool {
     false

@@ -1,6 +1,6 @@
-//! Ranks as MPI processes, or as simulated ones under SimGrid SMPI. The only place that names MPI.
+//! Transport between ranks that are MPI processes, or simulated processes under SimGrid SMPI. The only module that depends on MPI.
 //!
-//! `README.md` beside this file has the protocol and its invariants.
+//! `README.md` in this directory describes the protocol and its invariants.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -49,18 +49,18 @@ pub use self::bindings::{Communicator, mpi};
 pub(crate) use self::launcher::LauncherFacts;
 pub(crate) use self::options::MpiOptions;
 
-/// How long [`Transport::wait`] sleeps at most where it is given no limit.
+/// Longest sleep of [`Transport::wait`] if it is called without a limit.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Of how many polls that found something one also looks at bulk data and sends.
+/// Period, in polls, of looking at bulk data and sends while control messages keep arriving.
 const LOOK_AROUND: u32 = 16;
 
-/// The launcher that started this process, if an MPI launcher did.
+/// Returns the MPI launcher that started this process, if there is one.
 pub(crate) fn launched() -> Option<LauncherFacts> {
     launcher::read(|name| std::env::var(name).ok(), simgrid::simulated())
 }
 
-/// One rank of an MPI world. See [`Transport`] for what it promises.
+/// One rank of an MPI world. [`Transport`] lists the guarantees.
 pub(crate) struct MpiTransport {
     world: World,
     options: MpiOptions,
@@ -69,27 +69,27 @@ pub(crate) struct MpiTransport {
     slots: Slots,
     assembly: Assembly,
     outbox: Outbox,
-    /// The number of the next message to each rank.
+    /// Number of the next message to each rank.
     numbers: Vec<Number>,
-    /// Messages sent so far, to all ranks.
+    /// Number of messages sent to all ranks.
     sends: u64,
     ready: Ready,
     polls: u32,
     closed: bool,
-    /// Whether the launcher lets the others go on when a rank ends.
+    /// True if the launcher keeps the other ranks running when a rank ends.
     lets_ranks_end: bool,
     /// Only the thread that opened the transport may use it.
     not_send: PhantomData<*const ()>,
 }
 
 impl MpiTransport {
-    /// Ranks on the communicator that is `given`, or on that of all processes. Initialises MPI if it is not in use already, and posts
-    /// the first receives.
+    /// Opens the transport on the communicator `given` by the program, or on that of all processes. Initialises MPI if it is not
+    /// initialised, and posts the first receives.
     ///
     /// # Errors
     /// - [`ErrorKind::Config`] for options out of range;
-    /// - [`ErrorKind::Transport`] if MPI has been finalised already, grants too low a thread level, or sees one rank
-    ///   where the launcher promised several.
+    /// - [`ErrorKind::Transport`] if MPI has been finalised already, grants too low a thread level, or sees one rank where the launcher has
+    ///   started several.
     pub(crate) fn open(options: MpiOptions, given: Option<&Given>) -> Result<Self> {
         options.check()?;
         let simulated = simgrid::simulated();
@@ -122,7 +122,7 @@ impl MpiTransport {
         })
     }
 
-    /// Takes up what has arrived, and looks at sends from time to time. Returns whether anything has moved.
+    /// Processes received messages, and looks at sends from time to time. Returns true if it made progress.
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         self.polls = self.polls.wrapping_add(1);
@@ -145,8 +145,8 @@ impl MpiTransport {
         Ok(found || landed)
     }
 
-    /// Blocks until any receive or send is complete, and takes it up. For the simulator, where it costs
-    /// nothing and lets simulated time pass.
+    /// Blocks until any receive or send is complete, and processes it. Used under the simulator, where a wait costs nothing and advances
+    /// simulated time.
     fn wait_any(&mut self) -> Result<()> {
         let mut requests: Vec<ffi::MPI_Request> = self.slots.requests().collect();
         let slots = requests.len();
@@ -155,8 +155,8 @@ impl MpiTransport {
         requests.extend(self.outbox.requests());
         let mut index: c_int = -1;
         let mut status = empty_status();
-        // SAFETY: all requests are active and the pointers are valid for the call. The one that is complete
-        // is taken out of its owner below, before anything else could use it.
+        // SAFETY: all requests are active and the pointers are valid for the call. The completed request is removed from its owner below,
+        // before any other use.
         let code = unsafe {
             ffi::MPI_Waitany(requests.len() as c_int, requests.as_mut_ptr(), &mut index, &mut status)
         };
@@ -207,7 +207,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Simulated ranks share a process, whose memory says nothing.
+        // Simulated ranks share one process, so the memory of the process is not that of a rank.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }
@@ -240,9 +240,9 @@ impl Transport for MpiTransport {
     #[inline]
     fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
         self.open_or_error()?;
-        // A rank that talks to itself all the time must hear the others, too.
+        // A rank that keeps sending messages to itself must also receive those of other ranks.
         if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
-            // An envelope or a piece of a message is not a message yet, but what completes it may be here too.
+            // An envelope or a piece of a message does not complete the message, but the rest may have arrived as well.
             while self.advance()? && self.ready.is_empty() {}
         } else {
             self.polls = self.polls.wrapping_add(1);
@@ -293,8 +293,7 @@ impl Transport for MpiTransport {
     }
 
     fn abort(&mut self, _error: &Error) {
-        // Under the simulator MPI_Abort ends the whole simulation with exit code 0: there the caller returns
-        // the error instead.
+        // Under the simulator MPI_Abort ends the whole simulation with exit code 0. There the caller returns the error instead.
         if self.clock.is_simulated() {
             return;
         }
@@ -304,7 +303,7 @@ impl Transport for MpiTransport {
             // SAFETY: MPI is initialised and not finalised.
             unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
         }
-        // Only if MPI does not exist any more, or did not do what it promises.
+        // Reached only if MPI has been finalised or MPI_Abort has returned.
         std::process::abort();
     }
 
@@ -334,7 +333,7 @@ impl Transport for MpiTransport {
         self.open_or_error()?;
         let start = self.clock.now();
         while !self.sends_done()? {
-            // Others may send late messages; without receiving them MPI need not move our sends on.
+            // Other ranks may send late messages. Unless they are received, MPI need not make progress on the sends of this rank.
             self.advance()?;
             if self.clock.now().saturating_sub(start) > self.options.close_limit {
                 let limit = self.options.close_limit.as_secs_f64();
@@ -349,7 +348,7 @@ impl Transport for MpiTransport {
             log::warn!("{unread} messages arrived after the last one that was expected");
         }
         self.closed = true;
-        // SAFETY: both communicators are ours and have no active request.
+        // SAFETY: both communicators are owned by this transport and have no active request.
         unsafe {
             check(ffi::MPI_Comm_free(&mut self.world.control), "MPI_Comm_free")?;
             check(ffi::MPI_Comm_free(&mut self.world.bulk), "MPI_Comm_free")?;

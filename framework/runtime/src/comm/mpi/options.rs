@@ -4,19 +4,18 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What can be chosen. All ranks must use the same `slot_bytes` and `split`.
+/// Options of the MPI transport. All ranks must use the same `slot_bytes` and `split`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MpiOptions {
-    /// Messages without parts up to this many bytes travel as one MPI message; receives of this size are
-    /// posted ahead.
+    /// Messages without parts up to this many bytes are sent as one MPI message; receives of this size are posted ahead.
     pub(crate) slot_bytes: usize,
-    /// How many receives are posted ahead.
+    /// Number of receives posted ahead.
     pub(crate) slots: usize,
-    /// Bulk data travels in MPI messages of at most this many bytes.
+    /// Maximum size in bytes of an MPI message with bulk data.
     pub(crate) split: usize,
-    /// A message that announces more bulk data than this, in bytes, is taken for garbage.
+    /// Maximum size in bytes of the bulk data of a message. A message that announces more is treated as corrupt.
     pub(crate) largest: u64,
-    /// How long [`Transport::close`](crate::comm::Transport::close) waits for queued sends.
+    /// Time for which [`Transport::close`](crate::comm::Transport::close) waits for queued sends.
     pub(crate) close_limit: Duration,
 }
 
@@ -33,17 +32,17 @@ impl Default for MpiOptions {
 }
 
 impl MpiOptions {
-    /// Whether MPI can do with them.
+    /// Checks that the options are in the ranges that MPI supports.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] with the first that it cannot.
+    /// [`ErrorKind::Config`] for the first option out of range.
     pub(super) fn check(&self) -> Result<()> {
         let int = i32::MAX as usize;
         let range = |name: &str, value: usize, least: usize, most: usize| {
             let text = format!("MPI transport: {name} is {value}, {least} to {most} is possible");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // An envelope of one piece takes 16 bytes. Frame numbers must not wrap within the slots.
+        // An envelope of one piece takes 16 bytes. Message numbers must not wrap around within the slots.
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, 1024)?;
         range("split", self.split, 1, int)

@@ -1,4 +1,4 @@
-//! Receives posted ahead for control messages of any sender, and taking what has arrived.
+//! Receives of control messages from any sender, posted ahead.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -11,25 +11,25 @@ use super::call::{check, transport};
 use super::{mark, memory};
 use crate::error::Result;
 
-/// A control message as it arrived.
+/// A received control message.
 pub(super) struct Control {
     pub(super) from: usize,
     pub(super) tag: i32,
     pub(super) data: Bytes,
 }
 
-/// Receives for control messages, always posted, so that a message that arrives finds its buffer.
+/// Receives for control messages. They are always posted, so that an arriving message finds its buffer.
 ///
-/// Invariant: each slot's request is active and writes to that slot's buffer, which has room for `room`
-/// bytes and is neither grown nor freed before the request is complete.
+/// Invariant: the request of each slot is active and writes to the buffer of that slot, which has room for `room` bytes and is neither
+/// grown nor freed before the request is complete.
 pub(super) struct Slots {
     comm: ffi::MPI_Comm,
     room: usize,
-    /// In the order of posting, which is the order in which MPI fills them.
+    /// Slots in the order of posting, which is the order in which MPI fills them.
     slots: VecDeque<Slot>,
-    /// Which slot besides the first is tested next.
+    /// Index of the slot, besides the first, that was tested last.
     turn: usize,
-    /// Under the simulator nothing is tested; buffers are marked instead.
+    /// Set under the simulator: buffers are marked, and requests are not tested.
     marked: bool,
 }
 
@@ -39,8 +39,7 @@ struct Slot {
 }
 
 impl Slots {
-    /// Posts `count` receives of up to `room` bytes, at least [`mark::LENGTH`] and at most `i32::MAX`. `marked`
-    /// under the simulator.
+    /// Posts `count` receives of up to `room` bytes, at least [`mark::LENGTH`] and at most `i32::MAX`. `marked` is set under the simulator.
     pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, marked: bool) -> Result<Self> {
         let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0, marked };
         for _ in 0..count {
@@ -63,8 +62,8 @@ impl Slots {
         }
         // SAFETY: reading a constant of the MPI library after MPI_Init.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-        // SAFETY: the buffer has room for `room` bytes on the heap and is kept in a slot until the request
-        // is complete or the transport leaks it.
+        // SAFETY: the buffer has room for `room` bytes on the heap and is kept in a slot until the request is complete or the transport
+        // leaks it.
         let code = unsafe {
             ffi::MPI_Irecv(
                 buffer.as_mut_ptr().cast(),
@@ -81,15 +80,15 @@ impl Slots {
         Ok(())
     }
 
-    /// The message in the slot that was posted first, if it is complete.
+    /// Returns the message in the slot that was posted first, if it is complete.
     #[inline]
     pub(super) fn first(&mut self) -> Result<Option<Control>> {
         if self.marked { self.filled() } else { self.test(0) }
     }
 
-    /// The message in one of the other slots, a different one at each call, if it is complete.
+    /// Returns the message in one of the other slots, a different slot at each call, if it is complete.
     ///
-    /// A slot that is filled slowly (its sender computes) must not hide one of another sender behind it.
+    /// A slot that is filled slowly, because its sender computes, must not delay the message of another sender in a later slot.
     pub(super) fn another(&mut self) -> Result<Option<Control>> {
         if self.marked || self.slots.len() < 2 {
             return Ok(None);
@@ -108,7 +107,7 @@ impl Slots {
         if done == 0 { Ok(None) } else { self.take(index, &status).map(Some) }
     }
 
-    /// The message in the first slot whose mark is gone.
+    /// Returns the message in the first slot whose mark has been overwritten.
     fn filled(&mut self) -> Result<Option<Control>> {
         // SAFETY: buffers are marked when they are posted, and only the simulator writes to them.
         let is_filled = |slot: &Slot| unsafe { mark::is_gone(slot.buffer.as_ptr()) };
@@ -120,7 +119,7 @@ impl Slots {
         self.take(index, &status).map(Some)
     }
 
-    /// Takes the message out of a slot whose request is complete, and posts the slot anew.
+    /// Returns the message in a slot whose request is complete, and posts the receive again.
     pub(super) fn take(&mut self, index: usize, status: &ffi::MPI_Status) -> Result<Control> {
         let length = count(status)?;
         let none = || transport(format!("a receive that was never posted is complete (slot {index})"));
@@ -130,7 +129,7 @@ impl Slots {
         }
         // SAFETY: MPI has written `length` bytes, which is within the capacity.
         unsafe { buffer.set_len(length) };
-        // A message that fills much of its buffer keeps it; copying a small one is cheaper than a buffer.
+        // A message that fills much of its buffer keeps the buffer. A small message is copied, which is cheaper than a new buffer.
         let data = if length > self.room / 4 {
             let full = std::mem::replace(&mut buffer, self.empty()?);
             Bytes::from(full)
@@ -142,12 +141,12 @@ impl Slots {
         Ok(Control { from: sender(status)?, tag: status.MPI_TAG, data })
     }
 
-    /// The posted requests; an index into them is good for [`take`](Slots::take).
+    /// Returns the posted requests. Their indices are valid arguments of [`take`](Slots::take).
     pub(super) fn requests(&self) -> impl Iterator<Item = ffi::MPI_Request> + '_ {
         self.slots.iter().map(|slot| slot.request)
     }
 
-    /// Withdraws all receives. Returns how many messages arrived that nobody will read.
+    /// Cancels all receives. Returns the number of messages that had arrived and are not read.
     pub(super) fn withdraw(&mut self) -> Result<usize> {
         let mut unread = 0;
         while let Some(slot) = self.slots.front_mut() {
@@ -168,18 +167,18 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // MPI may still write to these.
+        // MPI may still write to these buffers.
         std::mem::forget(std::mem::take(&mut self.slots));
     }
 }
 
-/// A status for MPI to fill in.
+/// Returns a status for MPI to fill in.
 pub(super) fn empty_status() -> ffi::MPI_Status {
     // SAFETY: MPI_Status is a C struct of numbers, for which zeros are valid.
     unsafe { std::mem::zeroed() }
 }
 
-/// Bytes that a completed receive has written.
+/// Returns the number of bytes that a completed receive has written.
 pub(super) fn count(status: &ffi::MPI_Status) -> Result<usize> {
     let mut length: c_int = 0;
     // SAFETY: both pointers are valid for the call.

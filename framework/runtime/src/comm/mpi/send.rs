@@ -1,4 +1,4 @@
-//! Sends in flight: their buffers, and finding out which have left.
+//! Sends in flight: their buffers, and detection of their completion.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -10,33 +10,33 @@ use bytes::Bytes;
 use super::call::{check, transport};
 use crate::error::Result;
 
-/// How many sends one look tests, so that a look's cost does not grow with the queue.
+/// Number of sends tested by one call of [`look`](Outbox::look), so that its cost does not grow with the queue.
 const WINDOW: usize = 64;
 
-/// Sends that MPI has been given and may still read from.
+/// Sends that MPI has started and whose buffers it may still read.
 ///
-/// Invariant: `requests[i]` reads from `sends[i].data`, which is neither moved nor freed before the request
-/// is complete. (`Bytes` may move; what it points to does not.)
+/// Invariant: `requests[i]` reads from `sends[i].data`, whose memory is neither moved nor freed before the request is complete. (The
+/// `Bytes` value may move; the memory that it points to does not.)
 pub(super) struct Outbox {
     requests: Vec<ffi::MPI_Request>,
     sends: Vec<Send>,
-    /// Where the next look begins.
+    /// Index of the first send to test at the next look.
     cursor: usize,
     done: [c_int; WINDOW],
     at_once: AtOnce,
 }
 
-/// What is done about a send as soon as it has begun.
+/// Check of a send right after its start.
 pub(super) enum AtOnce {
-    /// One of at most this number of bytes is tested: most have left by then.
+    /// Test a send of at most this number of bytes: most of them are complete by then.
     Test(usize),
-    /// One of fewer bytes is waited for, because it is known to be over, and a test would cost simulated time.
+    /// Wait for a send of fewer bytes than this number, because it is known to be complete, and a test would cost simulated time.
     Wait(usize),
 }
 
 struct Send {
     to: usize,
-    /// The message that it is a piece of.
+    /// Number of the message that the data is a piece of.
     message: u64,
     data: Bytes,
 }
@@ -46,7 +46,7 @@ impl Outbox {
         Outbox { requests: Vec::new(), sends: Vec::new(), cursor: 0, done: [0; WINDOW], at_once }
     }
 
-    /// Starts sending `data`, which must be at most `i32::MAX` bytes: a piece of this message to this rank.
+    /// Starts sending `data`, at most `i32::MAX` bytes, to rank `to`, as a piece of message number `message`.
     pub(super) fn push(
         &mut self,
         comm: ffi::MPI_Comm,
@@ -59,8 +59,8 @@ impl Outbox {
         let rank = c_int::try_from(to).map_err(|_| too_large())?;
         // SAFETY: reading a constant of the MPI library after MPI_Init.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-        // SAFETY: `data` holds `count` readable bytes and lives, unmoved on the heap and never written to,
-        // until the request is complete: it is dropped below or in `forget` only after MPI said so.
+        // SAFETY: `data` holds `count` readable bytes and lives, unmoved on the heap and never written to, until the request is complete:
+        // it is dropped below or in `remove` only after MPI has completed the request, and leaked otherwise.
         let code = unsafe {
             ffi::MPI_Isend(data.as_ptr().cast(), count, ffi::RSMPI_UINT8_T, rank, tag, comm, &mut request)
         };
@@ -91,7 +91,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Looks at some of the sends and frees the buffers of those that have left.
+    /// Tests some of the sends and frees the buffers of those that are complete.
     pub(super) fn look(&mut self) -> Result<()> {
         if self.requests.is_empty() {
             return Ok(());
@@ -112,11 +112,11 @@ impl Outbox {
             )
         };
         check(code, "MPI_Testsome of sends")?;
-        // MPI_UNDEFINED, "none is active", is negative.
+        // MPI_UNDEFINED, which means that no request is active, is negative.
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];
-        // From the last to the first, so that filling a gap from the end moves no send that is done.
+        // From the last to the first, so that `swap_remove` does not move a completed send.
         done.sort_unstable();
         for &index in done.iter().rev() {
             self.remove(from + index as usize);
@@ -125,12 +125,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// The requests in flight; an index into them is good for [`remove`](Outbox::remove).
+    /// Returns the requests in flight. Their indices are valid arguments of [`remove`](Outbox::remove).
     pub(super) fn requests(&self) -> &[ffi::MPI_Request] {
         &self.requests
     }
 
-    /// Frees the buffer of a send that is complete.
+    /// Frees the buffer of a completed send.
     pub(super) fn remove(&mut self, index: usize) {
         self.requests.swap_remove(index);
         self.sends.swap_remove(index);
@@ -140,17 +140,17 @@ impl Outbox {
         self.requests.is_empty()
     }
 
-    /// Whether a piece of this message has not left.
+    /// Returns true if a piece of this message is still in flight.
     pub(super) fn holds(&self, message: u64) -> bool {
         self.sends.iter().any(|send| send.message == message)
     }
 
-    /// Receivers of what has not left.
+    /// Returns the receivers of the sends in flight.
     pub(super) fn receivers(&self) -> BTreeSet<usize> {
         self.sends.iter().map(|send| send.to).collect()
     }
 
-    /// What has not left, by receiver, for an error message.
+    /// Returns a description of the sends in flight by receiver, for an error message.
     pub(super) fn stuck(&self) -> String {
         let mut by_rank = std::collections::BTreeMap::<usize, (usize, usize)>::new();
         for send in &self.sends {
@@ -165,8 +165,7 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // MPI may still read from these: a leak at the end of a failed process is harmless, a read of freed
-        // memory is not.
+        // MPI may still read from these buffers. A leak at the end of a failed process is harmless; a read of freed memory is not.
         std::mem::forget(std::mem::take(&mut self.sends));
     }
 }

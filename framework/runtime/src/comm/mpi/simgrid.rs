@@ -1,46 +1,46 @@
-//! The functions by which a program can tell that it runs under SimGrid SMPI, and use its time.
+//! SimGrid SMPI functions that show that a program runs in the simulator, and that control simulated time.
 //!
-//! They are looked up at run time, so one source serves real and simulated runs.
+//! The functions are looked up at run time, so that one program supports real and simulated runs.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-// SAFETY: such a function is called by a rank of the simulation alone, with a positive number.
+// SAFETY: a function of this type is called only by a rank of the simulation, with a positive number.
 type ExecuteFlops = unsafe extern "C" fn(f64);
-// SAFETY: such a function is called by a rank of the simulation alone; any number will do.
+// SAFETY: a function of this type is called only by a rank of the simulation; any number is valid.
 type Usleep = unsafe extern "C" fn(c_uint) -> c_int;
-// SAFETY: such a function is called by a rank of the simulation alone. The host lives as long as the simulation.
+// SAFETY: a function of this type is called only by a rank of the simulation. The host lives as long as the simulation.
 type HostSelf = unsafe extern "C" fn() -> *mut c_void;
-// SAFETY: such a function is called with a host that a [`HostSelf`] has returned.
+// SAFETY: a function of this type is called with a host that a [`HostSelf`] has returned.
 type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 
-/// SMPI's own functions, present only in a simulated process.
+/// Functions of SMPI, which exist only in a simulated process.
 #[derive(Clone, Copy)]
 struct Simulator {
-    /// Advances this rank's time by what its argument, a number of operations, takes at its host's speed. This variant does not add the
-    /// time that other ranks' code took on the real processor.
+    /// Advances the time of this rank by the duration of the given number of operations at the speed of its host. This variant does not add
+    /// the time for which the code of other ranks ran on the real processor.
     execute_flops: ExecuteFlops,
     usleep: Usleep,
     host: HostSelf,
-    /// Operations per second of a host, and the part of them that it offers now.
+    /// Operations per second of a host. `available` returns the fraction of them that the host offers now.
     speed: OfHost,
     available: OfHost,
 }
 
-/// Sends of fewer bytes are over when they have begun: the simulator has copied them (`smpi/send-is-detached-thresh`).
+/// Sends of fewer bytes are complete when they have started, because the simulator has copied them (`smpi/send-is-detached-thresh`).
 pub(crate) const DETACHED: usize = 65_536;
 
-/// Work that was declared and whose time has not passed yet, in seconds; `None` while time passes with it.
+/// Declared work in seconds whose simulated time has not passed yet; `None` if work is not deferred.
 ///
-/// A rank is one thread of the simulator, so its user code cannot run beside its communication. Instead its time is
-/// put off: the rank does the work, reads clocks that are ahead by its cost, and goes on communicating until the
-/// simulated time has caught up.
+/// A rank is one thread of the simulator, so its user code cannot run concurrently with its communication. Instead the time of the work is
+/// deferred: the rank does the work, reads a clock that is ahead by the cost of the work, and continues to communicate until simulated time
+/// has caught up.
 static AHEAD: Mutex<Option<f64>> = Mutex::new(None);
 
 fn ahead() -> MutexGuard<'static, Option<f64>> {
-    // Nothing panics while it is held.
+    // No code panics while the lock is held.
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,8 +51,8 @@ fn simulator() -> Option<Simulator> {
         let usleep = symbol(c"smpi_usleep")?;
         let host = symbol(c"sg_host_self")?;
         let (speed, available) = (symbol(c"sg_host_get_speed")?, symbol(c"sg_host_get_available_speed")?);
-        // SAFETY: these are functions of SimGrid's public headers smpi/smpi.h and simgrid/host.h with exactly these
-        // signatures; a host is an opaque pointer.
+        // SAFETY: these are functions of SimGrid's public headers smpi/smpi.h and simgrid/host.h with exactly these signatures; a host is
+        // an opaque pointer.
         unsafe {
             Some(Simulator {
                 execute_flops: std::mem::transmute::<*mut c_void, ExecuteFlops>(execute_flops),
@@ -81,17 +81,18 @@ fn symbol(_: &CStr) -> Option<*mut c_void> {
     None
 }
 
-/// True if this process is a simulated rank.
+/// Returns true if this process is a simulated rank.
 pub(crate) fn simulated() -> bool {
     simulator().is_some()
 }
 
-/// The time of this rank: simulated under SMPI, MPI's wall clock otherwise. Ahead while work is put off.
+/// Returns the time of this rank: simulated time under SMPI, MPI's wall clock otherwise. While work is deferred, the time includes the cost
+/// of that work.
 pub(crate) fn now() -> Duration {
     Duration::try_from_secs_f64(::mpi::time() + ahead().unwrap_or(0.0)).unwrap_or_default()
 }
 
-/// Does `work` without letting the time pass that is declared in it; returns when that time will have passed.
+/// Does `work` without advancing simulated time by the cost declared in it. Returns the result and the time at which the work is complete.
 pub(crate) fn put_off<R>(work: impl FnOnce() -> R) -> (R, Duration) {
     *ahead() = Some(0.0);
     let result = work();
@@ -100,7 +101,7 @@ pub(crate) fn put_off<R>(work: impl FnOnce() -> R) -> (R, Duration) {
     (result, done)
 }
 
-/// Charges `flops` floating-point operations to this rank's simulated host; nothing on a real one.
+/// Charges `flops` floating-point operations to the simulated host of this rank; does nothing on a real host.
 #[inline]
 pub(crate) fn charge(flops: f64) {
     if flops > 0.0
@@ -120,7 +121,7 @@ pub(crate) fn charge(flops: f64) {
     }
 }
 
-/// Lets simulated time pass, or sleeps.
+/// Advances simulated time, or sleeps on a real host.
 pub(crate) fn sleep(time: Duration) {
     match simulator() {
         Some(simulator) => {

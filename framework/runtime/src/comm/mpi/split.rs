@@ -1,4 +1,4 @@
-//! Groups of ranks, each on a communicator of its own.
+//! Groups of ranks, each with its own communicator.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ use crate::comm::Group;
 use crate::error::Result;
 
 impl MpiTransport {
-    /// The transport of a group of these ranks; `None` if this rank is in none. All ranks are here.
+    /// Returns the transport of a group of these ranks; `None` if this rank is in no group. Collective: all ranks must call it.
     pub(super) fn split(&mut self, group: &Group) -> Result<Option<MpiTransport>> {
         let many = |_| transport("a group has more ranks than MPI counts".into());
         let number = |n: usize| c_int::try_from(n).map_err(many);
@@ -21,16 +21,16 @@ impl MpiTransport {
         // SAFETY: these are constants of the library.
         let (undefined, mut communicator) = unsafe { (ffi::RSMPI_UNDEFINED, ffi::RSMPI_COMM_NULL) };
         let color = if members.is_empty() { undefined } else { number(*color)? };
-        // SAFETY: the communicator is ours, and all of its ranks are here; the pointer is valid for the call.
+        // SAFETY: the communicator is owned by this transport, and all of its ranks make this call; the pointer is valid for the call.
         let code = unsafe { ffi::MPI_Comm_split(self.world.control, color, key, &mut communicator) };
         check(code, "MPI_Comm_split")?;
         if members.is_empty() {
             return Ok(None);
         }
         let world = World::on(communicator, None, self.world.library.clone())?;
-        // SAFETY: it was made above, has no request, and is not used any more.
+        // SAFETY: the communicator was created above, has no request, and is not used any more.
         check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
-        // A death in a group is one of the whole session, which hears of it only as the end of the job.
+        // A death in a group is a death in the whole session. The session detects it only as the end of the job.
         MpiTransport::on(world, self.options.clone(), false).map(Some)
     }
 }

@@ -1,4 +1,4 @@
-//! Starting MPI: thread level, communicators of our own, and whether the launcher's promise was kept.
+//! Start of MPI: thread level, own communicators, and comparison of the world size with the launcher's.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -15,17 +15,17 @@ use super::late::Start;
 use super::{LauncherFacts, launcher, memory, simgrid};
 use crate::error::Result;
 
-/// Where Open MPI is told whether a rank that finds no message yields its core.
+/// Environment variable that sets whether a rank of Open MPI yields its core when it finds no message.
 pub(super) const YIELD_WHEN_IDLE: &str = "OMPI_MCA_mpi_yield_when_idle";
 
-/// MPI, initialised, as one rank sees it.
+/// Initialised MPI, as seen by one rank.
 pub(super) struct World {
-    /// There where MPI was started here: it is ended by whoever has started it. Never dropped on the way of a panic: rsmpi
-    /// finalises MPI in `drop`, which would wait for the others.
+    /// Set if MPI was initialised here, because MPI is finalised by the code that has initialised it. It is not dropped during a panic:
+    /// rsmpi finalises MPI in `drop`, which would wait for the other ranks.
     pub(super) universe: Option<ManuallyDrop<Universe>>,
-    /// Control messages.
+    /// Communicator of control messages.
     pub(super) control: ffi::MPI_Comm,
-    /// Bulk data.
+    /// Communicator of bulk data.
     pub(super) bulk: ffi::MPI_Comm,
     pub(super) rank: usize,
     pub(super) size: usize,
@@ -33,7 +33,7 @@ pub(super) struct World {
     pub(super) library: String,
 }
 
-/// Name and version of the MPI library, on one line.
+/// Returns name and version of the MPI library, on one line.
 pub(super) fn library() -> String {
     let text = ::mpi::environment::library_version().unwrap_or_default();
     let line = text.trim_matches(['\0', '\n', ' ']).lines().next().unwrap_or_default();
@@ -41,11 +41,13 @@ pub(super) fn library() -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns why this program cannot call the MPI library that it is linked to, if its handles are of another kind; `handle_bytes` is
-/// their size by the headers that the program was built with, and `library` the first line of the library's version text.
+/// Returns an error message if the MPI library that the program is linked to has another kind of handles than the headers; `handle_bytes`
+/// is the size of a handle according to the headers that the program was built with, and `library` the first line of the library's version
+/// text.
 ///
-/// MPICH and the libraries derived from it use numbers of 32 bits, Open MPI pointers, so that every call with a handle would crash. A
-/// program that was built for Open MPI needs symbols that only Open MPI has, and does not start with another library.
+/// In MPICH and the libraries derived from it a handle is a number of 32 bits, in Open MPI it is a pointer, so that every call with a
+/// handle would crash. The opposite case needs no check: a program that was built for Open MPI needs symbols that only Open MPI has, and
+/// does not start with another library.
 fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
     (handle_bytes == size_of::<c_int>() && library.starts_with("Open MPI")).then(|| {
         let library = library.split(',').next().unwrap_or(library);
@@ -57,12 +59,13 @@ fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
     })
 }
 
-/// MPI for use by this thread, on the communicator that is `given`, or on that of all processes. It is initialised if it is not in
-/// use already. The simulator grants only the level SINGLE, which is accepted: a simulated rank has no second thread.
+/// Prepares MPI for use by this thread, on the communicator `given` by the program, or on that of all processes. MPI is initialised if it
+/// is not initialised yet. The simulator grants only the thread level SINGLE, which is accepted, because a simulated rank has no second
+/// thread.
 ///
 /// # Errors
-/// If the library is of another kind than the headers, MPI was in use in this process and is no more, grants too low a thread level, or sees one rank where the launcher
-/// promised several.
+/// If the library is of another kind than the headers, if MPI has been finalised in this process, if it grants too low a thread level, or
+/// if it sees one rank where the launcher has started several.
 pub(super) fn start(given: Option<&Given>) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
@@ -78,7 +81,7 @@ pub(super) fn start(given: Option<&Given>) -> Result<World> {
     // SAFETY: MPI is initialised; MPI_COMM_WORLD is a constant of the library.
     let world = unsafe { ffi::RSMPI_COMM_WORLD };
     if universe.is_some() {
-        // SAFETY: as above; the predefined handler is a constant, too.
+        // SAFETY: MPI is initialised, and the predefined error handler is a constant of the library.
         let code = unsafe { ffi::MPI_Comm_set_errhandler(world, ffi::RSMPI_ERRORS_RETURN) };
         check(code, "MPI_Comm_set_errhandler")?;
     }
@@ -97,7 +100,7 @@ pub(super) fn start(given: Option<&Given>) -> Result<World> {
 }
 
 impl World {
-    /// Communicators of our own for the ranks of `communicator`, all of which must be here.
+    /// Creates own communicators for the ranks of `communicator`. Collective: all ranks must call it.
     pub(super) fn on(
         communicator: ffi::MPI_Comm,
         universe: Option<ManuallyDrop<Universe>>,
@@ -110,7 +113,7 @@ impl World {
     }
 }
 
-/// This process's rank in a communicator, and how many there are.
+/// Returns the rank of this process in a communicator, and the number of ranks.
 fn place(communicator: ffi::MPI_Comm, library: &str) -> Result<(usize, usize)> {
     let (mut rank, mut size): (c_int, c_int) = (0, 0);
     // SAFETY: MPI is initialised, the communicator exists, and the pointers are valid for the calls.
@@ -123,7 +126,6 @@ fn place(communicator: ffi::MPI_Comm, library: &str) -> Result<(usize, usize)> {
     Ok((number(rank)?, number(size)?))
 }
 
-/// Initialises MPI.
 fn initialise(
     library: &str,
     facts: Option<&LauncherFacts>,
@@ -136,7 +138,7 @@ fn initialise(
     let used = || transport("MPI has come into use in this process while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
-    // Held from here on: an error below is reported by this process, not by a hang in MPI_Finalize.
+    // Not dropped from here on: an error below is reported by this process and does not hang in MPI_Finalize.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(
@@ -148,11 +150,11 @@ fn initialise(
     Ok(universe)
 }
 
-/// A communicator of our own, so that a program's other use of MPI does not interfere.
+/// Duplicates a communicator, so that other uses of MPI in the program do not interfere.
 ///
 /// # Safety
 /// MPI is initialised and `world` is a communicator.
-// SAFETY: the caller's part is said above; a handle alone does not tell whether its communicator exists.
+// SAFETY: the caller's obligation is stated above; a handle does not show whether its communicator exists.
 unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
     // SAFETY: as the caller promises.
     unsafe {
@@ -163,9 +165,9 @@ unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
     }
 }
 
-/// A duplicate of `ours` for the caller, who calls MPI as it likes: errors end the job there, as the bindings do not look at them.
+/// Duplicates `ours` for MPI calls of the program. Errors on the duplicate end the job, because the MPI bindings do not check return codes.
 ///
-/// All ranks of `ours` must be here.
+/// Collective: all ranks of `ours` must call it.
 pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
     // SAFETY: `ours` is a communicator of this crate, on which errors are returned.
     unsafe {
@@ -175,20 +177,20 @@ pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
     }
 }
 
-/// Asks Open MPI not to give the core away each time nothing has come, unless the user has said what it is to do.
+/// Configures Open MPI not to yield the core after each poll without a message, unless the user has configured it.
 ///
-/// It does that where ranks share cores, and for a rank that would otherwise spin it is right. Ours sleep between looks
-/// anyway; and newer kernels (Linux from 6.18 on) take from a thread that yields the turn that it did not use, so that
-/// beside a load from elsewhere one that only communicates waits for its core nearly all the time.
+/// Open MPI yields if ranks share cores, which is right for a rank that would otherwise spin. The ranks of this crate sleep between polls
+/// anyway. Newer kernels (Linux from 6.18 on) take the unused turn from a thread that yields, so that on a machine with other load a rank
+/// that only communicates waits for its core nearly all the time.
 fn wait_without_yielding(library: &str) {
     if library.starts_with("Open MPI") && std::env::var_os(YIELD_WHEN_IDLE).is_none() {
-        // SAFETY: no thread of ours runs yet; and whoever starts MPI has to keep other threads from the environment
-        // anyway, since Open MPI writes into it while it starts.
+        // SAFETY: no thread of this crate runs yet. The code that starts MPI has to keep other threads from the environment anyway, because
+        // Open MPI writes into it while it starts.
         unsafe { std::env::set_var(YIELD_WHEN_IDLE, "0") };
     }
 }
 
-/// Asks the kernel to end this thread's sleeps on time: by default it adds 50 µs.
+/// Configures the kernel to end the sleeps of this thread on time; by default it adds 50 µs.
 fn sleep_precisely() {
     #[cfg(target_os = "linux")]
     {

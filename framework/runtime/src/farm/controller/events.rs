@@ -1,4 +1,4 @@
-//! What is told of looks at the number of workers: events, and the last change in one sentence.
+//! Texts about checks of the number of workers: events, and the last change in one sentence.
 
 use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel};
 use armature_planner::tuner::Decision;
@@ -28,7 +28,7 @@ pub(super) fn why(situation: Situation, wanted: usize, model: &impl Repeated) ->
     )
 }
 
-/// What a decision on a stream stands on.
+/// Returns the measurements behind a decision on a stream.
 pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     vec![
         Input::new("the time of a worker for a task", model.compute, "s"),
@@ -36,7 +36,7 @@ pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     ]
 }
 
-/// What a decision on iterations stands on.
+/// Returns the measurements behind a decision on iterations.
 pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     let mut inputs = vec![
         Input::new("time in tasks", model.compute, "s"),
@@ -54,7 +54,8 @@ pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     inputs
 }
 
-/// The decision for the log of events. The tuner compares √n times the time, so that workers count.
+/// Returns the decision as an event. The tuner compares the time multiplied by √n, so that additional workers have a price; the event
+/// contains the time itself.
 pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) -> Event {
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);

@@ -1,6 +1,6 @@
-//! What the master measures of the farm as a whole, and its looks at whether another number of workers pays.
+//! Measurements of the farm as a whole, and checks whether another number of workers pays.
 //!
-//! The decision is the planner crate's [`WorkerCount`]; here is what feeds it.
+//! [`WorkerCount`] of the planner crate makes the decision; this module supplies its input.
 
 mod events;
 mod round_trips;
@@ -21,86 +21,86 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Input};
 use crate::session::Balance;
 
-/// Between two looks at a stream.
+/// Interval between two checks of a stream.
 const STREAM_PERIOD: Duration = Duration::from_secs(2);
-/// Where the farm may be split, the first looks at a stream come sooner: after this time, then twice as long each time.
+/// First interval between two checks of a stream that may be split; each further interval is twice as long.
 const FIRST_PERIOD: Duration = Duration::from_millis(20);
-/// Workers from which on a farm is split: with fewer, what rank 0 does for each task counts and not its messages.
+/// Minimum number of workers of a farm that is split. With fewer workers, rank 0's work for each task dominates and not its messages.
 const SPLIT_LEAST: usize = 4 * GROUP_LEAST;
-/// Workers of a sub-master, at least.
+/// Minimum number of workers per sub-master.
 const GROUP_LEAST: usize = 8;
-/// Looks in a row that must find more workers than rank 0 can serve.
+/// Number of consecutive checks that must find more workers than rank 0 can serve.
 const SPLIT_LOOKS: u32 = 2;
-/// Between two looks at iterations at least.
+/// Minimum interval between two checks of iterations.
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
-/// Messages that must have been sent before anything is decided by what they cost.
+/// Minimum number of messages before their measured cost is used for decisions.
 const ENOUGH_MESSAGES: u64 = 8;
-/// Bytes of the long ones: as many as a chunk's message has, within these bounds.
+/// Bounds of the size of long probe messages, in bytes. Within these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
-/// In a stream this multiple of the workers is kept that the master can keep busy.
+/// Reserve of a stream: the number of workers that the master can keep busy is multiplied by this factor and kept.
 const RESERVE: f64 = 1.25;
-/// A master that computes goes on alone only if that is by this factor as fast as with one worker.
+/// Factor by which a master that computes must be faster alone than with one worker in order to work alone.
 const ALONE: f64 = 1.2;
-/// A change is a message to each rank that is concerned: its cost where nothing was measured yet, in seconds.
+/// Assumed cost of a change before anything is measured, in seconds: one message to each rank that is concerned.
 const FIRST_COST: f64 = 100e-6;
 
-/// What was measured since the last look.
+/// Measurements since the last check.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     since: Duration,
     iterations: u32,
-    /// Chunks that were sent.
+    /// Number of chunks sent.
     chunks: u64,
-    /// Tasks whose results came from workers, and those that rank 0 did.
+    /// Number of tasks with results from workers, and of tasks that rank 0 ran.
     away: u64,
     here: u64,
-    /// Bytes to workers and back.
+    /// Bytes sent to workers and received from them.
     out: f64,
     back: f64,
-    /// Time of all workers in tasks.
+    /// Time of all workers in tasks, in seconds.
     compute: f64,
-    /// Time in which the next tasks were made.
+    /// Time for the creation of the next tasks, in seconds.
     made: f64,
-    /// Time in which chunks were made and sent, and the same with that in which results were taken in.
+    /// Time for making and sending chunks, and the same time plus that for handling results, in seconds.
     sending: f64,
     served: f64,
 }
 
-/// See the module's page.
+/// Measurements and decisions about the number of workers of a farm.
 #[derive(Debug)]
 pub(crate) struct WorkerController {
     count: Option<WorkerCount>,
     once: bool,
     fit: FarmFit,
     messages: u64,
-    /// Bytes of a task and of its result, as far as any has travelled.
+    /// Mean bytes of a task and of its result, for tasks with results from workers.
     bytes: (f64, f64),
     round_trips: RoundTrips,
     span: Sample,
-    /// What the last look took.
+    /// Duration of the last check.
     looking: Duration,
     looks: u32,
-    /// Looks in a row that have found more workers than rank 0 can serve.
+    /// Number of consecutive checks that found more workers than rank 0 can serve.
     overloaded: u32,
     changes: u32,
-    /// Why the last change was made, in one sentence.
+    /// Reason for the last change, in one sentence.
     why: Option<String>,
 }
 
-/// What came of a look.
+/// Result of a check.
 #[derive(Debug)]
 pub(crate) struct Replan {
-    /// The number of workers from now on, if it is another one.
+    /// New number of workers, if it changes.
     pub(crate) target: Option<usize>,
-    /// The number of sub-masters that there are to be, and why.
+    /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
-    /// What is to be told.
+    /// Events for the log.
     pub(crate) events: Vec<Event>,
 }
 
 impl WorkerController {
-    /// Begins to measure at `now`.
+    /// Creates a controller that measures from `now` on.
     pub(crate) fn new(balance: Balance, now: Duration) -> Result<Self> {
         let wrong = |e: armature_planner::Error| {
             Error::new(ErrorKind::Config, format!("the options of the number of workers: {e}"))
@@ -125,12 +125,12 @@ impl WorkerController {
         })
     }
 
-    /// Whether the number of workers may change.
+    /// Returns true if the number of workers may change.
     pub(crate) fn is_on(&self) -> bool {
         self.count.is_some()
     }
 
-    /// A chunk was made and sent within `took`.
+    /// Records that a chunk of `bytes` bytes was made and sent within `took`.
     pub(crate) fn sent(&mut self, bytes: usize, took: Duration) {
         self.messages += 1;
         self.fit.message(bytes as f64, took.as_secs_f64());
@@ -140,7 +140,7 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// The result of `tasks` was taken in within `took`; its worker spent `busy` seconds in them.
+    /// Records that the result of `tasks` tasks was handled within `took`; their worker spent `busy` seconds in the tasks.
     pub(crate) fn got(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
         self.span.away += u64::from(tasks);
         self.span.back += bytes as f64;
@@ -148,24 +148,24 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// Rank 0 has spent `busy` seconds in `tasks`.
+    /// Records that rank 0 spent `busy` seconds in `tasks` tasks.
     pub(crate) fn own(&mut self, tasks: u32, busy: f64) {
         self.span.here += u64::from(tasks);
         self.span.compute += busy.max(0.0);
     }
 
-    /// An iteration is over; it took `took` to make the tasks of the next one.
+    /// Records the end of an iteration. `took` is the time in which the tasks of the next iteration were created.
     pub(crate) fn iteration(&mut self, took: Duration) {
         self.span.made += took.as_secs_f64();
         self.span.iterations += 1;
     }
 
-    /// Whether it is time for a look.
+    /// Returns true if a check is due.
     pub(crate) fn is_due(&self, now: Duration, stream: bool, splittable: usize) -> bool {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // Before every worker has sent a result, nothing can be said.
+            // Before every worker can have sent a result, no decision is possible.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.looks.min(16))),
         };
@@ -173,12 +173,12 @@ impl WorkerController {
         self.is_on() && period >= least && is_affordable(self.looking, period)
     }
 
-    /// The number of sub-masters that would serve the workers of a stream where rank 0 alone cannot, and why; when that
-    /// has lasted. They save rank 0 the messages, and not what it does with results.
+    /// Returns the number of sub-masters for a stream whose workers rank 0 alone cannot serve, with the reason, once this state has lasted.
+    /// Sub-masters save rank 0 the messages, but not the handling of results.
     fn split(&mut self, situation: Situation, span: &Sample) -> Option<(usize, String)> {
         self.looks += 1;
         let most = situation.most;
-        // As many as compute while a chunk is sent to each: as a number it saturates.
+        // Number of workers that compute while one chunk is sent to each. The conversion saturates.
         let capability = (span.compute / span.sending.max(f64::MIN_POSITIVE)) as usize;
         if !situation.stream || !situation.may_split || most < SPLIT_LEAST || most <= capability {
             self.overloaded = 0;
@@ -190,7 +190,7 @@ impl WorkerController {
         (self.overloaded >= SPLIT_LOOKS).then_some((count, why))
     }
 
-    /// The round trips that are due between two iterations: for each link that is measured, the bytes of the longer message.
+    /// Returns the round trips that are due between two iterations: for each link to be measured, the bytes of the longer message.
     pub(crate) fn round_trips(&self, elapsed: Duration) -> Vec<usize> {
         let sent = self.span.chunks.max(1) as f64;
         let bulk = (self.span.out / sent).max(self.span.back / sent).clamp(LEAST_BULK, MOST_BULK) as usize;
@@ -205,35 +205,35 @@ impl WorkerController {
         }
     }
 
-    /// What round trips took: one without content, and one that was `bytes` long on the way there.
+    /// Records two round trips: one with an empty message, and one with a message of `bytes` bytes to the worker.
     pub(crate) fn echo(&mut self, bytes: usize, [empty, full]: [Duration; 2]) {
         self.round_trips.add(0, empty);
         self.round_trips.add(bytes, full);
     }
 
-    /// What follows does not belong to the measurements: the next look counts from here.
+    /// Restarts the measurements at `now` if a check has just been made, so that the time of the check does not count.
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.span.iterations == 0 {
             self.span = Sample { since: now, ..Sample::default() };
         }
     }
 
-    /// What messages cost, as far as it was measured.
+    /// Returns the cost of messages, as far as it is measured.
     pub(crate) fn messages(&self) -> MessageCosts {
         let costs = self.fit.messages();
         MessageCosts { per_byte: costs.per_byte.max(self.round_trips.per_byte()), ..costs }
     }
 
-    /// An iteration as it was measured.
+    /// Returns the measured model of an iteration.
     fn model(&self) -> Option<IterationModel> {
         let model = self.fit.model(Protocol::Asynchronous)?;
         let messages = self.messages();
-        // What no number of workers shortens: making the tasks, and the way there and back.
+        // Time that no number of workers shortens: the creation of the tasks, and the latency of a round trip.
         let way = self.round_trips.round().unwrap_or(0.0) - 2.0 * messages.start_up.of(0.0);
         Some(IterationModel { messages, master: model.master + way.max(0.0), ..model })
     }
 
-    /// One look. `None`: nothing can be said yet.
+    /// Makes a check. Returns `None` if no decision is possible yet.
     pub(crate) fn replan(&mut self, situation: Situation, clock: impl Fn() -> Duration) -> Option<Replan> {
         let begin = clock();
         let span = std::mem::replace(&mut self.span, Sample { since: situation.now, ..Sample::default() });
@@ -242,7 +242,7 @@ impl WorkerController {
             return None;
         }
         let model = self.model()?;
-        // What serving takes was taken in as the master's own time.
+        // The time for serving was recorded as the master's own time.
         let stream = StreamModel { serving: model.master, compute: model.compute };
         let split = self.split(situation, &span);
         if split.is_some() {
@@ -260,7 +260,7 @@ impl WorkerController {
         replan
     }
 
-    /// Whether there should be another number of workers, at least `least`; an iteration, or a task, has taken `period`.
+    /// Decides about the number of workers, which is at least `least`. An iteration, or a task of a stream, has taken `period` seconds.
     fn weigh(
         &mut self,
         situation: Situation,
@@ -302,8 +302,8 @@ impl WorkerController {
         Some(Replan { target, split: None, events })
     }
 
-    /// Takes in what was measured since the last look; returns the seconds of an iteration, or of a task of a stream. `None`
-    /// if no task was done.
+    /// Adds the measurements since the last check to the model. Returns the seconds of an iteration, or of a task of a stream; `None` if no
+    /// task was completed.
     fn measured(&mut self, span: &Sample, situation: Situation) -> Option<f64> {
         let tasks = (span.away + span.here) as f64;
         if tasks == 0.0 {
@@ -314,8 +314,8 @@ impl WorkerController {
             self.bytes = (span.out / away, span.back / away);
         }
         let spans = if situation.stream { tasks } else { f64::from(span.iterations.max(1)) };
-        // The model's bytes are those of all tasks, also of those that stay on rank 0. What serving takes is in the messages
-        // of an iteration; in a stream it is all that tasks which go to workers share.
+        // The model's bytes are those of all tasks, including tasks that stay on rank 0. In iterations the time for serving is part of the
+        // messages; in a stream it is divided among the tasks that go to workers.
         let master = if situation.stream { span.served * tasks / span.away.max(1) as f64 } else { span.made };
         let [out, back, compute, master] =
             [tasks * self.bytes.0, tasks * self.bytes.1, span.compute, master].map(|total| total / spans);
@@ -323,21 +323,21 @@ impl WorkerController {
         Some(situation.now.saturating_sub(span.since).as_secs_f64() / spans)
     }
 
-    /// Why the last change was made, in one sentence.
+    /// Returns the reason for the last change, in one sentence.
     pub(crate) fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }
 }
 
-/// The least number of workers that is thought of. Too many cost little, and too few a good part of the farm's speed, so that
-/// measurements have to be clear before a farm is small.
+/// Returns the smallest number of workers that is considered. Too many workers cost little, and too few cost much of the farm's speed, so
+/// that only clear measurements make a farm small.
 fn least(situation: Situation, model: &IterationModel) -> usize {
     if situation.computes && model.time(1) * ALONE > model.time(2) { 2 } else { 1 }
 }
 
 fn least_of_stream(situation: Situation, model: &StreamModel) -> usize {
     let busy = (RESERVE * model.busy()).ceil();
-    // Infinite, or no number, if serving costs nothing that was measured.
+    // Infinite or NaN if the measured time for serving is zero.
     if busy < situation.most as f64 {
         (busy as usize).max(if situation.computes { 2 } else { 1 })
     } else {

@@ -1,22 +1,22 @@
-//! What round trips between rank 0 and idle workers say of the way there and back.
+//! Round trips between rank 0 and idle workers: latency, and time per byte.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Round trips that are remembered.
+/// Maximum number of round trips of each kind that are kept.
 const ROUND_TRIPS: usize = 8;
 
-/// Round trips between rank 0 and idle workers.
+/// Recent round trips between rank 0 and idle workers.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips {
     empty: VecDeque<f64>,
-    /// Bytes on the way there, seconds.
+    /// Bytes of the message to the worker, and seconds of the round trip.
     bulk: VecDeque<(f64, f64)>,
     spent: Duration,
 }
 
 impl RoundTrips {
-    /// One that was `bytes` long on the way there took `took`.
+    /// Adds a round trip with a message of `bytes` bytes to the worker.
     pub(super) fn add(&mut self, bytes: usize, took: Duration) {
         self.spent += took;
         let seconds = took.as_secs_f64();
@@ -29,17 +29,17 @@ impl RoundTrips {
         forget(&mut self.bulk);
     }
 
-    /// The time of all.
+    /// Returns the total time of all round trips.
     pub(super) fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// Seconds of an empty one.
+    /// Returns the shortest time of an empty round trip, in seconds.
     pub(super) fn round(&self) -> Option<f64> {
         self.empty.iter().copied().reduce(f64::min)
     }
 
-    /// Seconds that each byte adds.
+    /// Returns the time that each byte adds, in seconds.
     pub(super) fn per_byte(&self) -> f64 {
         let Some(empty) = self.round() else { return 0.0 };
         self.bulk
@@ -50,7 +50,7 @@ impl RoundTrips {
     }
 }
 
-/// Keeps the newest.
+/// Drops the oldest values.
 fn forget<T>(values: &mut VecDeque<T>) {
     while values.len() > ROUND_TRIPS {
         values.pop_front();

@@ -1,24 +1,24 @@
-//! What a look at the number of workers sees.
+//! State of the farm in a check of the number of workers.
 
 use std::time::Duration;
 
-/// The farm at the time of a look.
+/// State of the farm at the time of a check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) now: Duration,
-    /// Ranks that do tasks, and ranks that could.
+    /// Number of active ranks, and of ranks that could be active.
     pub(crate) workers: usize,
     pub(crate) most: usize,
-    /// Whether rank 0 is one of them.
+    /// True if rank 0 runs tasks.
     pub(crate) computes: bool,
-    /// Whether it is a stream and not a set of tasks.
+    /// True for a stream, false for a set of tasks.
     pub(crate) stream: bool,
-    /// Whether sub-masters may be made.
+    /// True if sub-masters may be introduced.
     pub(crate) may_split: bool,
 }
 
 impl Situation {
-    /// What is repeated, in words.
+    /// Names the unit of work that is repeated.
     pub(super) fn what(&self) -> &'static str {
         if self.stream { "a task" } else { "an iteration" }
     }

@@ -1,4 +1,4 @@
-//! How rank 0 hands tasks out: to workers that ask, and to itself.
+//! Dispatch of tasks by rank 0: to requesting workers, and to itself.
 
 use super::super::messages::{self, ChunkHeader, Payload};
 use super::super::state::{PendingTasks, SentChunk, Suspicion, WorkerState};
@@ -12,8 +12,8 @@ use crate::rank::protocol::Outgoing;
 use crate::user_code;
 use crate::wire::Item;
 
-/// Of small tasks one in this number is weighed when they are drawn: to weigh one costs as much as to encode it. Tasks that are
-/// suddenly large are noticed so much later.
+/// Sampling interval of small tasks, in tasks: one task in this number is weighed when they are drawn, because weighing costs as much as
+/// encoding. Tasks that are suddenly large are noticed only at the next sample.
 const SAMPLED: usize = 8;
 
 /// A chunk that is ready to be sent.
@@ -21,13 +21,13 @@ pub(super) struct Packed {
     pub(super) header: ChunkHeader,
     pub(super) suspicion: Suspicion,
     pub(super) frame: Frame,
-    /// What is kept of it.
+    /// Encoded tasks, kept in case they are requeued.
     pub(super) payload: Payload,
 }
 
 impl<I: Item, O: Item> MasterRank<I, O> {
-    /// Gives chunks to all workers that ask. Those that have something to do get one at a time: others may have asked
-    /// meanwhile that have nothing. Returns whether any was given.
+    /// Dispatches chunks to all requesting workers. Busy workers receive one chunk at a time, so that idle workers that requested later are
+    /// served first. Returns true if any chunk was sent.
     pub(super) fn serve(&mut self, source: &mut dyn Source<I>, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
         loop {
@@ -41,7 +41,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             }
             self.state.update_knowledge(left, self.clock.now());
             let most = self.state.max_chunk();
-            // The one with the fewest takes what there is, except for tasks that it has failed in.
+            // The worker with the fewest chunks gets the available tasks, except for tasks that failed on it.
             let (mut gave, mut asked) = (false, 0);
             loop {
                 let Some(worker) = self.state.workers().requesting(ahead).nth(asked) else { break };
@@ -62,7 +62,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// Gives a chunk to `worker`, if there is one for it.
+    /// Dispatches a chunk to `worker`. Returns false if there is no chunk for it.
     fn serve_one(
         &mut self,
         source: &mut dyn Source<I>,
@@ -83,13 +83,14 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(true)
     }
 
-    /// Whether a worker asks for a chunk, and there may be one.
+    /// Returns true if a worker requests a chunk.
     pub(super) fn somebody_asks(&self, source: &dyn Source<I>) -> bool {
         let left = self.state.unassigned(source.to_share());
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
-    /// What rank 0 itself does next: the rest of a chunk that it has begun, or another chunk if it may have one: a short one where it computes on the thread that communicates (`inline`).
+    /// Returns the next command for rank 0 itself: the rest of a chunk that it has begun, or another chunk if it may have one. The chunk is
+    /// short if rank 0 computes on the communicating thread (`inline`).
     pub(super) fn compute(&mut self, source: &mut dyn Source<I>, inline: bool) -> Result<Option<Command<I>>> {
         if let Some(rest) = self.rests.pop_front() {
             return Ok(Some(Command::Rest(rest)));
@@ -112,11 +113,11 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
-    /// Puts a choice of chunks into the log of events, if there is a new one.
+    /// Records the latest choice of the chunk policy in the log of events, if it is new.
     fn record_choice(&mut self) {
         let choice = self.state.sizes.take_choice();
         let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
-        // What is in force may be chosen again.
+        // The policy in use may be chosen again.
         if choice.policy == choice.before && self.choice_recorded {
             return;
         }
@@ -136,8 +137,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         });
     }
 
-    /// The tasks of the next chunk for `worker`, as many as suit the worker `sized_for`, at most `most`: some that came
-    /// back, or new ones. With them the worker that they suit, which may be another one if the source was slow.
+    /// Returns the tasks of the next chunk for `worker`: requeued or new ones, at most `most`, in a number that suits the worker
+    /// `sized_for`. Also returns the worker for which they are sized, which is another one if the source was slow.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source<I>,
@@ -176,7 +177,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
         let mut pending = Some(PendingTasks { first, tasks, attempt, avoid: None, suspicion });
         if suspicion.is_there() {
-            // Ranks have died over them in an earlier run of the job, or over what they are a part of.
+            // Ranks died in these tasks in an earlier run of the job, or in a task above them in an exploration.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
         if source.has_ended() {
@@ -187,7 +188,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(pending.map(|pending| (pending, sized_for)))
     }
 
-    /// A chunk as a message, and what is kept of it.
+    /// Encodes a chunk as a message, and keeps its payload.
     pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks<I>) -> Result<Packed> {
         let header = self.state.header_of(&pending);
         let PendingTasks { tasks, suspicion, .. } = pending;
@@ -199,7 +200,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(Packed { header, suspicion, frame, payload })
     }
 
-    /// A chunk that was made for the worker `sized_for` is `worker`'s from now on.
+    /// Records that `worker` holds a chunk that was sized for the worker `sized_for`.
     pub(super) fn note(
         &mut self,
         worker: usize,

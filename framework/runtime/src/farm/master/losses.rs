@@ -1,4 +1,4 @@
-//! What rank 0 does about ranks that die, fall silent or hang, and about the tasks that they had.
+//! Handling of ranks that die, fall silent or hang, and of the tasks that they held, on rank 0.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
-/// Tasks as people call them.
+/// Describes tasks for messages.
 fn describe(tasks: Range<u64>) -> String {
     match tasks.end - tasks.start {
         1 => format!("task {}", tasks.start),
@@ -31,7 +31,7 @@ fn count(chunks: &[Sent]) -> u64 {
 }
 
 impl<I: Item, O: Item> MasterRank<I, O> {
-    /// A worker has been in one task for longer than the user allows: it is not used any more.
+    /// Handles a worker that has been in one task for longer than the user allows. The worker gets no more tasks.
     pub(super) fn on_timeout(
         &mut self,
         worker: usize,
@@ -75,12 +75,12 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.somebody_is_left()
     }
 
-    /// How rank 0 looks after this rank.
+    /// Returns the supervision of this rank by rank 0.
     pub(super) fn watch(&self, rank: usize) -> Watch {
         self.detector.watch_worker(rank, self.state.workers().state_of(rank))
     }
 
-    /// A rank has given a sign of life.
+    /// Handles a sign of life of a rank.
     pub(super) fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
         self.readmit(from, out)?;
         let here = out.endpoint().look(self.clock.now());
@@ -88,23 +88,23 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         loss.map_or(Ok(()), |loss| self.lose(&loss, out))
     }
 
-    /// A rank is silent, or its process has ended.
+    /// Handles the silence of a rank or the end of its process.
     pub(super) fn on_silence(&mut self, silence: &Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let state = self.state.workers().state_of(silence.rank);
         let loss = self.detector.lose(silence, state, out.endpoint());
         self.lose(&loss, out)
     }
 
-    /// A worker is dead, or may be: its tasks go to others.
+    /// Handles the certain or possible death of a worker: its tasks go to other workers.
     pub(super) fn lose(&mut self, loss: &Loss, out: &mut Outgoing<'_>) -> Result<()> {
         let (rank, leads) = (loss.rank, self.state.groups.is_leader(loss.rank));
-        // A sub-master does no tasks. Which one its members are in does not matter to it.
+        // A sub-master runs no tasks, so that the tasks of its members cannot have killed it.
         let died = loss.died && loss.certain && !leads;
         let last_activity = self.detector.last_activity(self.trails.get(&rank), rank, died);
         self.lose_with(loss, Vec::new(), last_activity, out)
     }
 
-    /// The same of a rank that also had these `chunks`, from somebody else than this rank.
+    /// Handles the loss of a rank like [`lose`](MasterRank::lose). The rank also held `chunks`, which it received from its sub-master.
     pub(super) fn lose_with(
         &mut self,
         loss: &Loss,
@@ -128,7 +128,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.somebody_is_left()
     }
 
-    /// Tasks that a lost rank had go to others, each with what the loss says about it.
+    /// Requeues the tasks of a lost rank with the attempts and suspicion that follow from the loss.
     pub(super) fn reassign(
         &mut self,
         loss: &Loss,
@@ -137,7 +137,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     ) -> Result<()> {
         let Loss { rank, certain, died, ref why } = *loss;
         let mut blamed_tasks = Vec::new();
-        // Whoever has fallen silent may be dead all the same: rank 0 comes last.
+        // A silent rank may be dead nevertheless, so rank 0 runs its tasks only if no other rank can.
         let avoid = (!certain || !died).then_some(0);
         let (reassigned, explained) = self.state.assess_loss(loss, chunks, last_activity);
         for Reassigned { chunk, places, blamed, attempt, suspicion } in reassigned {
@@ -165,7 +165,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Tasks that ranks have died of and that nobody may try any more have failed.
+    /// Ends tasks in which ranks may have died and that no rank may run any more as failed tasks.
     pub(super) fn give_up(&mut self, delivery: &mut dyn Deliver<O>) -> Result<()> {
         while !self.state.stopped
             && let Some(pending) = self.state.tasks.take_abandoned()
@@ -184,17 +184,17 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// What the sink gets for the first of some tasks that ranks have died over and nobody may try any more, or the error
-    /// that it is where it ends the job.
+    /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more, and the error that
+    /// ends the job instead with `fail_fast`.
     fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, Error) {
         let (failed, exhausted) = self.state.death_of(pending);
-        // With other ranks it may succeed, unless it has had all its attempts.
+        // With other ranks the task may succeed, unless its attempts are used up.
         let kind = if exhausted { ErrorKind::User } else { ErrorKind::Timeout };
         let error = self.here(Error::new(kind, &failed.message).on_item(failed.task));
         (failed, error)
     }
 
-    /// Something has come from a rank. One that was silent takes part again, or another in its place.
+    /// Handles a message from a rank. A suspected rank becomes active again, or is parked in favour of another one.
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
@@ -202,7 +202,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         log::info!("farm {}: rank {rank} is heard again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // It may have been parked before.
+            // The rank may have been parked before.
             ToWorker::Park(false).send(out.endpoint(), rank)?;
         }
         self.adjust_workers(out)
@@ -213,7 +213,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.state.let_go(rank, state)
     }
 
-    /// The tasks of a chunk go to others as they were.
+    /// Requeues all tasks of a chunk with unchanged attempts and suspicion.
     pub(super) fn requeue_whole(&mut self, chunk: &Sent) -> Result<()> {
         let tasks = self.unpack(chunk)?;
         let (first, attempt, suspicion) = (chunk.first, chunk.attempt, chunk.suspicion);
@@ -221,15 +221,17 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
+    /// Checks that a rank is left that can run tasks.
+    ///
     /// # Errors
-    /// If every rank that computes is lost.
+    /// [`ErrorKind::Timeout`] if every rank that computes is lost.
     fn somebody_is_left(&self) -> Result<()> {
         if self.state.somebody_is_left() {
             return Ok(());
         }
         let (lost, tasks) = (&self.state.lost, self.state.tasks.describe());
         let text = format!("no rank is left that could do tasks: ranks {lost:?} are lost; {tasks}");
-        // A fault of the machine: a job that is started again may have better luck.
+        // The fault is that of a machine, so a restarted job may succeed.
         Err(self.here(Error::new(ErrorKind::Timeout, text)))
     }
 }

@@ -1,7 +1,7 @@
-//! Rank 0 while a farm runs. What it decides is in [`MasterState`]; here it is carried out.
+//! Rank 0 of a running farm. [`MasterState`] makes the decisions; this module carries them out.
 //!
-//! [`run`] takes it from step to step; the stream of tasks in `step.rs` is the page to begin with: deliver results, hand out
-//! chunks, compute.
+//! [`run`] executes the steps of a run. The stream of tasks in `step.rs` is the place to start reading: it delivers results, dispatches
+//! chunks, and computes.
 
 mod dispatch;
 mod losses;
@@ -39,33 +39,33 @@ use crate::rank::trail::TrailReader;
 use crate::session::{Balance, Config, Driver as Choice};
 use crate::wire::Item;
 
-/// See the module's page.
+/// Rank 0 of a running farm.
 pub(super) struct MasterRank<I: Item, O: Item> {
     codecs: Codecs<I, O>,
     name: String,
     options: Options,
     run: u32,
-    /// Where the user's source and sink run.
+    /// Choice of the thread for the user's source and sink.
     user_driver: Choice,
     pub(super) state: MasterState<I, O>,
     detector: FailureDetector,
-    /// The trails of workers on this machine.
+    /// Trails of workers on this machine.
     trails: BTreeMap<usize, TrailReader>,
     controller: WorkerController,
-    /// Where results are kept.
+    /// Journal of results, if the farm has one.
     journal: Option<ResultJournal>,
     events: EventLog,
-    /// What rank 0's own worker does.
+    /// Activity of rank 0's own worker.
     own: Arc<Activity>,
-    /// What is left of chunks that rank 0 has begun.
+    /// Remaining tasks of chunks that rank 0 has begun.
     rests: VecDeque<Rest<I>>,
-    /// A choice of chunks is in the log.
+    /// The log contains a choice of the chunk policy.
     choice_recorded: bool,
-    /// Whether this is one stream, and not iterations.
+    /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
-    /// The rank that answered to a probe.
+    /// Rank that has answered the current probe.
     echo: Option<usize>,
-    /// Where the last probes went.
+    /// Position of the last probed worker among the ranks from 1 on.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,
@@ -81,7 +81,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         config: &Config,
     ) -> Result<Self> {
         let (size, clock) = (endpoint.size(), endpoint.clock());
-        // A task of its own that hangs could not be given up.
+        // Rank 0 could not abandon a hanging task of its own.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
         let state = MasterState::new(
             (size, endpoint.lost()),
@@ -115,7 +115,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(master)
     }
 
-    /// How far the run is, where the source says that there are `total` tasks.
+    /// Returns the progress of the run. `total` is the number of tasks, if the source knows it.
     fn progress(&self, total: Option<u64>) -> Progress {
         let tasks = &self.state.tasks;
         let (workers, out) = (self.state.workers().working() as u64, tasks.out());
@@ -130,7 +130,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// What rank 0 does: `busy` is what the caller's code does for the farm, if it does anything.
+    /// Returns the sign of life of rank 0. `busy` describes the caller's code that runs for the farm, if any runs.
     fn sign(&self, busy: Option<&str>) -> Sign {
         let tasks = self.state.tasks.describe();
         let state = match (busy, self.own.get().1) {
@@ -141,7 +141,6 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Sign::new(busy.is_some(), state).or_rests(!self.state.computes)
     }
 
-    /// The farm's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -151,7 +150,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         error.in_farm(&self.name).at_rank(0)
     }
 
-    /// Takes in what has come.
+    /// Handles a received message.
     fn on_message(
         &mut self,
         message: Message,
@@ -168,7 +167,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(report) if self.state.ending => {
-                // Results that come after a stream was stopped are not counted here, but by the worker.
+                // Results that arrive after the stop of a stream are counted by the worker only.
                 if self.state.stopped {
                     self.state.reports[from] = report;
                 }
@@ -179,7 +178,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
                 let text = format!("rank {from} has left in the middle of a farm's run");
                 Err(Error::new(ErrorKind::Wire, text))
             }
-            // Results of a stream that was stopped, and what lost ranks still send.
+            // Late messages: results of a stopped stream, and messages of lost ranks.
             _ if self.state.stopped || self.state.ending => Ok(()),
             ToMaster::Result(entry) => self.on_result(from, entry, delivery, out),
             ToMaster::Results(entries) => self.on_results(from, entries, delivery, out),
@@ -198,7 +197,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// Takes in what rank 0 has done itself.
+    /// Handles an outcome of rank 0's own compute side.
     fn on_done(
         &mut self,
         done: Outcome<I, O>,
@@ -226,10 +225,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// What has to happen now and then: signs of life, and a look at who gives none.
+    /// Does periodic work: checks the number of workers of a stream, and writes the log of events.
     fn on_tick(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         self.look_at_stream(now, out)?;
-        // The simulator finds its own deadlocks.
+        // In a simulator the log of events is not written by time.
         if !out.endpoint().capabilities().real_time {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Results that rank 0 knows from the journal.
+//! Replay of results from the journal on rank 0.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Opens the journal, if the farm has one.
     ///
     /// # Errors
-    /// If it cannot be opened or is not this farm's, or if the farm has been run before: its results would be taken for
-    /// those of this run.
+    /// If the journal cannot be opened or belongs to another farm, or if the farm has been run before: the results of the earlier run would
+    /// be taken for those of this run.
     pub(in super::super) fn open_journal(&mut self, kind: Kind) -> Result<()> {
         let Some((path, fingerprint)) = &self.options.journal else { return Ok(()) };
         let journal = if self.options.ran_before {
@@ -33,7 +33,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Begins a set of tasks of an iteration: they must be those of the journal, if that goes so far.
+    /// Starts a set of tasks of an iteration. If the journal contains this iteration, the tasks must be those of the journal.
     pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Vec<I>) -> Result<Vec<I>> {
         match &mut self.journal {
             Some(journal) => journal
@@ -43,8 +43,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// Delivers what the journal knows of an exploration, in the order in which it came, as far as there is room. The tasks that are
-    /// left follow from it: until it is through, none is handed out.
+    /// Delivers results of an exploration from the journal, in the order in which they were recorded, as far as there is space. The
+    /// remaining tasks follow from these results, so that no task is dispatched before the replay is complete.
     fn replay_exploration(
         &mut self,
         source: &mut dyn Source<I>,
@@ -63,13 +63,13 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             let bytes = run.weigh();
             self.deliver(0, (run, bytes), delivery)?;
         }
-        // The sink makes the list of what is left.
+        // The sink creates the list of the remaining tasks.
         let is_idle = self.state.undelivered.0 == 0;
         source.hold(self.journal.as_mut().is_some_and(|journal| !journal.ends_replay(is_idle)));
         Ok(())
     }
 
-    /// Delivers results that are known from the journal, as far as the next task that has none.
+    /// Delivers results from the journal, up to the next task without one.
     pub(super) fn replay(&mut self, source: &mut dyn Source<I>, delivery: &mut dyn Deliver<O>) -> Result<()> {
         if self.journal.as_ref().is_some_and(ResultJournal::is_replaying) {
             self.replay_exploration(source, delivery)?;
@@ -103,7 +103,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.journal.as_ref().and_then(|journal| journal.next_known(task)) == Some(task)
     }
 
-    /// Keeps what is known of tasks that a rank has died over, if there is a journal.
+    /// Records the attempts and the suspicion of tasks in which a rank may have died, if there is a journal.
     pub(super) fn keep_suspicion(
         &mut self,
         tasks: Range<u64>,
@@ -114,8 +114,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         noted.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
-    /// The run has come to its end. Tasks of a stream that have failed are tried anew when it is run again, also those that
-    /// ranks have died of.
+    /// Clears the suspicion of failed tasks at the end of the run. Failed tasks of a stream are retried when the stream is run again,
+    /// including those in which ranks died.
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
@@ -124,8 +124,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Up to which task new ones are drawn next, and what an earlier run of the job has noted of them: attempts and
-    /// suspicion. Tasks with known results are skipped before more are drawn.
+    /// Returns the task up to which new tasks are drawn next, and the attempts and suspicion that an earlier run of the job has recorded
+    /// for them. Tasks with known results are skipped before more are drawn.
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Tried) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);

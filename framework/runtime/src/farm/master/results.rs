@@ -1,4 +1,4 @@
-//! What rank 0 does with results, and with tasks that failed.
+//! Results and failed tasks on rank 0.
 
 use super::super::chunk_result::{ChunkResult, Failure};
 use super::super::delivery::Deliver;
@@ -13,7 +13,7 @@ use crate::user_code;
 use crate::wire::{Item, weigh_some};
 
 impl<I: Item, O: Item> MasterRank<I, O> {
-    /// A sub-master has sent results of its members.
+    /// Handles results of members, as sent by a sub-master.
     pub(super) fn on_results(
         &mut self,
         from: usize,
@@ -34,7 +34,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// A result has come from `worker`; if that is a sub-master, a member has done it.
+    /// Handles a result from `worker`. If `worker` is a sub-master, one of its members has computed the result.
     pub(super) fn on_result(
         &mut self,
         worker: usize,
@@ -66,7 +66,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Rank 0 has done a chunk itself.
+    /// Handles a result that rank 0 has computed itself.
     pub(super) fn on_own_result(
         &mut self,
         header: ChunkHeader,
@@ -84,8 +84,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
 
-    /// Every task of a chunk, or of a part of it, is settled: it has a result, or has failed, or is tried again. The results have
-    /// `bytes` bytes.
+    /// Settles every task of a chunk or of a part of it: the task has a result, has failed, or is retried. The results have `bytes` bytes.
     fn settle(
         &mut self,
         done: &ResultHeader,
@@ -96,7 +95,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.state.count_result(done, by, (chunk, is_last), self.clock.now());
-        // Results between two failures stay together.
+        // Results between two failures are delivered together.
         let each = bytes / results.len().max(1) as u64;
         let whole = done.failures.is_empty();
         let mut results = results.into_iter();
@@ -113,7 +112,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
-    /// Tasks from number `first` on have these results, of `bytes` bytes.
+    /// Ends the tasks from number `first` on with these results, which have `bytes` bytes.
     fn end_with_results(
         &mut self,
         first: u64,
@@ -127,7 +126,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.keep_and_deliver(first, (ResultRun::Results(results), bytes), delivery)
     }
 
-    /// Tasks of a chunk have failed.
+    /// Requeues failed tasks of a chunk, or ends them if their attempts are used up.
     pub(super) fn retry_or_fail(
         &mut self,
         chunk: &Sent,
@@ -156,7 +155,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.adjust_workers(out)
     }
 
-    /// A task has failed for good.
+    /// Ends a task that has failed at every attempt.
     fn fail(
         &mut self,
         chunk: &Sent,
@@ -177,7 +176,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }
 
-    /// The tasks of a chunk that was handed out, or of a part of one.
+    /// Decodes the tasks of a dispatched chunk, or of a part of one.
     pub(super) fn unpack(&self, chunk: &Sent) -> Result<Vec<I>> {
         let Payload { head, parts } = chunk.kept.payload.clone();
         let tasks = user_code::call(|| self.codecs.tasks.decode(head, parts, chunk.kept.count as usize));
@@ -185,8 +184,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(tasks.into_iter().skip(chunk.skip as usize).take(chunk.count as usize).collect())
     }
 
-    /// Results have come: they are kept, if they are to be, and go to the sink. What it gets is in the file by then, so
-    /// that nothing it shows or writes is unknown to a job that is started again, wherever this one is killed.
+    /// Writes results to the journal, if there is one, and delivers them. The sink receives a result only after it is in the file. Wherever
+    /// the job is killed, a restarted job therefore knows every result that the sink has shown or written.
     pub(super) fn keep_and_deliver(
         &mut self,
         first: u64,
@@ -216,7 +215,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.deliver(first, (run, bytes), delivery)
     }
 
-    /// Results that are due go to the sink; others wait for those before them.
+    /// Passes due results to the sink; the others wait for the results before them.
     pub(super) fn deliver(
         &mut self,
         first: u64,
@@ -233,7 +232,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Notes how far the sink is.
+    /// Updates the progress of the sink.
     pub(super) fn note_progress(&mut self, delivery: &dyn Deliver<O>) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;

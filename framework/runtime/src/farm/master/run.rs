@@ -1,4 +1,4 @@
-//! The run of a farm on rank 0, from step to step.
+//! Run of a farm on rank 0, step by step.
 
 use std::marker::PhantomData;
 use std::thread::Scope;
@@ -19,7 +19,7 @@ use crate::session::Driver as Choice;
 use crate::user_code;
 use crate::wire::Item;
 
-/// Rank 0 in a run: what it decides by, and the driver that takes it from step to step.
+/// Rank 0 in a run: its state, and the driver that executes its steps.
 pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(in super::super) master: MasterRank<I, O>,
     pub(super) endpoint: &'a mut Endpoint,
@@ -27,7 +27,7 @@ pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item
 }
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, 'scope, 'env, 'w, 'f, I, O> {
-    /// Begins: has rank 0's own worker made, if it computes.
+    /// Starts the run: introduces the requested sub-masters, and submits the set-up of rank 0's own worker if rank 0 computes.
     pub(in super::super) fn begin(
         mut master: MasterRank<I, O>,
         endpoint: &'a mut Endpoint,
@@ -42,13 +42,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    /// Takes a step.
+    /// Executes a step.
     fn take(&mut self, step: impl Step<I, O>) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Serves nobody until something has happened, as `until` says, which is asked in each turn; `busy` is what the caller's code does
+    /// Dispatches nothing until `until` returns true; `until` is called in each turn. `busy` describes the caller's code that runs
     /// meanwhile.
     pub(super) fn wait_until(
         &mut self,
@@ -58,17 +58,17 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         self.take(Waiting::until(until, busy))
     }
 
-    /// The ranks of the job.
+    /// Returns the number of ranks of the job.
     pub(in super::super) fn ranks(&self) -> usize {
         self.endpoint.size()
     }
 
-    /// What the executors of source and sink need to know.
+    /// Returns the waker and the clock for the executors of source and sink.
     fn user_side(&mut self) -> (Waker, Clock) {
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// A source with these tasks: at an executor as the farm has one, or here if they are the framework's own (`plain`).
+    /// Creates a source of these tasks. Its executor is that of the farm, or inline if the tasks are the framework's own (`plain`).
     pub(in super::super) fn source<T: Iterator<Item = I> + Send + 'scope>(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -79,7 +79,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// A delivery to this sink; `plain` as in [`source`](MasterRun::source).
+    /// Creates a delivery to this sink; `plain` as in [`source`](MasterRun::source).
     pub(in super::super) fn delivery<S: Sink<O> + 'scope>(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -90,23 +90,23 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         Delivery::new(scope, choice, self.user_side(), &self.master.name, sink)
     }
 
-    /// Sees a stream of tasks through: every result, or failed task, goes to the sink once.
+    /// Runs a stream of tasks: every result or failed task is passed to the sink once.
     ///
     /// # Errors
-    /// What ends the job: the sink's error, a task that failed where that is to end it, nobody left to compute.
+    /// Any error that ends the job: an error of the sink, a failed task that ends the job, the loss of all ranks that compute.
     pub(in super::super) fn stream<S: Sink<O> + 'scope>(
         &mut self,
         source: &mut dyn Source<I>,
         delivery: &mut Delivery<'scope, 'env, O, S>,
     ) -> Result<()> {
-        // What the journal knows is not handed out.
+        // Tasks with results in the journal are not dispatched.
         let (left, is_certain) = source.left();
         let known = self.master.journal.as_ref().map_or(0, ResultJournal::known_tasks);
         self.master.state.begin((left.saturating_sub(known), is_certain), self.master.clock.now());
         self.take(Stream::new(source, delivery))
     }
 
-    /// Does `work` of the caller's beside the communication, so that the workers hear of this rank meanwhile.
+    /// Runs `work` of the caller on a thread, so that this rank gives signs of life to the workers meanwhile.
     pub(in super::super) fn beside<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> Result<R> {
         if !self.endpoint.capabilities().threads || self.endpoint.size() == 1 {
             return Ok(work());
@@ -120,7 +120,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
             });
             let busy = "in the caller's code, which makes tasks";
             let waited = self.wait_until(Some(busy), |_, _| Ok(thread.is_finished()));
-            // The scope waits for the caller's work, however long it takes.
+            // The scope waits for `work`, however long it takes, so the error is reported before.
             waited.inspect_err(|error| self.endpoint.report(error))?;
             let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));
             result.map_err(|e| self.master.here(e))

@@ -1,4 +1,4 @@
-//! How a farm's run ends on rank 0.
+//! End of a farm's run on rank 0.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
 impl<I: Item, O: Item> MasterRank<I, O> {
-    /// A worker has reported. One that hangs in a task does not come back from the run if it is a process.
+    /// Handles the report of a worker that leaves. A worker process that hangs in a task does not return from the run.
     pub(super) fn left(&mut self, rank: usize, out: &mut Outgoing<'_>) {
         match self.state.workers().state_of(rank) {
             WorkerState::Dead => return,
@@ -27,7 +27,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.state.tasks.workers_mut().set(rank, WorkerState::Left);
     }
 
-    /// What is in the log and in the journal when a run ends, which took `elapsed`.
+    /// Completes the log of events and closes the journal at the end of a run. `elapsed` is the duration of the run.
     fn close(&mut self, elapsed: Duration) -> Result<()> {
         self.streaming = false;
         self.state.ending = true;
@@ -44,7 +44,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_, 'w, 'f, I, O> {
-    /// Lets the workers go and tells what the run was like.
+    /// Dismisses the workers and returns the summary of the run.
     pub(in super::super) fn finish(mut self, iterations: usize) -> Result<Summary> {
         let elapsed = self.master.clock.now().saturating_sub(self.master.start);
         let ended_with = self.master.state.workers().capacity();
@@ -54,7 +54,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in (1..size).filter(|rank| !self.master.state.groups.is_leader(*rank)) {
-            // Also to one that is taken for dead: it may only have been slow.
+            // Ranks that count as dead are dismissed as well, because they may only have been slow.
             ToWorker::Finish.send(out.endpoint(), rank)?;
         }
         self.wait_until(None, |master, out| {
@@ -62,7 +62,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
             Ok((1..size).all(|rank| master.state.is_gone(rank)))
         })?;
         let MasterRun { mut master, endpoint, driver } = self;
-        // Nothing is wanted of those any more that have been silent until now, and nobody waits for them.
+        // Ranks that have been silent until now are not needed any more, and no rank waits for them.
         for rank in 1..size {
             if master.state.workers().state_of(rank) == WorkerState::Suspected {
                 master.state.tasks.workers_mut().set(rank, WorkerState::Dead);

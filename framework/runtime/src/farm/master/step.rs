@@ -1,4 +1,4 @@
-//! What rank 0 is busy with, one after another: each is a protocol of the rank driver over the same [`MasterRank`].
+//! Steps of rank 0, which follow each other. Each step is a protocol of the rank driver over the same [`MasterRank`].
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -15,44 +15,44 @@ use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 use crate::wire::Item;
 
-/// A part of a run.
+/// A step of a run.
 pub(super) trait Step<I: Item, O: Item> {
-    /// Where results go.
+    /// Returns the receiver of results.
     fn delivery(&mut self) -> &mut dyn Deliver<O>;
 
-    /// What is done in each turn, once the messages are taken in. Returns whether there was anything.
+    /// Does the work of a turn, after messages have been received. Returns true if there was any.
     fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool>;
 
-    /// What rank 0 computes next.
+    /// Returns the next command for rank 0's compute side.
     fn next(&mut self, _master: &mut MasterRank<I, O>, _at: &Moment) -> Result<Option<Command<I>>> {
         Ok(None)
     }
 
-    /// Whether rank 0 goes on to the next step.
+    /// Returns true if the step is complete.
     fn is_over(&self) -> bool;
 
-    /// Whether no thread of the step has anything to do.
+    /// Returns true if no thread of the step has work.
     fn leaves_the_core(&self) -> bool {
         true
     }
 
-    /// Whether the caller's code runs on rank 0's thread for now, because it has been short so far.
+    /// Returns true if the caller's code currently runs on rank 0's thread, because its calls have been short so far.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// What the caller's code does for the farm now, in words that follow "rank 0: ".
+    /// Describes the caller's code that currently runs for the farm, in words that follow "rank 0: ".
     fn busy(&self) -> Option<&'static str> {
         None
     }
 
-    /// How many tasks there are in all, if that is certain.
+    /// Returns the total number of tasks, if it is certain.
     fn total(&self) -> Option<u64> {
         None
     }
 }
 
-/// A step as the driver runs it.
+/// A step as a protocol for the driver.
 pub(super) struct Stepping<'m, 'w, 'f, I: Item, O: Item, S> {
     pub(super) master: &'m mut MasterRank<I, O>,
     pub(super) step: S,
@@ -64,7 +64,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
 
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
-    /// Results that come at once are not answered one by one, and rank 0's own tasks do not wait for long.
+    /// Results that arrive together are not answered one by one, and rank 0's own tasks do not wait for long.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
     /// Source and sink may take some milliseconds of a turn each, and signs of life are due within a second.
@@ -130,11 +130,11 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
     }
 }
 
-/// A stream of tasks.
+/// Step that runs a stream of tasks.
 pub(super) struct Stream<'s, 'scope, 'env, I: Item, O: Item, S: Sink<O>> {
     source: &'s mut dyn Source<I>,
     delivery: &'s mut Delivery<'scope, 'env, O, S>,
-    /// Workers ask for chunks, and come before rank 0's own share, after a look at what has come.
+    /// Workers request chunks, and are served before rank 0 takes its own share, after another poll for messages.
     others_first: bool,
     is_over: bool,
 }
@@ -160,7 +160,7 @@ where
         self.delivery
     }
 
-    /// Delivers what is due, takes tasks, and finds workers for them.
+    /// Delivers due results, draws tasks, and dispatches them.
     fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = self.delivery.advance()?;
         master.note_progress(self.delivery);
@@ -229,11 +229,11 @@ where
     }
 }
 
-/// Rank 0 hands nothing out until something has happened.
+/// Step in which rank 0 dispatches nothing until a condition is true.
 pub(super) struct Waiting<U> {
-    /// Called in each turn; returns whether it has happened.
+    /// Condition, evaluated in each turn.
     until: U,
-    /// What the caller's code does meanwhile.
+    /// Description of the caller's code that runs meanwhile.
     busy: Option<&'static str>,
     is_over: bool,
     nothing: NoDelivery,

@@ -1,4 +1,4 @@
-//! Rank 0 above sub-masters: splits the farm, gives them chunks for their members, and does without those that die.
+//! Rank 0 with sub-masters: divides the workers, dispatches chunks for members, and handles the loss of sub-masters.
 
 use armature_text::shown;
 
@@ -13,17 +13,17 @@ use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
-/// Bytes of one message to a sub-master, unless a single chunk has more: beyond that its start-up time does not count, and its
-/// members would wait for the last byte.
+/// Size in bytes at which a message to a sub-master is complete; a single chunk may be larger. In a message of this size the start-up time
+/// does not count, and in a larger one the members wait for the last byte.
 const MOST_BYTES: usize = 1 << 20;
 
 impl<I: Item, O: Item> MasterRank<I, O> {
-    /// Puts the workers under `count` sub-masters, which do no tasks from then on: parts of equal size, each under its
-    /// first rank. With fewer than two workers for each there are fewer; with none, nothing happens.
+    /// Assigns the workers to `count` sub-masters, which run no more tasks: groups of about equal size, each led by its first rank. The
+    /// number is reduced so that each group has at least two ranks; if no group is left, nothing happens.
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
-        // Who hangs in a task is found by the master alone.
+        // Only the master detects workers that hang in a task.
         if count == 0 || self.state.groups.len() > 0 || self.options.task_limit.is_some() {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Fills up what the sub-master `leader` may hold. Returns whether anything was given.
+    /// Dispatches chunks to the sub-master `leader` until it holds as many as it may. Returns true if any chunk was sent.
     pub(super) fn serve_group(
         &mut self,
         source: &mut dyn Source<I>,
@@ -72,7 +72,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(true)
     }
 
-    /// A sub-master has lost a member.
+    /// Handles the loss of a member, as reported by a sub-master.
     pub(super) fn on_member_lost(&mut self, from: usize, lost: Lost, out: &mut Outgoing<'_>) -> Result<()> {
         let Lost { rank, why, chunks, last_activity } = lost;
         if !self.state.groups.is_leader(from) {
@@ -88,7 +88,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// A sub-master has no members left, and does tasks itself from now on.
+    /// Handles the end of a sub-master that has no members left and runs tasks itself from now on.
     pub(super) fn on_retired(&mut self, from: usize) -> Result<()> {
         for chunk in self.state.retire(from).unwrap_or_default() {
             self.requeue_whole(&chunk)?;
@@ -96,7 +96,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// A sub-master is lost: its members are rank 0's own from now on.
+    /// Makes the members of a lost sub-master workers of rank 0.
     pub(super) fn adopt(&mut self, leader: usize, out: &mut Outgoing<'_>) -> Result<()> {
         for (member, order) in self.state.adopt(leader) {
             self.detector.expect(out.endpoint(), member, true);
@@ -105,7 +105,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// The run ends: sub-masters lead nobody any more, and rank 0 itself waits for their members.
+    /// Ends the role of all sub-masters at the end of the run, so that rank 0 itself waits for their members.
     pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
             ToWorker::Dissolve.send(out.endpoint(), leader)?;
@@ -116,7 +116,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// A sub-master stays until its members have left: what they still send to it must be received.
+    /// Dismisses the sub-masters whose members have left. Until then a sub-master must receive the messages of its members.
     pub(super) fn let_leaders_go(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
             ToWorker::Finish.send(out.endpoint(), leader)?;

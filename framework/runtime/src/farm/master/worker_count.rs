@@ -1,4 +1,4 @@
-//! Rank 0's changes of the number of workers: looks, decisions carried out, round trips that measure the links.
+//! Changes of the number of workers: replanning, decisions and their execution, and round trips that measure the links.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 use crate::wire::Item;
 
-/// A round trip that takes longer is not waited for.
+/// Maximum time for which rank 0 waits for the answer to a probe.
 const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
 
 impl<I: Item, O: Item> MasterRank<I, O> {
-    /// Begins the log of events, if there is to be one.
+    /// Opens the log of events, if the configuration names one.
     pub(super) fn log_events(&mut self, endpoint: &Endpoint, config: &Config, balance: &str) {
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
@@ -32,14 +32,14 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });
     }
 
-    /// Puts an event into the log, if there is one.
+    /// Records an event, if there is a log of events.
     pub(super) fn record_event(&mut self, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(self.clock.now(), event);
         }
     }
 
-    /// Parks and wakes ranks so that as many work as are to.
+    /// Parks and wakes ranks so that the number of active ranks matches the target.
     pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {
@@ -57,7 +57,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// The same for a stream, now and then.
+    /// Replans the number of workers of a stream, if a check is due.
     pub(super) fn look_at_stream(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let splittable =
             if self.may_split() { self.state.workers().working() + self.state.workers().parked() } else { 0 };
@@ -66,7 +66,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if due { self.look(now, true, out) } else { Ok(()) }
     }
 
-    /// Whether sub-masters may be made when they pay.
+    /// Returns true if sub-masters may be introduced when they pay.
     fn may_split(&self) -> bool {
         self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }
@@ -98,8 +98,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_, 'w, 'f, I, O> {
-    /// Between two iterations: measures the links while nothing is on its way, and looks at the number of workers.
-    /// It took `took` to make the next tasks.
+    /// Measures the links between two iterations, while no message is in flight, and replans the number of workers. `took` is the time in
+    /// which the next tasks were created.
     pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
         let (clock, start) = (self.master.clock, self.master.start);
         if self.master.state.groups.len() > 0 {
@@ -117,8 +117,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
         Ok(())
     }
 
-    /// Times messages to an idle worker and their answers, one without content and one of `bytes` bytes; the worker is another one
-    /// each time.
+    /// Measures round trips to an idle worker: one with an empty message and one with a message of `bytes` bytes. Each call uses another
+    /// worker.
     fn round_trips(&mut self, bytes: usize) -> Result<()> {
         let (size, clock) = (self.endpoint.size(), self.master.clock);
         let idle = |&rank: &usize| {

@@ -1,4 +1,4 @@
-//! Several chunks, or several results, in one message between the master and a sub-master: each as it would travel alone.
+//! Several chunks or several results in one message between the master and a sub-master, each encoded as in a message of its own.
 
 use bytes::{Buf, Bytes};
 
@@ -8,37 +8,38 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::header::header;
 
-/// One of them: its body behind the message's own, and the parts that came with it.
+/// A chunk or result of an aggregate: its body without the message header, and its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The rank that has done it; of a chunk, 0.
+    /// Rank that computed the result; 0 for a chunk.
     pub(crate) by: usize,
     pub(crate) body: Bytes,
     pub(crate) parts: Vec<Part>,
 }
 
 header! {
-    /// In front of all.
+    /// Header of an aggregate.
     struct Head {
-        /// How many chunks members may hold ahead.
+        /// Number of chunks that a member may hold in addition to the running one.
         ahead: u32,
-        /// How many entries follow.
+        /// Number of entries.
         count: u32,
     }
 }
 
 header! {
-    /// One of them, in the list before their bodies.
+    /// Description of an entry, in a list before the bodies of all entries.
     struct Listed {
         by: u32,
-        /// How many parts it has.
+        /// Number of parts of the entry.
         parts: u32,
-        /// Of its body.
+        /// Size of the body in bytes, including its prefix.
         length: u64,
     }
 }
 
-/// Puts them into one message of `tag`, each behind its prefix. `ahead` is for a sub-master: how many chunks its members may hold ahead.
+/// Encodes entries as one message of `tag`, each after its prefix. A sub-master reads `ahead`, the number of chunks that a member may hold
+/// in addition to the running one.
 pub(in super::super) fn encode<const N: usize>(
     run: u32,
     tag: Tag,
@@ -62,10 +63,10 @@ pub(in super::super) fn encode<const N: usize>(
     Frame { head: head.into(), parts }
 }
 
-/// Takes them out again.
+/// Decodes an aggregate. Returns the value of `ahead` and the entries.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if lengths and numbers do not add up to what has come.
+/// [`ErrorKind::Wire`] if the lengths and counts do not match the received data.
 pub(super) fn decode(mut body: Bytes, parts: Vec<Part>) -> Result<(u32, Vec<Entry>)> {
     let torn = |what: &str| Error::new(ErrorKind::Wire, format!("an aggregate of chunks or results {what}"));
     let Head { ahead, count } = Head::read(&body).ok_or_else(|| torn("has no header"))?;

@@ -1,4 +1,4 @@
-//! Chunks and results as messages: a header once, then the tasks or results as their codec writes them.
+//! Chunks and results as messages: one header, followed by the tasks or results as their codec writes them.
 
 use std::time::Duration;
 
@@ -12,33 +12,33 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{self, Codec, header::header};
 
-/// The header of a chunk that is given.
+/// Header of a dispatched chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     pub(crate) id: u64,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Tasks at the beginning of the payload that do not belong to the chunk: their results have come already.
+    /// Number of tasks at the beginning of the payload that do not belong to the chunk, because their results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempt: u32,
-    /// Another rank has fallen silent over one of these tasks: they may take long.
+    /// True if another rank fell silent while it held some of these tasks: they may take long.
     pub(crate) suspect: bool,
-    /// Other ranks have died over these tasks: who does them has nothing else meanwhile.
+    /// True if ranks may have died in these tasks: the rank that runs them holds no other chunk meanwhile.
     pub(crate) alone: bool,
 }
 
-/// What a chunk has cost.
+/// Execution times of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Times {
     /// Time of the whole chunk.
     pub(crate) took: Duration,
-    /// Sum of the tasks' times, in seconds.
+    /// Sum of the task times, in seconds.
     pub(crate) sum: f64,
-    /// Sum of their squares, in s²; where tasks are not timed one by one, as if all took the same.
+    /// Sum of the squares of the task times, in s². If tasks are not timed one by one, all are assumed to take the same time.
     pub(crate) squares: f64,
 }
 
-/// What a chunk or a result consists of on its way.
+/// Encoded tasks or results of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) head: Bytes,
@@ -46,13 +46,13 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
     }
 }
 
-/// A result as its header says: of a chunk, or of the next tasks of one whose worker goes on with the rest.
+/// Header of a result: of a whole chunk, or of the next tasks of a chunk whose worker continues with the rest.
 #[derive(Debug)]
 pub(crate) struct ResultHeader {
     pub(crate) id: u64,
@@ -62,38 +62,38 @@ pub(crate) struct ResultHeader {
     pub(crate) times: Times,
 }
 
-/// What marks a suspect chunk in the number of its attempts.
+/// Bit that marks a suspect chunk in the number of its attempts.
 const SUSPECT: u32 = 1 << 31;
-/// The same for one that is to be done alone.
+/// Bit that marks a chunk that must run alone in the number of its attempts.
 const ALONE: u32 = 1 << 30;
 
 header! {
-    /// Of a chunk, behind the message's own.
+    /// Header of a chunk on the wire, after the message header.
     struct ChunkFields {
         id: u64, first: u64, count: u32,
-        /// With [`SUSPECT`] and [`ALONE`].
+        /// Number of attempts, combined with [`SUSPECT`] and [`ALONE`].
         attempt: u32,
         skip: u32,
     }
 }
 
 header! {
-    /// Of a result, behind the message's own and before the list of failures.
+    /// Header of a result on the wire, after the message header and before the list of failures.
     struct ResultFields {
         id: u64, first: u64, count: u32,
-        /// Nanoseconds.
+        /// Time of the chunk in nanoseconds.
         took: u64,
         sum: f64, squares: f64,
-        /// Bytes of the list of failures.
+        /// Size of the list of failures in bytes.
         listed: u64,
     }
 }
 
-/// Bytes of the two.
+/// Sizes of the two headers in bytes.
 const CHUNK_HEADER: usize = ChunkFields::SIZE;
 const RESULT_HEADER: usize = ResultFields::SIZE;
 
-/// `tasks` as a message with its header, and what is kept of them.
+/// Encodes `tasks` as a message with their header. Returns the message, and the payload to be kept.
 pub(crate) fn encode_chunk<I>(
     run: u32,
     header: ChunkHeader,
@@ -112,7 +112,7 @@ pub(crate) fn encode_chunk<I>(
 }
 
 impl ChunkHeader {
-    /// The header as it travels.
+    /// Returns the header as it is on the wire.
     fn to_bytes(self) -> [u8; CHUNK_HEADER] {
         let suspect = if self.suspect { SUSPECT } else { 0 };
         let alone = if self.alone { ALONE } else { 0 };
@@ -121,7 +121,7 @@ impl ChunkHeader {
     }
 }
 
-/// A chunk that was encoded before, as a message.
+/// Returns an encoded chunk as a message.
 pub(super) fn frame(run: u32, header: ChunkHeader, payload: Payload) -> Frame {
     let mut head = Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + payload.head.len());
     head.extend_from_slice(&frame_header(run, Tag::Chunk));
@@ -130,12 +130,12 @@ pub(super) fn frame(run: u32, header: ChunkHeader, payload: Payload) -> Frame {
     Frame { head: head.into(), parts: payload.parts }
 }
 
-/// A chunk that was encoded before, as one of an aggregate: its header, and what follows it.
+/// Returns an encoded chunk as an entry of an aggregate, with its header.
 pub(super) fn entry(header: ChunkHeader, payload: Payload) -> ([u8; CHUNK_HEADER], Entry) {
     (header.to_bytes(), Entry { by: 0, body: payload.head, parts: payload.parts })
 }
 
-/// Reads a chunk's header.
+/// Decodes the header of a chunk.
 pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader, Payload)> {
     let ChunkFields { id, first, count, attempt, skip } =
         ChunkFields::read(&body).ok_or_else(|| torn("a chunk", &body))?;
@@ -151,7 +151,7 @@ pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader
     Ok((header, Payload { head: body.slice(CHUNK_HEADER..), parts }))
 }
 
-/// A result as a message.
+/// Encodes a result as a message.
 pub(crate) fn encode_result<O>(
     run: u32,
     header: ChunkHeader,
@@ -175,19 +175,19 @@ pub(crate) fn encode_result<O>(
 }
 
 impl Entry {
-    /// Of a result: the number of its chunk, and the number of tasks.
+    /// Returns the number of the chunk of a result, and the number of tasks of the result.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if the header is torn.
+    /// [`ErrorKind::Wire`] if the header is cut short.
     pub(crate) fn chunk(&self) -> Result<(u64, u32)> {
         let fields = ResultFields::read(&self.body).ok_or_else(|| torn("a result", &self.body))?;
         Ok((fields.id, fields.count))
     }
 
-    /// Reads the header of a result. The results are still as their codec wrote them.
+    /// Decodes the header of a result. The results themselves remain encoded.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if the header is torn or contradicts itself.
+    /// [`ErrorKind::Wire`] if the header is cut short or inconsistent.
     pub(crate) fn decode_result(self) -> Result<(ResultHeader, Payload)> {
         read_result(self.body, self.parts)
     }

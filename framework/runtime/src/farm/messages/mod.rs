@@ -1,9 +1,9 @@
-//! The messages of a farm: [`ToMaster`] from workers, [`ToWorker`] from the master, and their one way on and off the wire.
+//! Messages of a farm: [`ToMaster`] from workers, [`ToWorker`] from the master, and their encoding.
 //!
-//! A sub-master receives both: it is a worker to the master, and the master of its members.
+//! A sub-master receives both kinds: it is a worker of the master, and the master of its members.
 //!
-//! Chunks and results carry data, so the thread that computes encodes results itself ([`encode_result`]), and the master
-//! makes frames of chunks ([`encode_chunk`]); neither copies what the codec has written.
+//! Chunks and results carry data. The computing thread therefore encodes results itself ([`encode_result`]), and the master makes frames of
+//! chunks ([`encode_chunk`]); neither copies the output of the codec.
 
 pub(super) mod aggregate;
 mod chunk;
@@ -26,66 +26,65 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::trail::TrailLocation;
 use crate::wire;
 
-/// A message to the master, or from a member to its sub-master.
+/// Message to the master, or from a member to its sub-master.
 #[derive(Debug)]
 pub(crate) enum ToMaster {
-    /// The worker is made.
+    /// The worker has been created.
     Join(Join),
-    /// The result of a chunk, as its worker has encoded it.
+    /// Result of a chunk, as its worker has encoded it.
     Result(Entry),
     /// Results of a sub-master's members.
     Results(Vec<Entry>),
     /// The worker has been in this task for longer than the user allows.
     TimedOut {
-        /// The task's number.
+        /// Number of the task.
         task: u64,
     },
     /// A sub-master has lost a member.
     Lost(Lost),
-    /// A sub-master has no members left, and does tasks itself from now on.
+    /// A sub-master has no members left and runs tasks itself from now on.
     Retired,
-    /// The worker leaves; what it has done.
+    /// The worker leaves and reports its work.
     Report(RankReport),
 }
 
-/// A message from the master, or from a sub-master to its members.
+/// Message from the master, or from a sub-master to its members.
 #[derive(Debug)]
 pub(crate) enum ToWorker {
-    /// Tasks to do.
+    /// Tasks to run.
     Chunk(ChunkHeader, Payload),
     /// Chunks for the members of a sub-master.
     Chunks {
-        /// How many of them a member may hold beyond the one that it computes.
+        /// Number of chunks that a member may hold in addition to the running one.
         ahead: u32,
-        /// The chunks.
         chunks: Vec<(ChunkHeader, Payload)>,
     },
-    /// Whether the worker is parked.
+    /// The worker is parked if true, and woken if false.
     Park(bool),
     /// The worker becomes a sub-master.
     Lead(Lead),
     /// The sender is the worker's master from now on.
     Attach(Attach),
-    /// A sub-master leads nobody any more: the run ends.
+    /// A sub-master has no members any more, because the run ends.
     Dissolve,
-    /// The run is over.
+    /// The run has ended.
     Finish,
 }
 
-/// What a rank other than 0 receives.
+/// Message received by a rank other than 0.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// From whom it works for.
+    /// Message from the rank's master.
     ToWorker(ToWorker),
-    /// From a member, or from one that was its member.
+    /// Message from a current or former member.
     ToMaster(ToMaster),
 }
 
 impl ToMaster {
-    /// The message that has come.
+    /// Decodes a received message.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is none to a master, or its content is torn.
+    /// [`ErrorKind::Wire`] if the message is not one to a master, or its content is damaged.
     pub(crate) fn decode(message: Message) -> Result<Self> {
         let Message { from, ref body, .. } = message;
         Ok(match message.tag::<Tag>()? {
@@ -100,10 +99,10 @@ impl ToMaster {
         })
     }
 
-    /// The message as it travels.
+    /// Encodes the message as a frame.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it cannot be encoded.
+    /// [`ErrorKind::Wire`] if the message cannot be encoded.
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         match self {
             ToMaster::Join(join) => small(run, Tag::Join, &join),
@@ -123,10 +122,10 @@ impl ToMaster {
         }
     }
 
-    /// Sends it.
+    /// Sends the message to a rank.
     ///
     /// # Errors
-    /// What the transport says.
+    /// Errors of the encoding and of the transport.
     pub(crate) fn send(self, endpoint: &mut Endpoint, to: usize) -> Result<()> {
         let frame = self.encode(endpoint.run())?;
         endpoint.send_ready(to, frame)
@@ -155,10 +154,10 @@ impl ToWorker {
         })
     }
 
-    /// The message as it travels.
+    /// Encodes the message as a frame.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it cannot be encoded.
+    /// [`ErrorKind::Wire`] if the message cannot be encoded.
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         match self {
             ToWorker::Chunk(header, payload) => Ok(chunk::frame(run, header, payload)),
@@ -174,10 +173,10 @@ impl ToWorker {
         }
     }
 
-    /// Sends it.
+    /// Sends the message to a rank.
     ///
     /// # Errors
-    /// What the transport says.
+    /// Errors of the encoding and of the transport.
     pub(crate) fn send(self, endpoint: &mut Endpoint, to: usize) -> Result<()> {
         let frame = self.encode(endpoint.run())?;
         endpoint.send_ready(to, frame)
@@ -185,13 +184,13 @@ impl ToWorker {
 }
 
 impl Received {
-    /// The message that has come to a rank other than 0.
+    /// Decodes a message received by a rank other than 0.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is none of a farm, or its content is torn.
+    /// [`ErrorKind::Wire`] if the message is not one of a farm, or its content is damaged.
     pub(crate) fn decode(message: Message) -> Result<Self> {
         match message.tag::<Tag>()? {
-            // Members send these.
+            // Messages from members.
             Tag::Join | Tag::Done => ToMaster::decode(message).map(Received::ToMaster),
             _ => ToWorker::decode(message).map(Received::ToWorker),
         }
@@ -212,60 +211,60 @@ fn unexpected(from: usize, tag: Tag, receiver: &str) -> Error {
     Error::new(ErrorKind::Wire, text)
 }
 
-/// A worker has come to the farm and is set up.
+/// Message of a worker that has joined the farm and is set up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join {
-    /// What making the worker took.
+    /// Time for the creation of the worker.
     pub(crate) warm_up: Duration,
-    /// Where its trail is, if it leaves one.
+    /// Location of the worker's trail, if it leaves one.
     pub(crate) trail: Option<TrailLocation>,
 }
 
-/// What the sign of life of a rank that computes says to whom it works for.
+/// State of a rank that computes, in its signs of life to its master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
-    /// The task that is being computed, or the first one of its chunk where tasks are tiny.
+    /// Number of the current task, or of the first task of its chunk if tasks are tiny. It is `u64::MAX` if the number is not known.
     pub(crate) task: Option<u64>,
-    /// Chunks that are here and not begun.
+    /// Number of chunks on the rank that are not begun.
     pub(crate) waiting: u32,
-    /// Whether user code can keep this rank from giving signs of life.
+    /// Thread of the user code, which decides whether user code can delay signs of life.
     pub(crate) mode: ExecutionMode,
 }
 
-/// Where user code runs.
+/// Thread on which user code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ExecutionMode {
-    /// On a thread of its own.
+    /// A compute thread.
     OnThread,
-    /// On the thread that communicates, because the last chunks were short. The next one may be long all the same.
+    /// The communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
     Interleaved,
-    /// On the thread that communicates, however long tasks are, because the user wants it so.
+    /// The communicating thread, however long tasks are, because the user has chosen it.
     Inline,
 }
 
-/// A worker becomes a sub-master.
+/// Order to become a sub-master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
-    /// The ranks that are its workers from now on, and whether each has come to the farm.
+    /// Ranks that become members of the sub-master, with true for those that have joined the farm.
     pub(crate) members: Vec<(usize, bool)>,
-    /// What it is to say to them.
+    /// Attach order for the members.
     pub(crate) order: Attach,
 }
 
-/// A worker is to work for the sender. The master numbers these orders, and an older one that comes late is void.
+/// Order to work for the sender. The master numbers attach orders; an older order that arrives late is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attach {
     pub(crate) number: u32,
-    /// The sub-master whose place the sender takes: it is dead.
+    /// Dead sub-master that the sender replaces.
     pub(crate) instead_of: Option<usize>,
 }
 
-/// A sub-master has lost a member.
+/// Loss of a member, as reported by its sub-master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lost {
     pub(crate) rank: usize,
     pub(crate) why: String,
-    /// The numbers of its chunks, which go back to the master, and what it was doing.
+    /// Numbers of the member's chunks, which return to the master.
     pub(crate) chunks: Vec<u64>,
     pub(crate) last_activity: LastActivity,
 }

@@ -1,10 +1,10 @@
-//! What kinds of messages a farm has.
+//! Message tags of a farm.
 
 use crate::comm::message::tags;
 
 tags! {
     "a farm";
-    /// What a farm's messages are, on the wire.
+    /// Tag of a farm's message on the wire.
     pub(in super::super) enum Tag {
         Finish = 23,
         Report = 24,

@@ -1,4 +1,4 @@
-//! How many tasks the next chunk has: the planner's policy, and what it knows.
+//! Sizes of chunks: the planner's policy and its measurements.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use armature_planner::farm::{Choice, ChunkDone, Chunker, Chunking, Knowledge, Su
 
 use super::super::traffic::TrafficStats;
 
-/// Tasks that the source has been asked for, and for whom: the policy is asked once for each chunk.
+/// A chunk whose tasks the source has not returned yet. Its size is kept, because the policy is asked once for each chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     pub(super) worker: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Reserved {
     pub(super) size: u64,
 }
 
-/// See the module's page.
+/// Chunk policy with its measurements.
 #[derive(Debug)]
 pub(crate) struct ChunkSizes {
     chunker: Chunker,
@@ -24,7 +24,7 @@ pub(crate) struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// Sizes as this policy has them; `computes` says whether rank 0 does tasks, too.
+    /// Creates the sizes of a chunk policy. `computes` is true if rank 0 runs tasks.
     pub(super) fn new(chunking: Chunking, computes: bool) -> Self {
         ChunkSizes {
             chunker: Chunker::new(chunking),
@@ -34,28 +34,28 @@ impl ChunkSizes {
         }
     }
 
-    /// A set of tasks begins, for these workers.
+    /// Starts a set of tasks for these workers.
     pub(super) fn begin(&mut self, left: Remaining, workers: &[usize]) {
         self.reserved = None;
         self.chunker.begin(left, workers, &self.knowledge);
     }
 
-    /// Whether the policy is the farm's own choice. One that was asked for is followed to the message.
+    /// Returns true if the farm chooses the policy itself, instead of the user.
     pub(super) fn is_automatic(&self) -> bool {
         self.chunking == Chunking::Auto
     }
 
-    /// The workers that the policy counts with.
+    /// Returns the number of workers that the policy knows.
     pub(super) fn workers(&self) -> usize {
         self.chunker.workers().len()
     }
 
-    /// Chunks that workers may hold ahead, as the policy knows it.
+    /// Returns the number of chunks that a worker may hold in addition to the running one, as the policy knows it.
     pub(super) fn ahead(&self) -> u32 {
         self.knowledge.ahead
     }
 
-    /// Brings what the policy knows up to date, where `sub_masters` send to their members at the same time.
+    /// Updates the measurements of the policy. `sub_masters` is the number of sub-masters, which send chunks at the same time.
     pub(super) fn update(&mut self, traffic: &TrafficStats, sub_masters: usize, ahead: u32, now: Duration) {
         self.knowledge.now = now.as_secs_f64();
         self.knowledge.messages = traffic.messages(sub_masters);
@@ -65,52 +65,52 @@ impl ChunkSizes {
         self.knowledge.ahead = ahead;
     }
 
-    /// Exactly this many tasks are left.
+    /// Sets the exact number of remaining tasks.
     pub(super) fn set_remaining(&mut self, left: u64) {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
 
-    /// The size of the next chunk for a worker, at most `most`.
+    /// Returns the size of the next chunk for a worker, at most `most`.
     pub(super) fn next(&mut self, worker: usize, most: u64) -> u64 {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }
 
-    /// Tasks of a size that was taken are not in a chunk after all.
+    /// Reports to the policy that `tasks` tasks of an earlier size are not in a chunk after all.
     pub(crate) fn give_back(&mut self, tasks: u64) {
         self.chunker.give_back(tasks);
     }
 
-    /// The source has not answered yet: `worker` gets the tasks when it has.
+    /// Reserves a chunk for `worker`, which gets the tasks when the source returns them.
     pub(crate) fn reserve(&mut self, worker: usize, sized_for: usize, size: u64) {
         self.reserved = Some(Reserved { worker, sized_for, size });
     }
 
-    /// Takes out who waits for the source's answer.
+    /// Takes the reservation, if there is one.
     pub(super) fn take_reserved(&mut self) -> Option<Reserved> {
         self.reserved.take()
     }
 
-    /// Whether somebody waits for the source's answer.
+    /// Returns true if a worker waits for tasks of the source.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }
 
-    /// Tasks of a chunk are done, perhaps the last ones.
+    /// Reports completed tasks of a chunk to the policy. `are_last` is true for the last tasks of a chunk.
     pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
-    /// A worker takes part from now on.
+    /// Adds a worker.
     pub(super) fn join(&mut self, worker: usize) {
         self.chunker.join(worker);
     }
 
-    /// A worker does not take part any more.
+    /// Removes a worker.
     pub(super) fn leave(&mut self, worker: usize) {
         self.chunker.leave(worker);
     }
 
-    /// A new choice of the policy, if there is one.
+    /// Takes the latest choice of the policy, if it is new.
     pub(crate) fn take_choice(&mut self) -> Option<Choice> {
         self.chunker.take_choice()
     }

@@ -1,4 +1,4 @@
-//! Which ranks have died over which tasks, or fallen silent, as the master remembers it.
+//! Deaths and silences of ranks, with the tasks that they held.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::super::failure_detector::Loss;
 use super::super::outcome::FailedTask;
 use super::Suspicion;
 
-/// A death of which these tasks are suspected.
+/// Death of a rank, with the tasks that may have caused it.
 #[derive(Debug)]
 struct Death {
     tasks: Range<u64>,
@@ -14,22 +14,22 @@ struct Death {
     why: String,
 }
 
-/// See the module's page.
+/// Deaths and silences of ranks in one set of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct DeathRecords {
     deaths: Vec<Death>,
-    /// Tasks over one of which a rank has fallen silent.
+    /// Tasks of ranks that fell silent.
     suspect_ranges: Vec<Range<u64>>,
 }
 
 impl DeathRecords {
-    /// Another set of tasks begins.
+    /// Removes all records before another set of tasks.
     pub(super) fn clear(&mut self) {
         self.deaths.clear();
         self.suspect_ranges.clear();
     }
 
-    /// A rank is lost that had these tasks; it may have died of one of them if they are `blamed`.
+    /// Records the loss of a rank that held `tasks`. If the tasks are `blamed`, the rank may have died of one of them.
     pub(super) fn record(&mut self, loss: &Loss, tasks: Range<u64>, blamed: bool) {
         if !loss.certain {
             self.suspect_ranges.push(tasks.clone());
@@ -39,13 +39,13 @@ impl DeathRecords {
         }
     }
 
-    /// Whether a rank has fallen silent over some of these tasks.
+    /// Returns true if a rank fell silent while it held some of these tasks.
     pub(super) fn are_suspect(&self, tasks: Range<u64>) -> bool {
         self.suspect_ranges.iter().any(|other| tasks.start < other.end && other.start < tasks.end)
     }
 
-    /// A task that ranks have died over and nobody may try any more, as a failed one. `exhausted`: it has had all its
-    /// attempts.
+    /// Returns the failure of a task in which ranks may have died and that no rank may run any more. `exhausted` is true if its attempts
+    /// are used up.
     pub(super) fn failure(
         &self,
         task: u64,
@@ -60,7 +60,7 @@ impl DeathRecords {
         };
         let mut message = match last {
             Some(Death { rank, why, .. }) => format!("the process of rank {rank} died in {place} ({why})"),
-            // The journal does not tell which.
+            // The journal does not record the rank.
             None => format!("a process died in {place} (in an earlier run of the job)"),
         };
         if !exhausted {

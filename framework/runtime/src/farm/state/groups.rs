@@ -1,49 +1,49 @@
-//! Sub-masters as the master knows them: who leads whom.
+//! Groups of the master: the sub-masters and their members.
 
 use std::collections::BTreeMap;
 
 use super::super::messages::{Attach, Lead};
 use super::{WorkerState, WorkerTable};
 
-/// The members of a sub-master.
+/// Members of a sub-master.
 #[derive(Debug)]
 struct Group {
     members: Vec<usize>,
-    /// For whom the next chunk is made: the policies think in workers.
+    /// Position of the member for which the next chunk is sized. Chunk policies size chunks for workers, not for sub-masters.
     turn: usize,
 }
 
-/// All sub-masters, each with its members.
+/// All sub-masters with their members.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<usize, Group>,
-    /// Orders to work for somebody else that were given so far.
+    /// Number of attach orders created so far.
     orders: u32,
 }
 
 impl Groups {
-    /// Whether this rank leads others.
+    /// Returns true if this rank is a sub-master.
     pub(crate) fn is_leader(&self, rank: usize) -> bool {
         self.groups.contains_key(&rank)
     }
 
-    /// The ranks that lead others.
+    /// Returns the sub-masters.
     pub(crate) fn leaders(&self) -> Vec<usize> {
         self.groups.keys().copied().collect()
     }
 
-    /// The number of sub-masters.
+    /// Returns the number of sub-masters.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// The next order to work for somebody else.
+    /// Returns the next attach order.
     fn next_order(&mut self, instead_of: Option<usize>) -> Attach {
         self.orders += 1;
         Attach { number: self.orders, instead_of }
     }
 
-    /// Puts `ranks` under `count` of them: parts of equal size, each under its first rank. Returns the orders.
+    /// Divides `ranks` into `count` groups of about equal size, each led by its first rank. Returns the orders for the sub-masters.
     pub(super) fn split(
         &mut self,
         workers: &mut WorkerTable,
@@ -64,7 +64,7 @@ impl Groups {
         orders
     }
 
-    /// The member of `leader` for whom the next chunk is made. Which one does it is the sub-master's affair.
+    /// Returns the member of `leader` for which the next chunk is sized. The sub-master decides which member runs the chunk.
     pub(crate) fn next_member(&mut self, workers: &WorkerTable, leader: usize) -> Option<usize> {
         let group = self.groups.get_mut(&leader)?;
         for _ in 0..group.members.len() {
@@ -77,8 +77,8 @@ impl Groups {
         None
     }
 
-    /// A sub-master has lost `member`: counts how many it has left. Returns whether it was one of its members; while the run
-    /// ends (`ending`) these are rank 0's own already.
+    /// Records that the sub-master `leader` has lost `member`, and reduces its capacity. Returns true if `member` was one of its members.
+    /// While the run ends (`ending`), the members already work for rank 0.
     pub(super) fn lose_member(
         &mut self,
         workers: &mut WorkerTable,
@@ -96,7 +96,7 @@ impl Groups {
         true
     }
 
-    /// `leader` leads nobody any more. Returns whether it did.
+    /// Removes the group of `leader`. Returns true if there was one.
     pub(super) fn retire(&mut self, workers: &mut WorkerTable, leader: usize) -> bool {
         let led = self.groups.remove(&leader).is_some();
         if led {
@@ -105,7 +105,7 @@ impl Groups {
         led
     }
 
-    /// A sub-master is lost: its members are rank 0's own from now on. Returns the orders that tell them.
+    /// Removes the group of a lost sub-master and makes its members workers of rank 0. Returns the orders for these members.
     pub(crate) fn adopt(&mut self, workers: &mut WorkerTable, leader: usize) -> Vec<(usize, Attach)> {
         let Some(group) = self.groups.remove(&leader) else { return Vec::new() };
         workers.set_capacity(leader, 1);
@@ -115,7 +115,7 @@ impl Groups {
         members.into_iter().map(|member| (member, self.next_order(Some(leader)))).collect()
     }
 
-    /// The run ends: sub-masters lead nobody any more. Returns the members, for whom rank 0 waits itself from now on.
+    /// Releases the members of all sub-masters at the end of the run. Returns the members, for which rank 0 itself waits from then on.
     pub(crate) fn dissolve(&self, workers: &mut WorkerTable) -> Vec<usize> {
         let members = self.groups.values().flat_map(|group| group.members.iter().copied());
         let led: Vec<usize> =
@@ -124,7 +124,7 @@ impl Groups {
         led
     }
 
-    /// Takes the sub-masters out whose members have all gone.
+    /// Removes the sub-masters whose members are all gone, and returns them.
     pub(crate) fn take_deserted(&mut self, is_gone: impl Fn(usize) -> bool) -> Vec<usize> {
         let deserted = |group: &Group| group.members.iter().all(|&member| is_gone(member));
         let leaders: Vec<usize> =

@@ -1,11 +1,11 @@
-//! The master's state when ranks are lost, or come back.
+//! Changes of the master's state when ranks are lost or return.
 
 use super::super::failure_detector::Loss;
 use super::super::outcome::FailedTask;
 use super::{LastActivity, MasterState, PendingTasks, Reassigned, Sent, WorkerState};
 
 impl<I, O> MasterState<I, O> {
-    /// `rank` has this `state` from now on, in which it does no tasks. Returns the chunks that it had.
+    /// Sets `rank` to `state`, in which it runs no tasks. Returns its chunks.
     pub(crate) fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
         let chunks = self.tasks.lose(rank, state);
         self.are_back(&chunks);
@@ -16,8 +16,8 @@ impl<I, O> MasterState<I, O> {
         chunks
     }
 
-    /// A sub-master has lost `member`, which had the chunks with these numbers. Returns the chunks, and whether it was a
-    /// member.
+    /// Records that the sub-master `leader` has lost `member`, which held the chunks with the numbers `ids`. Returns the chunks, and true
+    /// if `member` was a member of `leader`.
     pub(crate) fn lose_member(&mut self, leader: usize, member: usize, ids: &[u64]) -> (Vec<Sent>, bool) {
         let chunks = self.tasks.lose_member(leader, ids);
         self.are_back(&chunks);
@@ -25,7 +25,7 @@ impl<I, O> MasterState<I, O> {
         (chunks, was_led)
     }
 
-    /// A sub-master has no members left. Returns the chunks that it had; `None` if it was none.
+    /// Ends the role of a sub-master that has no members left. Returns its chunks, or `None` if the rank was no sub-master.
     pub(crate) fn retire(&mut self, leader: usize) -> Option<Vec<Sent>> {
         if !self.groups.is_leader(leader) {
             return None;
@@ -36,12 +36,13 @@ impl<I, O> MasterState<I, O> {
         Some(chunks)
     }
 
-    /// Nobody has these chunks any more.
+    /// Removes chunks that no rank holds any more from the window.
     fn are_back(&mut self, chunks: &[Sent]) {
         chunks.iter().for_each(|given| self.window.returned(given.kept.payload.len()));
     }
 
-    /// What becomes of the tasks in the chunks of a lost rank. Tasks that it may have died of are remembered.
+    /// Returns the tasks of a lost rank with their new attempts and suspicion, and the numbers of the earlier deaths that the loss
+    /// explains. Records the tasks of which the rank may have died.
     pub(crate) fn assess_loss(
         &mut self,
         loss: &Loss,
@@ -57,14 +58,14 @@ impl<I, O> MasterState<I, O> {
         (reassigned, explained)
     }
 
-    /// The first of some tasks that ranks have died over and nobody may try any more, as a failed one; whether it has had all
-    /// its attempts.
+    /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more, and true if its
+    /// attempts are used up.
     pub(crate) fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, bool) {
         let exhausted = pending.suspicion.certain > 0 && self.tasks.is_exhausted(pending.attempt);
         (self.deaths.failure(pending.first, pending.attempt, pending.suspicion, exhausted), exhausted)
     }
 
-    /// A rank that was silent takes part again. Returns whether it was.
+    /// Makes a suspected rank active again. Returns true if the rank was suspected.
     pub(crate) fn readmit(&mut self, rank: usize) -> bool {
         if self.workers().state_of(rank) != WorkerState::Suspected {
             return false;
@@ -76,7 +77,7 @@ impl<I, O> MasterState<I, O> {
         true
     }
 
-    /// Whether a rank is left that does tasks, or may do some.
+    /// Returns true if a rank is left that runs tasks or may run some. While the run ends, none is needed.
     pub(crate) fn somebody_is_left(&self) -> bool {
         let can = |r: usize| {
             let state = self.workers().state_of(r);

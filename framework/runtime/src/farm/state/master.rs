@@ -1,6 +1,6 @@
-//! What rank 0 knows and decides: tasks, workers, sizes of chunks, results, window, losses.
+//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, window and losses.
 //!
-//! No clock, no thread, no endpoint. Of tasks and results nothing is looked at; they are moved.
+//! The state has no clock, no thread and no endpoint. Tasks and results are moved without being inspected.
 
 use std::time::Duration;
 
@@ -17,31 +17,31 @@ use super::{
     WorkerState, WorkerTable,
 };
 
-/// What is kept of a chunk that was handed out.
+/// Data kept of a dispatched chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct SentChunk {
     pub(crate) payload: Payload,
-    /// Tasks in it.
+    /// Number of tasks in the payload.
     pub(crate) count: u32,
-    /// The worker for which its size was made. Which member of a sub-master does it, the policies cannot know.
+    /// Worker for which the chunk was sized. Chunk policies do not know which member of a sub-master runs the chunk.
     pub(crate) sized_for: usize,
 }
 
-/// A chunk of the master.
+/// A chunk dispatched by the master.
 pub(crate) type Sent = OutstandingChunk<SentChunk>;
 
-/// Whether a rank that has come does tasks.
+/// Effect of the arrival of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
-    /// It does, or leads others.
+    /// The rank is active, as a worker or a sub-master.
     Works,
-    /// It is to be parked.
+    /// The rank is to be parked.
     Parked,
-    /// It had come before.
+    /// The rank had joined before.
     Again,
 }
 
-/// See the module's page.
+/// State of rank 0 in a run of a farm.
 #[derive(Debug)]
 pub(crate) struct MasterState<I, O> {
     pub(crate) tasks: TaskTable<I, SentChunk>,
@@ -50,31 +50,30 @@ pub(crate) struct MasterState<I, O> {
     pub(crate) groups: Groups,
     pub(crate) traffic: TrafficStats,
     pub(crate) sizes: ChunkSizes,
-    /// Chunks that a worker may hold beyond the one that it computes, if the user has said so.
+    /// Number of chunks that a worker may hold in addition to the running one, if the user has set it.
     request_ahead: Option<u32>,
-    /// Whether rank 0 does tasks, too.
+    /// True if rank 0 runs tasks.
     pub(crate) computes: bool,
     pub(crate) reports: Vec<RankReport>,
     pub(crate) lost: Vec<usize>,
-    /// Ranks that have died over tasks, or fallen silent, in this set of tasks.
+    /// Deaths and silences of ranks in the current set of tasks.
     pub(super) deaths: DeathRecords,
-    /// Tasks and bytes of results that are due and not at the sink yet.
+    /// Tasks and bytes of due results that the sink has not received yet.
     pub(crate) undelivered: (u64, u64),
-    /// Tasks that have failed because ranks died in them.
+    /// Tasks that failed because ranks died in them.
     pub(crate) died_of: Vec<u64>,
-    /// The sink wants no more.
+    /// The sink needs no more results.
     pub(crate) stopped: bool,
-    /// The workers have been told to leave.
+    /// The run is ending: workers are dismissed.
     pub(crate) ending: bool,
-    /// Tasks whose results came from the journal.
+    /// Number of tasks whose results came from the journal.
     pub(crate) known: u64,
-    /// Ranks that were to do tasks at the start.
+    /// Number of ranks that were to run tasks at the start.
     pub(crate) started_with: usize,
 }
 
 impl<I, O> MasterState<I, O> {
-    /// The state at the beginning among `size` ranks without those that are `lost`. Tasks and results may take
-    /// `window_bytes` bytes.
+    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results in flight may take `window_bytes` bytes.
     pub(crate) fn new(
         (size, lost): (usize, &[usize]),
         computes: bool,
@@ -113,7 +112,7 @@ impl<I, O> MasterState<I, O> {
         self.tasks.workers()
     }
 
-    /// A stream, or a set of tasks, begins, of which the source has `left`.
+    /// Starts a stream or a set of tasks. `left` is the number of tasks in the source, and true if the number is exact.
     pub(crate) fn begin(&mut self, left: (u64, bool), now: Duration) {
         self.results.restart();
         self.deaths.clear();
@@ -130,53 +129,54 @@ impl<I, O> MasterState<I, O> {
         self.sizes.begin(left, &workers);
     }
 
-    /// The source has `left` tasks, of which the policies hear if the number is certain.
+    /// Reports the number of tasks in the source to the chunk policy, if the number is exact.
     pub(crate) fn set_remaining(&mut self, (left, exact): (u64, bool)) {
         if exact {
             self.sizes.set_remaining(left + self.tasks.waiting());
         }
     }
 
-    /// Tasks that nobody has, where the source has `left`; `None` if that is not certain.
+    /// Returns the number of tasks that no rank holds, or `None` if the number `left` in the source is not exact.
     pub(crate) fn unassigned(&self, (left, exact): (u64, bool)) -> Option<u64> {
         exact.then_some(left + self.tasks.waiting())
     }
 
-    /// Brings what the policies know up to date.
+    /// Updates the measurements of the chunk policy.
     pub(crate) fn update_knowledge(&mut self, left: Option<u64>, now: Duration) {
         let ahead = self.ahead(left);
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
     }
 
-    /// Tasks that a chunk should have at most. A policy that was asked for is followed to the message.
+    /// Returns the maximum number of tasks in a chunk. A policy that the user has chosen is not limited.
     pub(crate) fn max_chunk(&self) -> u64 {
         if self.sizes.is_automatic() { self.traffic.enough() } else { u64::MAX }
     }
 
-    /// Bytes of tasks beyond which no more are drawn for a chunk, where they turn out to be larger than expected: as they are
-    /// in memory, which is more than on the wire.
+    /// Returns the number of bytes after which no more tasks are drawn for a chunk, in case tasks are larger than expected. The limit
+    /// counts the bytes in memory, which are more than those on the wire.
     pub(crate) fn max_bytes(&self) -> u64 {
         let chunk = if self.sizes.is_automatic() { 4 * ENOUGH_BYTES as u64 } else { u64::MAX };
         chunk.min(self.window.bytes_left(self.in_flight()))
     }
 
-    /// Chunks that a worker may hold beyond the one that it computes.
+    /// Returns the number of chunks that a worker may hold in addition to the running one.
     pub(crate) fn ahead(&self, left: Option<u64>) -> u32 {
         self.request_ahead.unwrap_or_else(|| self.traffic.ahead(left, self.sharers()))
     }
 
-    /// Workers among whom the tasks are shared, those included that have not come to the farm yet: they shall find their share.
+    /// Returns the number of workers that share the tasks. Workers that have not joined yet count, so that tasks are left for them.
     fn sharers(&self) -> usize {
         self.workers().capacity().max(self.sizes.workers())
     }
 
-    /// Whether rank 0 may take a chunk for itself: another one only if the others do not go short.
+    /// Returns true if rank 0 may take a chunk for itself. It takes a second chunk only if enough tasks are left for the other workers.
     pub(crate) fn rank_0_may_take(&self, left: Option<u64>) -> bool {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// How many new tasks `worker` may be given, at most `most`, in a chunk for the worker `sized_for`, and for whom they are
-    /// then. `None` if it must wait: for room in the window, for sizes to be known, or for somebody before it.
+    /// Returns the number of new tasks for a chunk of `worker`, at most `most`, and the worker for which the chunk is sized: `sized_for`,
+    /// or the worker of an earlier reservation. Returns `None` if `worker` must wait: for space in the window, for known task sizes, or for
+    /// a worker with a reservation.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -194,7 +194,7 @@ impl<I, O> MasterState<I, O> {
             self.sizes.give_back(size);
         }
         let room = self.window.room(self.in_flight());
-        // As long as sizes are not known, each worker has one task.
+        // Until sizes are known, each worker holds at most one task.
         let holds_some = !self.window.is_sure() && self.workers().room(worker, 0) == 0;
         if room == 0 || holds_some {
             return None;
@@ -207,7 +207,7 @@ impl<I, O> MasterState<I, O> {
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0
     }
 
-    /// Some tasks that came back, for `worker`.
+    /// Takes requeued tasks that `worker` may run, at most `most`; their number suits the worker `sized_for`.
     pub(crate) fn take_requeued(
         &mut self,
         worker: usize,
@@ -224,19 +224,19 @@ impl<I, O> MasterState<I, O> {
         pending
     }
 
-    /// Tasks wait to be handed out again.
+    /// Requeues tasks. The chunk policy no longer counts them as dispatched.
     pub(crate) fn requeue(&mut self, pending: PendingTasks<I>) {
         self.sizes.give_back(pending.tasks.len() as u64);
         self.tasks.put_back(pending);
     }
 
-    /// Tasks between the source and the sink.
+    /// Returns the tasks and results between the source and the sink.
     pub(crate) fn in_flight(&self) -> InFlight {
         let (out, back) = (self.tasks.out(), self.tasks.waiting());
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
     }
 
-    /// The header of a chunk with these tasks.
+    /// Returns the header of a new chunk with these tasks.
     pub(crate) fn header_of(&self, pending: &PendingTasks<I>) -> ChunkHeader {
         let PendingTasks { first, attempt, suspicion, .. } = *pending;
         let end = first + pending.tasks.len() as u64;
@@ -245,7 +245,7 @@ impl<I, O> MasterState<I, O> {
         ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone: suspicion.is_there() }
     }
 
-    /// A chunk is `worker`'s from now on.
+    /// Records the dispatch of a chunk to `worker`.
     pub(crate) fn hand_out(
         &mut self,
         worker: usize,
@@ -259,7 +259,7 @@ impl<I, O> MasterState<I, O> {
         self.tasks.give(worker, (first, count), (attempt, suspicion), sent, now);
     }
 
-    /// A result of the next `count` tasks of a chunk has come from `worker`. Returns what [`TaskTable::done`] does.
+    /// Records a result of the next `count` tasks of a chunk from `worker`. Returns the value of [`TaskTable::done`].
     pub(crate) fn take_result(&mut self, worker: usize, id: u64, count: u32) -> Option<(Sent, bool)> {
         let (given, is_last) = self.tasks.done(worker, id, count)?;
         if is_last {
@@ -268,7 +268,8 @@ impl<I, O> MasterState<I, O> {
         Some((given, is_last))
     }
 
-    /// Counts what rank `by` has done: some tasks of a chunk, perhaps the last ones.
+    /// Adds a result computed by rank `by` to the report of the rank, the traffic and the chunk policy. The result covers a part of a
+    /// chunk, or its last tasks.
     pub(crate) fn count_result(
         &mut self,
         done: &ResultHeader,
@@ -278,7 +279,7 @@ impl<I, O> MasterState<I, O> {
     ) {
         self.reports[by].add(done.count, done.times.sum, is_last);
         let elapsed = now.saturating_sub(given.since);
-        // Results of a sub-master's members lie there until there are more.
+        // Results of a sub-master's members wait at the sub-master for further results, so their round trips are not measured.
         if given.alone && by != 0 && by == given.worker {
             self.traffic.exchanged(elapsed.saturating_sub(done.times.took));
         }
@@ -287,26 +288,26 @@ impl<I, O> MasterState<I, O> {
         self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed }, is_last);
     }
 
-    /// A rank has come to the farm. `warm_up` is the time in which its worker was made.
+    /// Handles the arrival of a rank at the farm. `warm_up` is the time in which its worker was created.
     pub(crate) fn join(&mut self, rank: usize, warm_up: Duration) -> Joined {
         self.reports[rank].warm_up = warm_up;
         if self.workers().state_of(rank) != WorkerState::Expected {
             return Joined::Again;
         }
-        // Rank 0 is counted before its own worker is made.
+        // Rank 0 is counted before its own worker is created.
         let expected = self.computes && self.workers().state_of(0) == WorkerState::Expected;
         if !self.tasks.join(rank, expected.into()) {
             self.sizes.leave(rank);
             return Joined::Parked;
         }
-        // A sub-master does no tasks.
+        // A sub-master runs no tasks.
         if !self.groups.is_leader(rank) {
             self.sizes.join(rank);
         }
         Joined::Works
     }
 
-    /// Parks and wakes ranks so that as many work as are to. Returns who is to be told.
+    /// Parks and wakes ranks so that the number of active ranks matches the target. Returns the ranks to be notified.
     pub(crate) fn adjust_workers(&mut self) -> Change {
         if self.ending {
             return Change::default();
@@ -322,7 +323,7 @@ impl<I, O> MasterState<I, O> {
         change
     }
 
-    /// The ranks that can be put under sub-masters.
+    /// Returns the ranks that can be assigned to sub-masters.
     pub(crate) fn splittable(&self) -> Vec<usize> {
         let takes_part = |&r: &usize| {
             let state = self.workers().state_of(r);
@@ -331,41 +332,41 @@ impl<I, O> MasterState<I, O> {
         (1..self.reports.len()).filter(takes_part).collect()
     }
 
-    /// Puts `ranks` under `count` of them, which do no tasks from then on. Returns the orders.
+    /// Assigns `ranks` to `count` of them, which become sub-masters and run no more tasks. Returns the orders for the sub-masters.
     pub(crate) fn split(&mut self, ranks: &[usize], count: usize) -> Vec<(usize, Lead)> {
         let orders = self.groups.split(self.tasks.workers_mut(), ranks, count);
         orders.iter().for_each(|&(leader, _)| self.sizes.leave(leader));
         orders
     }
 
-    /// Whether a known result of this task may go on its way to the sink.
+    /// Returns true if a known result of this task may be delivered.
     pub(crate) fn may_replay(&self, task: u64) -> bool {
         let at_once = self.results.is_due(task) && self.undelivered.0 == 0;
         at_once || self.window.room(self.in_flight()) > 0
     }
 
-    /// The member of `leader` for whom the next chunk is made.
+    /// Returns the member of `leader` for which the next chunk is sized.
     pub(crate) fn next_member(&mut self, leader: usize) -> Option<usize> {
         self.groups.next_member(self.tasks.workers(), leader)
     }
 
-    /// The members of a lost sub-master are rank 0's own from now on. Returns the orders that tell them.
+    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders for these members.
     pub(crate) fn adopt(&mut self, leader: usize) -> Vec<(usize, Attach)> {
         self.groups.adopt(self.tasks.workers_mut(), leader)
     }
 
-    /// The run ends. Returns the members of sub-masters, which lead nobody any more.
+    /// Releases the members of all sub-masters at the end of the run. Returns these members.
     pub(crate) fn dissolve(&mut self) -> Vec<usize> {
         self.groups.dissolve(self.tasks.workers_mut())
     }
 
-    /// Takes the sub-masters out whose members have all gone.
+    /// Removes the sub-masters whose members are all gone, and returns them.
     pub(crate) fn take_deserted(&mut self) -> Vec<usize> {
         let MasterState { groups, tasks, .. } = self;
         groups.take_deserted(|rank| tasks.workers().is_gone(rank))
     }
 
-    /// Nothing is wanted, or to be expected, of this rank any more.
+    /// Returns true if no message of this rank is needed or expected any more.
     pub(crate) fn is_gone(&self, rank: usize) -> bool {
         self.workers().is_gone(rank)
     }

@@ -1,7 +1,7 @@
-//! What the master of a farm knows and decides: who has which tasks, and what becomes of them.
+//! State of a farm's master: which rank holds which tasks, retries, and losses.
 //!
-//! No clock, no thread, no transport, no item that is looked at. The `README.md` beside this file has the protocol,
-//! the states and the invariants.
+//! The state has no clock, no thread and no transport, and does not inspect tasks or results. `README.md` in this directory describes the
+//! protocol, the states and the invariants.
 
 mod chunk_sizes;
 mod death_records;
@@ -27,17 +27,17 @@ pub(crate) use submaster::SubmasterState;
 pub(crate) use suspects::{LastActivity, Reassigned};
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
-/// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
+/// Consecutive tasks at the master: drawn but not dispatched, or requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks<T> {
     /// Number of the first task.
     pub(crate) first: u64,
     pub(crate) tasks: Vec<T>,
-    /// How often each of them has been tried before.
+    /// Number of earlier attempts of each task.
     pub(crate) attempt: u32,
-    /// Where the last try failed: another rank is preferred.
+    /// Rank that runs the tasks only if no other rank can: the rank on which they failed, or rank 0 after the loss of a rank.
     pub(crate) avoid: Option<usize>,
-    /// Whether ranks have died over them.
+    /// Deaths attributed to the tasks.
     pub(crate) suspicion: Suspicion,
 }
 
@@ -52,70 +52,70 @@ impl<T> PendingTasks<T> {
     }
 }
 
-/// A chunk that somebody has: which of its tasks have no result yet, and what is kept of all of them in case they come back.
+/// A chunk held by a rank: its tasks without a result, and the data that restores all its tasks if they are requeued.
 #[derive(Clone, Debug)]
 pub(crate) struct OutstandingChunk<K> {
     pub(crate) id: u64,
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Tasks in front of these, whose results have come before.
+    /// Number of tasks at the beginning of the payload whose results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempt: u32,
     pub(crate) suspicion: Suspicion,
-    /// When it was given, by the master's clock.
+    /// Time of dispatch, by the master's clock.
     pub(crate) since: Duration,
-    /// Whether its worker had no other chunk then.
+    /// True if the worker held no other chunk at dispatch and has sent no partial result.
     pub(crate) alone: bool,
     pub(crate) kept: K,
 }
 
-/// What is to be done about a task that failed.
+/// Decision about a task that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryDecision {
-    /// It is tried again.
+    /// The task is retried.
     Retry,
-    /// It has failed for good.
+    /// The task has used all its attempts.
     Failed,
 }
 
-/// The master's machine: `T` is a task, `K` what is kept of a chunk that was given away.
+/// Tasks of a run as the master tracks them. `T` is a task, `K` the data kept of a dispatched chunk.
 #[derive(Debug)]
 pub(crate) struct TaskTable<T, K> {
     workers: WorkerTable,
     retries: u32,
-    /// How many ranks are to work, those that are away or lost not counted.
+    /// Target number of active ranks.
     target: usize,
-    /// Tasks that came back, the oldest first.
+    /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks<T>>,
     given: BTreeMap<u64, OutstandingChunk<K>>,
     next_id: u64,
-    /// Deaths over tasks so far.
+    /// Number of deaths so far that tasks may have caused.
     deaths: u32,
-    /// Tasks in `given`.
+    /// Number of tasks in `given`.
     out: u64,
-    /// Tasks in `back`.
+    /// Number of tasks in `back`.
     waiting: u64,
     counts: TaskCounts,
 }
 
-/// What has happened so far.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
-    /// Tasks that have a result or have failed for good.
+    /// Number of tasks with a result, and of tasks that failed at every attempt.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Tries after the first, because of an error or a death.
+    /// Number of task attempts after the first, caused by an error or a death.
     pub(crate) retried: u64,
-    /// Tasks that were handed out again because their worker was lost.
+    /// Number of tasks taken from lost workers.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
-    /// Results that came for chunks which somebody else has by now.
+    /// Number of results dropped because their sender does not hold the chunk any more.
     pub(crate) late: u64,
 }
 
 impl<T, K> TaskTable<T, K> {
-    /// The machine of rank 0 among `size` ranks; nobody has joined yet.
+    /// Creates the table for `size` ranks, of which none has joined.
     pub(crate) fn new(size: usize, retries: u32) -> Self {
         TaskTable {
             workers: WorkerTable::new(size),
@@ -139,32 +139,31 @@ impl<T, K> TaskTable<T, K> {
         &mut self.workers
     }
 
-    /// How many ranks are to work.
     pub(crate) fn target(&self) -> usize {
         self.target
     }
 
-    /// `target` ranks are to work from now on; see [`adjust_active`](TaskTable::adjust_active).
+    /// Sets the target number of active ranks, at least 1; [`adjust_active`](TaskTable::adjust_active) then parks and wakes ranks.
     pub(crate) fn set_target(&mut self, target: usize) {
         self.target = target.max(1);
     }
 
-    /// A rank has come: it works, or is parked if enough do or will, `expected` of whom have not come yet. Returns
-    /// whether it works.
+    /// Adds a rank that has joined: as active, or as parked if the active ranks and `expected` further ones reach the target. Returns true
+    /// if the rank is active.
     pub(crate) fn join(&mut self, rank: usize, expected: usize) -> bool {
         let works = self.workers.working() + expected < self.target;
         self.workers.set(rank, if works { WorkerState::Active } else { WorkerState::Parked });
         works
     }
 
-    /// Parks and wakes ranks so that as many work as are to: to be called when that number has changed, when ranks have
-    /// come or are lost, and when tasks have failed. A task that failed on the only rank that works is reason enough to
-    /// wake another.
+    /// Parks and wakes ranks so that the number of active ranks matches the target. Must be called when the target has changed, when ranks
+    /// have joined or are lost, and when tasks have failed: a second rank is woken if the only active rank should not run a requeued task.
+    /// `seconds` returns the time of a task on a rank, if it is known.
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
         let shunned =
             |p: &PendingTasks<T>| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
-        // Rank 0 alone does no tasks that ranks have died over.
+        // Rank 0 never runs tasks in which ranks may have died.
         let only_0 = workers.state_of(0) == WorkerState::Active && workers.working() == 1;
         let needs_other = |p: &PendingTasks<T>| shunned(p) || (only_0 && p.suspicion.is_there());
         let stuck =
@@ -179,29 +178,29 @@ impl<T, K> TaskTable<T, K> {
         self.counts
     }
 
-    /// The number that the next chunk will have.
+    /// Returns the number of the next chunk.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
 
-    /// Tasks that came back and wait for somebody.
+    /// Returns the number of requeued tasks.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// Tasks that somebody has.
+    /// Returns the number of dispatched tasks without a result.
     pub(crate) fn out(&self) -> u64 {
         self.out
     }
 
-    /// True when nobody has a task and none has come back: with a source that has ended, the end.
+    /// Returns true if no task is dispatched or requeued. If the source has ended as well, the run is complete.
     pub(crate) fn is_empty(&self) -> bool {
         self.given.is_empty() && self.back.is_empty()
     }
 
-    /// The oldest task that came back and that `worker` should try, at most `most` of them, if there are any.
+    /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
     ///
-    /// A rank on which a task has failed gets it again only where nobody else is there to try.
+    /// A rank gets a task that failed on it only if no other rank is active or parked.
     pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks<T>> {
         let alone = self.workers.is_alone(worker);
         let suits = |p: &PendingTasks<T>| match p.suspicion.is_there() {
@@ -220,8 +219,8 @@ impl<T, K> TaskTable<T, K> {
         Some(taken)
     }
 
-    /// Whether `worker` is to finish what it has and gets nothing else before: tasks wait that ranks have died over, which
-    /// it may try as soon as it has nothing.
+    /// Returns true if `worker` must finish its chunks before it gets others, because tasks in which ranks may have died wait for a worker
+    /// without chunks, and `worker` may run them.
     pub(crate) fn must_drain(&self, worker: usize) -> bool {
         let waits = |p: &PendingTasks<T>| {
             p.suspicion.is_there() && suspicion::may_try(&self.workers, worker, p.suspicion, true)
@@ -232,7 +231,7 @@ impl<T, K> TaskTable<T, K> {
             && self.back.iter().any(waits)
     }
 
-    /// Takes tasks out that ranks have died over and that nobody may try any more, if there are some.
+    /// Takes tasks in which ranks may have died and that no rank may run any more, if there are any.
     pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks<T>> {
         let nobody = |p: &PendingTasks<T>| {
             p.suspicion.is_there() && !suspicion::is_worth_a_rank(&self.workers, p.suspicion)
@@ -244,17 +243,17 @@ impl<T, K> TaskTable<T, K> {
         Some(pending)
     }
 
-    /// Whether ranks have died of it as often as they may.
+    /// Returns true if ranks certainly died in the tasks and their attempts are used up.
     fn is_spent(&self, pending: &PendingTasks<T>) -> bool {
         pending.suspicion.certain > 0 && self.is_exhausted(pending.attempt)
     }
 
-    /// Whether a task that has been tried `attempt` times has had all its attempts.
+    /// Returns true if a task has used all its attempts after `attempt` of them.
     pub(crate) fn is_exhausted(&self, attempt: u32) -> bool {
         attempt > self.retries
     }
 
-    /// DeathNotes that `worker` is given `count` tasks from `first` on; returns the chunk's number.
+    /// Records that `worker` holds `count` tasks from `first` on. Returns the number of the new chunk.
     pub(crate) fn give(
         &mut self,
         worker: usize,
@@ -293,8 +292,8 @@ impl<T, K> TaskTable<T, K> {
         id
     }
 
-    /// A result of the next `count` tasks of chunk `id` has come from `worker`. Returns the chunk with these tasks alone, and
-    /// whether they are the last of it. `None`: the chunk is not `worker`'s any more, and the result must not be used.
+    /// Records a result of the next `count` tasks of chunk `id` from `worker`. Returns the chunk reduced to these tasks, and true if they
+    /// are its last ones. Returns `None` if `worker` does not hold the chunk any more; the result must then be dropped.
     pub(crate) fn done(&mut self, worker: usize, id: u64, count: u32) -> Option<(OutstandingChunk<K>, bool)>
     where
         K: Clone,
@@ -318,12 +317,12 @@ impl<T, K> TaskTable<T, K> {
         Some((given, true))
     }
 
-    /// What becomes of a task that has failed after `attempt` earlier tries.
+    /// Returns the decision about a task that has failed after `attempt` earlier attempts.
     pub(crate) fn fate(&self, attempt: u32) -> RetryDecision {
         if attempt < self.retries { RetryDecision::Retry } else { RetryDecision::Failed }
     }
 
-    /// Tasks come back: they were tried in vain, or their worker was lost.
+    /// Requeues tasks, because they failed or their worker was lost.
     pub(crate) fn put_back(&mut self, pending: PendingTasks<T>) {
         if !pending.tasks.is_empty() {
             self.waiting += pending.tasks.len() as u64;
@@ -331,14 +330,14 @@ impl<T, K> TaskTable<T, K> {
         }
     }
 
-    /// `tasks` tasks have ended, `failed` of them without a result.
+    /// Counts `tasks` tasks that have ended, `failed` of them without a result.
     pub(crate) fn ended(&mut self, tasks: u64, failed: u64) {
         self.counts.ended += tasks;
         self.counts.failed += failed;
     }
 
-    /// `worker` is not used any more: returns what it had, oldest first, whose tasks are to be
-    /// [put back](TaskTable::put_back).
+    /// Sets `worker` to `state` and takes its chunks away. Returns the chunks, oldest first; the caller has to [put
+    /// back](TaskTable::put_back) their tasks.
     pub(crate) fn lose(&mut self, worker: usize, state: WorkerState) -> Vec<OutstandingChunk<K>> {
         self.workers.set(worker, state);
         self.workers.forget(worker);
@@ -347,7 +346,8 @@ impl<T, K> TaskTable<T, K> {
         self.take_from(&ids)
     }
 
-    /// A worker of the sub-master `leader` is lost: returns its chunks, whose numbers are `ids`, like [`lose`](TaskTable::lose).
+    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, one of whose workers is lost. Returns the chunks like
+    /// [`lose`](TaskTable::lose).
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.given.get(id).is_some_and(|g| g.worker == leader);
         let ids: Vec<u64> = ids.iter().copied().filter(its).collect();
@@ -363,13 +363,13 @@ impl<T, K> TaskTable<T, K> {
         lost
     }
 
-    /// Forgets everything that is not given away, because nothing more is wanted.
+    /// Drops all requeued tasks, because no more results are needed.
     pub(crate) fn drop_waiting(&mut self) {
         self.back.clear();
         self.waiting = 0;
     }
 
-    /// What the machine waits for, for an error message.
+    /// Describes the state of the tasks for messages.
     pub(crate) fn describe(&self) -> String {
         let mut text = format!(
             "{} tasks ended, {} out in {} chunks, {} waiting to be tried again",

@@ -1,32 +1,31 @@
-//! What a sub-master knows and decides: a worker to its master, a master to its own workers, the *members*.
+//! State of a sub-master: a worker of its master, and the master of its own workers, the *members*.
 //!
-//! It hands chunks on as they came and results back as they came; it looks into neither. `K` is what travels of a chunk,
-//! `R` of a result.
+//! Chunks and results are forwarded unchanged and not inspected. `K` is the content of a chunk, `R` a result.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::super::messages::ChunkHeader;
 use super::worker_table::{WorkerState, WorkerTable};
 
-/// Results wait until they are this part of the members, unless somebody has nothing to do.
+/// Divisor of the number of active members. Results are collected until their number reaches the quotient, unless a member is idle.
 const PER_BUNDLE: usize = 8;
 
-/// See the module's page.
+/// State of a sub-master.
 #[derive(Debug)]
 pub(crate) struct SubmasterState<K, R> {
     workers: WorkerTable,
     members: Vec<usize>,
-    /// Chunks that no member has, in the order in which they are to be given.
+    /// Chunks that no member holds, in the order of dispatch.
     stock: VecDeque<(ChunkHeader, K)>,
     given: BTreeMap<u64, (usize, ChunkHeader, K)>,
-    /// Results for the master.
+    /// Results to be sent to the master.
     results: Vec<R>,
-    /// Chunks that a member may hold beyond the one that it computes.
+    /// Number of chunks that a member may hold in addition to the running one.
     ahead: u32,
 }
 
 impl<K: Clone, R> SubmasterState<K, R> {
-    /// A sub-master among `size` ranks; its members have not come yet.
+    /// Creates the state of a sub-master among `size` ranks; no member has joined yet.
     pub(crate) fn new(size: usize, members: Vec<usize>) -> Self {
         let mut workers = WorkerTable::new(size);
         (0..size)
@@ -40,31 +39,31 @@ impl<K: Clone, R> SubmasterState<K, R> {
         &self.workers
     }
 
-    /// The members, also those that are lost.
+    /// Returns the members, including lost ones.
     pub(crate) fn members(&self) -> &[usize] {
         &self.members
     }
 
-    /// A member has come.
+    /// Records that a member has joined.
     pub(crate) fn joined(&mut self, member: usize) {
         if self.workers.state_of(member) == WorkerState::Expected {
             self.workers.set(member, WorkerState::Active);
         }
     }
 
-    /// The master says how many chunks members may hold ahead.
+    /// Sets the number of chunks that a member may hold in addition to the running one.
     pub(crate) fn set_ahead(&mut self, ahead: u32) {
         self.ahead = ahead;
     }
 
-    /// A chunk has come from the master.
+    /// Adds a chunk from the master.
     pub(crate) fn take(&mut self, header: ChunkHeader, kept: K) {
         self.stock.push_back((header, kept));
     }
 
-    /// The next chunk that is to be sent, and to whom.
+    /// Returns the next chunk to be sent, with the member that receives it.
     pub(crate) fn give(&mut self) -> Option<(usize, ChunkHeader, K)> {
-        // One that is to be done alone waits for a member that has nothing, and the others behind it.
+        // A chunk that must run alone waits for a member without chunks, and the chunks behind it wait too.
         let alone = self.stock.front()?.0.alone;
         let member = self.workers.next_requesting(if alone { 0 } else { self.ahead })?;
         let (header, kept) = self.stock.pop_front()?;
@@ -76,13 +75,13 @@ impl<K: Clone, R> SubmasterState<K, R> {
         Some((member, header, kept))
     }
 
-    /// Whether a member has nothing to do.
+    /// Returns true if an active member holds no chunk.
     pub(crate) fn somebody_is_idle(&self) -> bool {
         self.workers.next_requesting(0).is_some()
     }
 
-    /// A result of the next `count` tasks of chunk `id` has come. False: the chunk is not `member`'s any more, and the result is
-    /// dropped.
+    /// Records a result of the next `count` tasks of chunk `id`. Returns false, and drops the result, if `member` does not hold the chunk
+    /// any more.
     pub(crate) fn done(&mut self, member: usize, (id, count): (u64, u32), result: R) -> bool {
         let Some((_, header, _)) = self.given.get_mut(&id).filter(|given| given.0 == member) else {
             return false;
@@ -99,20 +98,20 @@ impl<K: Clone, R> SubmasterState<K, R> {
         true
     }
 
-    /// Whether results are to be sent: enough have come, or a member has nothing to do and there is nothing for it.
+    /// Returns true if results have to be sent: there are enough, or a member is idle and no chunk is left for it.
     pub(crate) fn is_due(&self) -> bool {
         let enough = (self.workers.working() / PER_BUNDLE).max(1);
         self.results.len() >= enough
             || (!self.results.is_empty() && self.stock.is_empty() && self.somebody_is_idle())
     }
 
-    /// The results, which are to be sent now.
+    /// Takes the collected results, which are to be sent now.
     pub(crate) fn deliver(&mut self) -> Vec<R> {
         std::mem::take(&mut self.results)
     }
 
-    /// A member is not used until it is heard again, although it is not certain that it is dead: its chunks go to
-    /// others, before all new ones. It has fallen silent over them, so they are to be done with care.
+    /// Suspects a member, which gets no chunks until it sends a message, although it may be alive. Its chunks go to other members, before
+    /// all other chunks, and are marked as suspect, because the member fell silent while it held them.
     pub(crate) fn doubt(&mut self, member: usize) {
         self.workers.set(member, WorkerState::Suspected);
         for (header, kept) in self.chunks_of(member).into_iter().rev() {
@@ -120,8 +119,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// A member is dead. Returns the chunks that it had, in the order in which they were given to it: the master says what
-    /// becomes of them, since it may have died of one.
+    /// Records the death of a member. Returns its chunks in the order of dispatch. The master decides about their tasks, because the member
+    /// may have died of one of them.
     pub(crate) fn lose(&mut self, member: usize) -> Vec<ChunkHeader> {
         self.workers.set(member, WorkerState::Dead);
         self.chunks_of(member).into_iter().map(|(header, _)| header).collect()
@@ -132,19 +131,19 @@ impl<K: Clone, R> SubmasterState<K, R> {
         ids.iter().filter_map(|id| self.given.remove(id)).map(|(_, header, kept)| (header, kept)).collect()
     }
 
-    /// Something has come from a rank. A member that was silent takes part again.
+    /// Records a message from a rank. A suspected member becomes active again.
     pub(crate) fn heard(&mut self, rank: usize) {
         if self.workers.state_of(rank) == WorkerState::Suspected {
             self.workers.set(rank, WorkerState::Active);
         }
     }
 
-    /// Chunks that are here or at members, and results that were not sent.
+    /// Returns the number of chunks in stock and at members, plus the number of unsent results.
     pub(crate) fn holds(&self) -> usize {
         self.stock.len() + self.given.len() + self.results.len()
     }
 
-    /// Whether nobody is left, nor will come.
+    /// Returns true if all members are dead.
     pub(crate) fn is_deserted(&self) -> bool {
         self.members.iter().all(|&rank| self.workers.state_of(rank) == WorkerState::Dead)
     }

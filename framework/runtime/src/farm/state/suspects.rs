@@ -1,8 +1,8 @@
-//! Which tasks a dead rank may have died of, and what becomes of them.
+//! Tasks that may have caused the death of a rank, and their reassignment.
 //!
-//! A death counts as an attempt of the task that the rank was in. Where nobody knows which one that was, all tasks that it
-//! may have been are *suspects*: they are handed out one at a time, to ranks that have nothing else, so that the next death
-//! tells. Rank 0 does no suspects, since its death would be the job's.
+//! A death counts as an attempt of the task in which the rank was. If that task is not known, all candidates are *suspects*. Suspects are
+//! dispatched one at a time, to ranks that hold no other chunk, so that the next death identifies the task. Rank 0 runs no suspects,
+//! because its death ends the job.
 
 use std::ops::Range;
 
@@ -11,54 +11,53 @@ use serde::{Deserialize, Serialize};
 use super::{OutstandingChunk, Suspicion, TaskTable};
 use crate::rank::suspicion::Verdict;
 
-/// Suspects of one death that are handed out one by one; more of them go in this number of chunks, at the price of another
-/// death. A chunk of one costs a round trip, some 100 µs, so this is about half a second.
+/// Maximum number of suspects of one death that are dispatched one by one. More suspects are divided into this number of chunks, at the
+/// price of another death. A chunk of one task costs a round trip of about 100 µs, so all chunks together cost about half a second.
 const SINGLED_OUT: u32 = 4096;
 
-/// What is known of a dead rank's last moment.
+/// Last known activity of a lost rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LastActivity {
-    /// It lives, or its death has nothing to do with what it had.
+    /// The rank lives, or its death is not related to the tasks that it held.
     Innocent,
-    /// It was in this task, which its last sign of life named, or behind it.
+    /// The rank was in this task, which its last sign of life named, or in a later one. If no task is named, it may have been in any.
     Behind(Option<u64>),
-    /// It was in this chunk, and in this task of it where that is known.
+    /// The rank was in this chunk, and in this task of the chunk if the task is known.
     Chunk { id: u64, task: Option<u64> },
 }
 
-/// Tasks of one chunk of a dead rank about which its death says the same.
+/// Tasks of one chunk of a dead rank that have the same verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Which of the chunks.
+    /// Index of the chunk in the list of the rank's chunks.
     chunk: usize,
-    /// Which of its tasks.
+    /// Positions of the tasks in the chunk.
     places: Range<u32>,
     blame: Verdict,
 }
 
-/// What becomes of some tasks of a lost rank.
+/// Tasks of a lost rank that are requeued with the same attempts and suspicion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reassigned {
-    /// Which of the chunks that it had.
+    /// Index of the chunk in the list of the rank's chunks.
     pub(crate) chunk: usize,
-    /// Which tasks of it.
+    /// Positions of the tasks in the chunk.
     pub(crate) places: Range<u32>,
-    /// Whether the rank may have died of them.
+    /// True if the rank may have died of the tasks.
     pub(crate) blamed: bool,
-    /// How often they have been tried by now.
+    /// Number of attempts so far.
     pub(crate) attempt: u32,
     pub(crate) suspicion: Suspicion,
 }
 
-/// What the death of a rank says about the tasks of the chunks that it had, which are in the order in which they were
-/// given to it, and done by it.
+/// Returns the verdicts of a rank's death on the tasks of its chunks, which are in the order of dispatch and of execution.
 pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivity) -> Vec<Share> {
     let whole = |chunk: usize, blame| Share { chunk, places: 0..chunks[chunk].count, blame };
     let place = |chunk: &OutstandingChunk<K>, task: u64| {
         let place = task.checked_sub(chunk.first).and_then(|place| u32::try_from(place).ok());
         place.filter(|&place| place < chunk.count)
     };
-    // The first chunk that it may have been in, where in it, and whether later ones may have been it.
+    // First chunk in which the rank may have been, first position in that chunk, and true if the rank may also have been in later chunks.
     let (at, from, later) = match last_activity {
         LastActivity::Innocent => (chunks.len(), 0, false),
         LastActivity::Chunk { id, task } => {
@@ -96,7 +95,7 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
     shares
 }
 
-/// The rank was in the task at `place` of chunk `at`.
+/// Returns the verdicts if the rank was in the task at `place` of chunk `at`.
 fn exactly<K>(chunks: &[OutstandingChunk<K>], at: usize, place: u32) -> Vec<Share> {
     let mut shares = Vec::with_capacity(chunks.len() + 2);
     for (chunk, given) in chunks.iter().enumerate() {
@@ -114,14 +113,13 @@ fn exactly<K>(chunks: &[OutstandingChunk<K>], at: usize, place: u32) -> Vec<Shar
 }
 
 impl<T, K> TaskTable<T, K> {
-    /// The numbers of deaths so far are these at most.
+    /// Raises the number of deaths to at least `deaths`, so that later deaths get higher numbers.
     pub(crate) fn count_deaths_from(&mut self, deaths: u32) {
         self.deaths = self.deaths.max(deaths);
     }
 
-    /// A rank is lost that had these chunks: says what becomes of their tasks, which are to be
-    /// [put back](TaskTable::put_back), and which earlier deaths are explained by this one; see
-    /// [`clear_suspects`](TaskTable::clear_suspects).
+    /// Assesses the loss of a rank that held `chunks`. Returns its tasks, which have to be [put back](TaskTable::put_back), and the numbers
+    /// of the earlier deaths that this death explains, for [`clear_suspects`](TaskTable::clear_suspects).
     pub(crate) fn assess_death(
         &mut self,
         chunks: &[OutstandingChunk<K>],
@@ -141,8 +139,8 @@ impl<T, K> TaskTable<T, K> {
         (reassigned, explained)
     }
 
-    /// Whoever was suspected of these deaths, and of no other since, is not any more: it was another task. Rank 0 leaves
-    /// them to others all the same, as long as there are some.
+    /// Clears the suspicion of tasks that were last suspected of one of these deaths, because another task has caused it. Requeued tasks
+    /// avoid rank 0 nevertheless, as long as other ranks can run them.
     pub(crate) fn clear_suspects(&mut self, deaths: &[u32]) {
         let was_it = |s: &Suspicion| s.shared > 0 && deaths.contains(&s.death);
         for pending in self.back.iter_mut().filter(|pending| was_it(&pending.suspicion)) {

@@ -1,54 +1,54 @@
-//! The ranks of a farm: who works, who has how much, who asks for more.
+//! Table of a farm's ranks: their states, the chunks that they hold, and the order in which they are served.
 
 use std::collections::BTreeSet;
 
 use armature_planner::farm::WorkerCount;
 
-/// What a rank is to the master.
+/// State of a rank, as its master sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerState {
-    /// It has not come to the farm yet.
+    /// Has not joined the farm yet.
     Expected,
-    /// It takes tasks.
+    /// Gets tasks.
     Active,
-    /// It could take tasks, but gets none: with fewer workers the farm does better. It finishes what it has.
+    /// Gets no tasks, because the farm is faster with fewer workers; it finishes the chunks that it holds.
     Parked,
-    /// It works for a sub-master.
+    /// Works for a sub-master.
     Delegated,
-    /// It hangs in a task beyond the limit that the user set.
+    /// Hangs in a task that has exceeded the user's time limit.
     TimedOut,
-    /// It computes on the thread that communicates and has been silent for long: it is dead, or a task takes longer than
-    /// the ones before it. It is given nothing until it is heard again.
+    /// Computes on the communicating thread and has been silent for long: it is dead, or in a task that takes longer than earlier ones. It
+    /// gets no tasks until it sends a message.
     Suspected,
-    /// It gives no sign of life.
+    /// Gives no sign of life.
     Dead,
-    /// It has reported and left.
+    /// Has reported and left.
     Left,
 }
 
-/// The level of a rank that does not ask.
+/// Level of a rank that requests no chunks.
 const NEVER: u32 = u32::MAX;
 
-/// Ranks that are to be told that they are parked, or woken.
+/// Ranks to be notified that they are parked or woken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) parked: Vec<usize>,
     pub(crate) woken: Vec<usize>,
 }
 
-/// The ranks by number. A worker *asks* as long as it holds no more than it may ask for ahead: every result that it
+/// Table of ranks by number. A worker *requests* chunks as long as it holds no more than it may request in advance: every result that it
 /// sends is also a request.
 #[derive(Debug)]
 pub(crate) struct WorkerTable {
     state: Vec<WorkerState>,
     held: Vec<u32>,
-    /// Whether a rank has a chunk that it is to do alone: it gets nothing else meanwhile.
+    /// True for a rank with a chunk that must run alone: the rank gets no other chunk meanwhile.
     exclusive: Vec<bool>,
-    /// Workers that a rank does tasks with: of a sub-master its members, else the rank alone.
+    /// Number of workers of a rank: the members of a sub-master, otherwise 1.
     span: Vec<u32>,
-    /// Working ranks with the number of chunks that they hold for each of their workers, fewest first.
+    /// Active ranks with the number of chunks that they hold per worker, fewest first.
     requesting: BTreeSet<(u32, usize)>,
-    /// Workers of all working ranks.
+    /// Number of workers of all active ranks.
     capacity: usize,
     parked: usize,
 }
@@ -70,23 +70,23 @@ impl WorkerTable {
         self.state[rank]
     }
 
-    /// Nothing is wanted, or to be expected, of this rank any more.
+    /// Returns true if no message of this rank is needed or expected any more.
     pub(crate) fn is_gone(&self, rank: usize) -> bool {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
 
-    /// Ranks that work.
+    /// Returns the number of active ranks.
     pub(crate) fn working(&self) -> usize {
         self.requesting.len()
     }
 
-    /// Workers of these ranks: more, if some are sub-masters.
+    /// Returns the number of workers of the active ranks; a sub-master counts with its members.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Chunks that a rank holds for each of its workers. A sub-master has some more, so that it can give its workers the
-    /// next ones at once.
+    /// Returns the number of chunks that a rank holds per worker. A sub-master may hold some more, so that its workers get their next
+    /// chunks at once.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
             _ if self.exclusive[rank] => NEVER,
@@ -95,14 +95,14 @@ impl WorkerTable {
         }
     }
 
-    /// Chunks that a rank may be given if its workers may hold `ahead` beyond the one in hand.
+    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` in addition to the running one.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
         let span = self.span[rank];
         let stock = if span > 1 { span / 4 } else { 0 };
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
     }
 
-    /// A rank does tasks with `span` workers from now on.
+    /// Sets the number of workers of a rank to `span`.
     pub(crate) fn set_capacity(&mut self, rank: usize, span: u32) {
         let state = self.state[rank];
         self.remove(rank);
@@ -128,17 +128,17 @@ impl WorkerTable {
         self.state.len()
     }
 
-    /// With how many workers a rank does tasks.
+    /// Returns the number of workers of a rank.
     pub(super) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }
 
-    /// Whether a rank gives what it gets to workers of its own.
+    /// Returns true if a rank has more than one worker, which makes it a sub-master.
     pub(super) fn is_leader(&self, rank: usize) -> bool {
         self.span[rank] > 1
     }
 
-    /// A rank does not ask before it has finished what it has.
+    /// Stops the requests of a worker until it has finished the chunks that it holds.
     pub(super) fn make_exclusive(&mut self, rank: usize) {
         if !self.is_leader(rank) {
             self.remove(rank);
@@ -147,27 +147,27 @@ impl WorkerTable {
         }
     }
 
-    /// A rank has nothing any more.
+    /// Records that a rank holds no chunks any more.
     pub(super) fn forget(&mut self, rank: usize) {
         self.count(rank, 0);
     }
 
-    /// Ranks that are parked.
+    /// Returns the number of parked ranks.
     pub(crate) fn parked(&self) -> usize {
         self.parked
     }
 
-    /// Whether no other rank than this one works, and none is parked that could.
+    /// Returns true if no rank is parked and no other rank than this one is active.
     pub(super) fn is_alone(&self, rank: usize) -> bool {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
 
-    /// Chunks that a rank has.
+    /// Returns the number of chunks that a rank holds.
     pub(crate) fn held(&self, rank: usize) -> u32 {
         self.held[rank]
     }
 
-    /// A rank is from now on what `state` says. One that is lost holds nothing; one that is parked keeps what it has.
+    /// Sets the state of a rank. A rank that is lost or has left holds no chunks any more; a parked rank keeps its chunks.
     pub(crate) fn set(&mut self, rank: usize, state: WorkerState) {
         self.remove(rank);
         self.parked -= usize::from(self.state[rank] == WorkerState::Parked);
@@ -175,7 +175,7 @@ impl WorkerTable {
         match state {
             WorkerState::Active => self.insert(rank),
             WorkerState::Parked => self.parked += 1,
-            // What they were given before still counts.
+            // Chunks that were dispatched to the rank before still count.
             WorkerState::Expected | WorkerState::Delegated => {}
             WorkerState::TimedOut | WorkerState::Suspected | WorkerState::Dead | WorkerState::Left => {
                 (self.held[rank], self.exclusive[rank]) = (0, false);
@@ -183,13 +183,13 @@ impl WorkerTable {
         }
     }
 
-    /// The ranks of this state.
+    /// Returns the ranks in this state.
     fn all(&self, state: WorkerState) -> impl Iterator<Item = usize> {
         self.state.iter().enumerate().filter(move |&(_, s)| *s == state).map(|(rank, _)| rank)
     }
 
-    /// Who is to be parked and who woken so that `target` ranks work: the slowest are parked first, the fastest woken
-    /// first, by the `seconds` that a task takes them. Rank 0 is never parked.
+    /// Returns the ranks to be parked and woken so that `target` ranks are active. The slowest ranks are parked first and the fastest woken
+    /// first, by the `seconds` of a task on each of them. Rank 0 is never parked.
     pub(super) fn adjust_active(&self, target: usize, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let (working, target) = (self.working(), target.max(1));
         let mut change = Change::default();
@@ -224,14 +224,14 @@ impl WorkerTable {
         }
     }
 
-    /// The working ranks other than 0 that hold at most `ahead` chunks, those with the fewest first: the order in
-    /// which to give chunks to them.
+    /// Returns the active ranks other than 0 that hold at most `ahead` chunks per worker, fewest first. This is the order in which ranks
+    /// are served.
     pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
         fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
     }
 
-    /// The first of them.
+    /// Returns the first of the [requesting](WorkerTable::requesting) ranks.
     pub(crate) fn next_requesting(&self, ahead: u32) -> Option<usize> {
         self.requesting(ahead).next()
     }

@@ -1,68 +1,68 @@
-//! How many units are done between two hooks.
+//! Number of units that are computed between two hooks.
 
 use std::time::Duration;
 
-/// Seconds between two hooks: a hook costs microseconds, but caches are of more use in longer blocks (matmul 1000² takes a seventh longer in
-/// blocks of 2 ms); and a rank that waits for an answer waits for a block, whose part of what is left is bounded anyway.
+/// Target time in seconds between two hooks. A hook costs microseconds, but longer blocks use caches better (matmul 1000² takes a seventh longer in
+/// blocks of 2 ms). Longer blocks delay answers, but the part of the remaining units in a block is bounded anyway.
 const TARGET: f64 = 8e-3;
-/// Seconds that a block may take where larger ones are faster, the next size up.
+/// Maximum time in seconds of a block where larger blocks are faster: the next size above [`TARGET`].
 const LONGEST: f64 = 2.0 * TARGET;
-/// Seconds below which no block is made for the sake of the end of a pass: a rank with two such blocks left is not asked for units any more
-/// (`SOON` of the planner), and a block reads anew what all units share.
+/// Shortest block in seconds that is made for the sake of the end of a pass. A rank with two such blocks left is not asked for units any more (`SOON`
+/// of the planner), and each block reads again the data that all units share.
 const SHORTEST: f64 = TARGET / 8.0;
-/// A block is at most this part of what is left: units may take longer from here on, and at the end of a pass the last
-/// block of a rank is what the others wait for. A larger part where blocks are dear.
+/// A block is at most this fraction of the remaining units, because later units may take longer and because other ranks wait for the last block of a
+/// rank at the end of a pass. If a block costs much, [`FEWEST_PARTS`] is the limit.
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// Blocks of a pass, for each part into which what is left is divided: the logarithm of the units over the smallest block.
+/// Number of blocks in a pass per part into which the remaining units are divided: the logarithm of the number of units over the size of the smallest
+/// block.
 const BLOCKS_OF_PARTS: f64 = 3.0;
-/// For that no block is made shorter than this many times what the kernel does once for a block, either.
+/// At the end of a pass, no block is shorter than this multiple of the kernel's fixed cost per block.
 const DEAR: f64 = 4.0;
-/// The part of the estimate that a new block replaces.
+/// Weight of a new block in the estimate of a unit's time.
 const SHARE: f64 = 0.25;
-/// What a kernel does once for a block may take this part of its time.
+/// Maximum fraction of a block's time for the kernel's fixed cost per block.
 const WORTH: f64 = 0.03;
-/// Rounds in which each size is looked at once before the first choice. The fastest block of a size counts: other programs
-/// can only slow one down; and rounds, because a machine that slows down for a while slows all sizes down.
+/// Number of rounds, each of which tries every size once, before the first choice. The fastest block of a size counts, because other programs can
+/// only slow a block down. The sizes are tried in rounds, because a temporary slowdown of the machine then affects all sizes.
 const ROUNDS: u32 = 3;
-/// Blocks until there is another round after a choice; twice as many after each of these.
+/// Number of blocks between a choice and the next round. The number doubles with each choice.
 const REVIEW: u64 = 64;
 
-/// Chooses the size of blocks from how long units take.
+/// Chooses the block size from the measured times of units.
 ///
-/// In a first round sizes double until a block takes [`LONGEST`]. After some rounds the smallest is taken that takes about
-/// [`TARGET`] and in which the work that the kernel has for a block, whatever its size, counts little: a line through the
-/// times of blocks tells how much that is. Now and then, ever more rarely, there is another round, so that a choice that was
-/// made in a bad moment does not stay.
+/// In the first round sizes double until a block takes [`LONGEST`]. After [`ROUNDS`] rounds the smallest size is chosen whose blocks take at least
+/// half of [`TARGET`] and in which the kernel's fixed cost per block counts little; the fixed cost follows from a line through the times of blocks.
+/// Further rounds follow, more and more rarely, so that a choice that was made at a bad moment does not last.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSize {
-    /// What the user has set.
+    /// Size set by the user.
     set: Option<u64>,
     size: u64,
-    /// Sizes that were tried, from the smallest.
+    /// Sizes that were tried, in ascending order.
     candidates: Vec<Candidate>,
-    /// Which of them is tried now; `None` between rounds.
+    /// Index of the size that is tried now; `None` between rounds.
     trying: Option<usize>,
-    /// Rounds until the next choice.
+    /// Number of rounds until the next choice.
     rounds: u32,
-    /// Blocks since the last choice, and how many there are before the next round.
+    /// Number of blocks since the last choice, and the number after which the next round begins.
     done: u64,
     review: u64,
-    /// The size that was chosen last.
+    /// Size chosen last.
     chosen: Option<u64>,
-    /// Seconds of a unit, as last known; not before the first block.
+    /// Latest estimate of the seconds per unit; `None` before the first block.
     unit: Option<f64>,
-    /// Seconds that a block takes beside those of its units, as was seen at the last choice.
+    /// Seconds of a block in addition to those of its units, as estimated at the last choice.
     fixed: f64,
-    /// The most units that were ever left.
+    /// Largest number of remaining units so far.
     most: u64,
 }
 
-/// A size of blocks.
+/// Block size that was tried, with its measurements.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
-    /// Seconds of a unit in the last blocks of this size.
+    /// Seconds per unit in the last blocks of this size.
     looks: [f64; ROUNDS as usize],
     next: usize,
 }
@@ -77,19 +77,19 @@ impl Candidate {
         self.next = (self.next + 1) % self.looks.len();
     }
 
-    /// Seconds of a unit in the fastest of these blocks.
+    /// Returns the seconds per unit in the fastest of these blocks.
     fn unit(&self) -> f64 {
         self.looks.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Seconds of such a block.
+    /// Returns the seconds of a block at that speed.
     fn block(&self) -> f64 {
         self.size as f64 * self.unit()
     }
 }
 
 impl BlockSize {
-    /// Blocks of a fixed size, or of one that is chosen.
+    /// Creates the choice of a block size; a size set by the user stays fixed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -106,12 +106,12 @@ impl BlockSize {
         }
     }
 
-    /// The usual size of a block.
+    /// Returns the usual block size.
     pub(super) fn usual(&self) -> u64 {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// The size of the next block, where `left` units are left.
+    /// Returns the size of the next block if `left` units remain.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -119,7 +119,7 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // No block is ever as large.
+            // No block will ever be as large as this size.
             self.end_round();
         }
         let least =
@@ -127,22 +127,22 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Into how many blocks what is left is divided: as many as cost no more than they may for the kernel's sake.
+    /// Returns the number of blocks into which the remaining units are divided: as many as keep the kernel's fixed cost within [`WORTH`].
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
-        // Where a block costs nothing this is infinite or no number at all.
+        // Without a fixed cost the quotient is infinite or NaN.
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
-    /// A block was done.
+    /// Adds a measured block of `units` units.
     pub(super) fn done(&mut self, units: u64, took: Duration) {
         if self.set.is_some() || units == 0 {
             return;
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // Smaller ones, at the end of a pass, mean little for the usual ones; but units may have become much slower.
+            // Smaller blocks, as at the end of a pass, are poor measurements for the usual size, but they show that units have become much slower.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
@@ -163,7 +163,7 @@ impl BlockSize {
         }
     }
 
-    /// A block of the size that is being tried was done.
+    /// Adds a block of the size that is being tried, and selects the next size.
     fn look(&mut self, at: usize, unit: f64) {
         if self.candidates.len() <= at {
             self.candidates.push(Candidate::new(self.size));
@@ -179,7 +179,7 @@ impl BlockSize {
         }
     }
 
-    /// Each size was looked at once more.
+    /// Ends a round in which each size was tried once.
     fn end_round(&mut self) {
         self.rounds = self.rounds.saturating_sub(1);
         if self.rounds > 0 {
@@ -189,7 +189,7 @@ impl BlockSize {
         }
     }
 
-    /// Begins with the smallest size that may be chosen, or almost.
+    /// Begins a round with the smallest size whose block takes at least [`SHORTEST`], or with the largest size tried.
     fn begin_round(&mut self) {
         let at = self.candidates.iter().position(|candidate| candidate.block() >= SHORTEST);
         let at = at.unwrap_or(self.candidates.len().saturating_sub(1));
@@ -197,11 +197,11 @@ impl BlockSize {
         self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
     }
 
-    /// Takes the best of the sizes that were tried.
+    /// Chooses the best of the sizes that were tried.
     fn settle(&mut self) {
         let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
-        // Block times are a line over their sizes. Where it begins is seen in short blocks: of long ones it is a small part, in
-        // which the machine's ups and downs would drown it.
+        // The time of a block is a linear function of its size. The intercept is estimated from short blocks, because in long blocks it is a small
+        // part that the noise of the machine would hide.
         let short = self
             .candidates
             .iter()
@@ -221,7 +221,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// A unit takes `unit` seconds now: sizes are tried anew.
+    /// Starts the trials again, because a unit now takes `unit` seconds.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
@@ -230,9 +230,9 @@ impl BlockSize {
     }
 }
 
-/// How many units of `unit` seconds each fill this time, at least 1.
+/// Returns the number of units of `unit` seconds each that fill this time, at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
-    // A unit that takes no time gives infinity, and that the largest number.
+    // A unit that takes no time gives infinity, which converts to the largest number.
     (seconds / unit) as u64 | u64::from(seconds < unit)
 }
 

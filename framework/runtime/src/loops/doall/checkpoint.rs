@@ -1,4 +1,4 @@
-//! Checkpoints of a DOALL loop: what a rank writes, and what it begins with.
+//! Checkpoints of a DOALL loop: writing and reading a rank's units.
 
 use std::ops::Range;
 
@@ -17,23 +17,24 @@ use crate::persist::snapshot::{
 };
 use crate::session::Config;
 
-/// Pieces in which a rank writes its units, about: a job that goes on with more ranks reads a piece too much at either end of its range.
+/// Approximate number of pieces in which a rank writes its units. A job that resumes with more ranks reads up to one surplus piece at each end of a
+/// rank's range.
 const PIECES: u64 = 16;
 
-/// This rank's side of a loop's checkpoints.
+/// This rank's part in the checkpoints of a loop.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
-    /// Rank 0's records, until its coordinator has them.
+    /// Records of rank 0, until its coordinator takes them.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Passes that were done in an earlier job.
+    /// Number of passes that an earlier job has done.
     pub(super) before: u64,
 }
 
-/// Looks for a checkpoint. Returns the units of `range`, if there is one.
+/// Looks for a checkpoint and returns its units of `range`, if there is one.
 ///
 /// # Errors
-/// As [`starting_point`] and [`load`].
+/// The errors of [`starting_point`] and [`load`].
 pub(super) fn resume<U: Units>(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -52,21 +53,21 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// The units of `range` out of pieces that have all of them.
+/// Returns the units of `range` from pieces that cover the range.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {
         let Range { start, end } = piece.units.clone();
         let mut units: U = open(&piece.data, end - start)?;
         let (from, to) = (start.max(range.start), end.min(range.end));
-        // What is in memory can be counted in a usize.
+        // A number of units in memory fits into `usize`.
         drop(units.split_off((to - start) as usize));
         mine.append(units.split_off((from - start) as usize));
     }
     Ok(mine)
 }
 
-/// Segments as pieces of a checkpoint.
+/// Converts segments to pieces of a checkpoint.
 pub(super) fn pieces<'s, U: Units + 's>(
     segments: impl Iterator<Item = &'s Segment<U>>,
 ) -> Result<Vec<Piece>> {
@@ -78,7 +79,7 @@ pub(super) fn pieces<'s, U: Units + 's>(
         let (mut first, mut left, mut units) = (segment.first, segment.count, segment.units.copy());
         while left > 0 {
             let count = left.min(most);
-            // What is in memory can be counted in a usize.
+            // A number of units in memory fits into `usize`.
             let rest = units.split_off(count as usize);
             pieces.push((first, count, bytes_of(std::mem::replace(&mut units, rest))?));
             (first, left) = (first + count, left - count);
@@ -87,7 +88,7 @@ pub(super) fn pieces<'s, U: Units + 's>(
     Ok(pieces)
 }
 
-/// Units as one run of bytes: how long the head and each part are, and then these.
+/// Serializes units to bytes: the number of parts, the lengths of the head and of each part, and then the head and the parts.
 fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     units.pack(&mut packer)?;
@@ -101,7 +102,7 @@ fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `count` units from such bytes. They are trusted no further than their checksum: a program may have changed.
+/// Reads `count` units from such bytes. All lengths are checked in spite of the checksum, because the program may have changed since.
 fn open<U: Units>(bytes: &[u8], count: u64) -> Result<U> {
     let wrong = || Error::new(ErrorKind::Wire, "the units of a checkpoint are not those of this loop");
     let mut rest = bytes;

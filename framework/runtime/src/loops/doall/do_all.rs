@@ -1,4 +1,4 @@
-//! Loops as a trait: the framework has the units' data and moves them.
+//! DOALL loops as a trait: the framework stores the units' data and moves them.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::loops::until::{Converged, Until, Verdict};
 use crate::session::Session;
 use crate::user_code;
 
-/// A [`DoAll`] loop with the units that this rank has of it. Every rank makes the same and runs it in the same way.
+/// A [`DoAll`] loop with this rank's units. Every rank creates the same loop and runs it in the same way.
 ///
 /// ```
 /// use armature::BoxError;
@@ -50,7 +50,7 @@ pub struct DoAllLoop<L: DoAll> {
 }
 
 impl<L: DoAll> DoAllLoop<L> {
-    /// A loop over `units` units.
+    /// Creates a loop over `units` units.
     pub fn new(name: &str, units: u64, body: L) -> Self {
         let rank_loop = RankLoop { nowait: L::NOWAIT, ..RankLoop::new(name, units, Settings::new()) };
         DoAllLoop { body, rank_loop }
@@ -66,31 +66,31 @@ impl<L: DoAll> DoAllLoop<L> {
         self
     }
 
-    /// Several passes over all units, each when all ranks are done with the one before, unless the loop is one of those that
-    /// [need not wait](DoAll::NOWAIT) and keeps no checkpoints. 0 passes only make the units. Called again, it finds the units
-    /// where the run before has left them, and begins with what that has learned of the ranks.
+    /// Runs several passes over all units. A pass begins when all ranks have finished the one before, unless passes of the loop [need not
+    /// wait](DoAll::NOWAIT) and it has no checkpoint. With 0 passes the units are only created. A further run finds the units where the previous run
+    /// left them, and begins with what that run has learned about the ranks.
     ///
-    /// Returns a [`Summary`] on rank 0 and `None` on the others, when all ranks are done.
+    /// Returns a [`Summary`] on rank 0 and `None` on the other ranks, when all ranks have finished.
     ///
     /// # Errors
-    /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the
-    /// units; options that cannot be used; a rank that is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit). A unit may take longer than that, unless blocks are so short that they are
-    /// computed inline ([`Config::driver`](crate::Config::driver)). On MPI a failure ends the job instead of returning.
+    /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the units; options that cannot be
+    /// used; a rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit). A unit may take longer than that, unless blocks
+    /// are so short that they are computed inline ([`Config::driver`](crate::Config::driver)). Under MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
         let endpoint = &mut *session.endpoint()?;
         self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Does passes until the loop has converged: at each check that `until` asks for, each rank gives the residual of the
-    /// units that it has done, and `is_done` is asked on rank 0 whether that of all is small enough. All ranks get how it ended.
+    /// Runs passes until the loop has converged. At each check that `until` asks for, each rank contributes the residual of the units that it has
+    /// computed, and `is_done` decides on rank 0 whether the combined residual is small enough. All ranks return the result.
     ///
-    /// `residual` gives what has come of the passes since its last call, which [`compute`](DoAll::compute) keeps in the
-    /// loop's body. The largest is the same on every number of ranks and wherever units are; for [sums](Until::sum) that does not hold.
-    /// The summary is of the passes since the check before the last one.
+    /// `residual` returns the residual of the passes since its last call, which [`compute`](DoAll::compute) keeps in the loop's body. The largest
+    /// residual does not depend on the number of ranks or on where units are; a [sum](Until::sum) does. The summary covers the last sequence of
+    /// passes without a check in between.
     ///
     /// # Errors
-    /// As [`run`](DoAllLoop::run); a panic of `residual` or `is_done`; [`ErrorKind::Config`](crate::ErrorKind::Config) with a checkpoint, which is of one run alone.
+    /// The errors of [`run`](DoAllLoop::run); a panic of `residual` or `is_done`; [`ErrorKind::Config`](crate::ErrorKind::Config) if a checkpoint is
+    /// set, because a checkpoint belongs to a single run.
     ///
     /// ```
     /// use armature::BoxError;
@@ -150,7 +150,7 @@ impl<L: DoAll> DoAllLoop<L> {
             if passes < until.every {
                 break;
             }
-            // All ranks are done with the pass, so this waits for nobody that computes.
+            // All ranks have finished the pass, so the gather waits for no computation.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let all = session.gather(session.report_failure(mine.map_err(here))?)?;
             let verdict = all.map(|all| {
@@ -182,7 +182,7 @@ impl<L: DoAll> DoAllLoop<L> {
         self.rank_loop.run(endpoint, session.config(), passes, (&mut self.body, 0))
     }
 
-    /// Makes this rank's units, if it has none yet.
+    /// Creates this rank's units, if it has none yet.
     fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
         let rank = endpoint.rank();
         let Some(range) = self.rank_loop.wants(rank, endpoint.size())? else { return Ok(()) };
@@ -190,11 +190,11 @@ impl<L: DoAll> DoAllLoop<L> {
         made.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))
     }
 
-    /// All units in their order, on rank 0, or on every rank with [`on_all_ranks`](DoAllLoop::on_all_ranks); `None` on the
-    /// others. The ranks keep theirs.
+    /// Returns all units in order, on rank 0, or on every rank with [`on_all_ranks`](DoAllLoop::on_all_ranks); `None` on the other ranks. The ranks
+    /// keep their units.
     ///
     /// # Errors
-    /// As [`run`](DoAllLoop::run).
+    /// The errors of [`run`](DoAllLoop::run).
     pub fn collect(&mut self, session: &Session) -> Result<Option<L::Units>> {
         let endpoint = &mut *session.endpoint()?;
         let limits = session.config().limits();
@@ -210,12 +210,12 @@ impl<L: DoAll> DoAllLoop<L> {
         gathered.inspect_err(|error| endpoint.report(error))
     }
 
-    /// What is computed.
+    /// Returns the body of the loop.
     pub fn body(&self) -> &L {
         &self.body
     }
 
-    /// The same, to be changed between runs.
+    /// Returns the body of the loop for changes between runs.
     pub fn body_mut(&mut self) -> &mut L {
         &mut self.body
     }

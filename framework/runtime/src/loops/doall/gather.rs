@@ -1,4 +1,4 @@
-//! All units of a loop on rank 0.
+//! Collection of all units of a loop on rank 0, and their broadcast to all ranks.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use crate::loops::units::Units;
 use crate::session::{Announcement, NextPiece, PIECE};
 use crate::user_code;
 
-/// Brings together on rank 0 what each rank has of the `units`; `None` on the others. A rank that is not here yet has `limit`
-/// to come.
+/// Collects all `units` units on rank 0 from the segments of the ranks; returns `None` on other ranks. Rank 0 waits at most `limit` for a rank.
 ///
 /// # Errors
-/// If a rank does not come, or the units are not all there, each once.
+/// If a rank does not send its units in time, or the units received are not all units exactly once.
 pub(in crate::loops) fn gather<U: Units>(
     endpoint: &mut Endpoint,
     name: &str,
@@ -33,7 +32,7 @@ pub(in crate::loops) fn gather<U: Units>(
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
-    // What stays here might be on another rank.
+    // Rank 0's own units are checked as well, because they might be on another rank in the next run.
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
@@ -61,10 +60,10 @@ pub(in crate::loops) fn gather<U: Units>(
         .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(0) })
 }
 
-/// Gives what rank 0 has [gathered](gather), the `units` units of a loop, to all ranks.
+/// Broadcasts the `units` units of a loop that rank 0 has [gathered](gather) to all ranks.
 ///
 /// # Errors
-/// As [`Endpoint::broadcast`].
+/// The errors of [`Endpoint::broadcast`].
 pub(super) fn spread<U: Units>(
     endpoint: &mut Endpoint,
     name: &str,
@@ -75,7 +74,7 @@ pub(super) fn spread<U: Units>(
     let what =
         Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
     let rank = endpoint.rank();
-    // From the end to the front: so no unit is moved in memory more than once. The last piece may have no units.
+    // Pieces are split off from the end, so that no unit is moved in memory more than once. The last piece may have no units.
     let mut left = usize::try_from(units).unwrap_or(usize::MAX);
     let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
     let mut rest = all;
@@ -115,7 +114,7 @@ pub(super) fn spread<U: Units>(
     )
 }
 
-/// One storage of all units.
+/// Joins segments to one storage of all units.
 fn together<U: Units>(mut segments: Vec<Segment<U>>, units: u64) -> Result<U> {
     segments.sort_by_key(|segment| segment.first);
     let mut all = U::empty();

@@ -158,7 +158,12 @@ fn what_fails_in_one_index_names_it() {
         index
     };
     type Loop = fn(&Session, fn(u64) -> u64) -> crate::Result<u64>;
-    let loops: [Loop; 3] = [
+    let loops: [Loop; 4] = [
+        |session, body| {
+            Ok(ParallelFor::new("bad", 100..200)
+                .collect(session, body)?
+                .map_or(0, |(all, _)| all.len() as u64))
+        },
         |session, body| Ok(map(session, "bad", 100..200, body)?.len() as u64),
         |session, body| reduce(session, "bad", 100..200, body, 0, |sum, index| sum + index),
         |session, body| reduce_any_order(session, "bad", 100..200, body, 0, u64::max),

@@ -1,4 +1,4 @@
-//! What ranks of a DOALL loop send each other, and how it lies in frames.
+//! Messages between the ranks of a DOALL loop, and their encoding in frames.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -25,72 +25,72 @@ tags! {
     }
 }
 
-/// A rank's report.
+/// Report of a rank to the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// When that was, in seconds of its own clock.
+    /// Time of the report, in seconds of the sender's clock.
     pub(super) at: f64,
-    /// The number of the directive that it has carried out last.
+    /// Number of the last directive that the rank has carried out.
     pub(super) round: u64,
-    /// Units that it did in this pass; one that was done several times counts as often.
+    /// Number of units computed in this pass; a unit that was computed several times counts each time.
     pub(super) done: u64,
-    /// Units that it has, done or not.
+    /// Number of units on the rank, computed or not.
     pub(super) held: u64,
-    /// What it did since its last report. What it holds, by that, is what is not done yet, counted in the same way.
+    /// Work since the rank's last report. Its `held` is the number of undone computations of units, counted as in `done`.
     pub(super) sample: Sample,
-    /// What it did in the whole run, once it has run out of units.
+    /// Work in the whole run, once the rank has run out of units.
     pub(super) total: Option<RankReport>,
 }
 
-/// What rank 0 has decided; all ranks get the same.
+/// Decision of rank 0, which all ranks receive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
     pub(super) what: Command,
-    /// Who sends what to whom.
+    /// Transfers of units between ranks.
     pub(super) moves: Vec<Transfer>,
-    /// Seconds from one report to the next.
+    /// Seconds between two reports of a rank.
     pub(super) period: f64,
-    /// Before anything else, units are written to a checkpoint of this number of passes.
+    /// Number of passes of a checkpoint to which units are written before the rest of the directive is carried out.
     pub(super) save: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Go on.
+    /// Continue the pass.
     Continue,
-    /// Report at the next hook: somebody has run out of units. The round stays what it is.
+    /// Report at the next hook, because a rank has run out of units. The number of the round does not change.
     ReportSoon,
-    /// The next pass begins.
+    /// Begin the next pass.
     BeginPass,
-    /// The run is over.
+    /// End the run.
     End,
 }
 
-/// Units go from one rank to another.
+/// Transfer of units from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// How many, counted by how often they are to be done, …
+    /// Number of undone computations to transfer: a unit counts as often as it is still to be computed.
     pub(super) units: u64,
-    /// … of these that the sender had. If it has fewer by now, fewer go, in proportion.
+    /// Number of undone computations of the sender when rank 0 decided. If fewer are left, the sender sends proportionally fewer.
     pub(super) of: u64,
 }
 
 impl Transfer {
-    /// How many go, where `left` are left.
+    /// Returns the number of computations to send if `left` are left.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // No more than `left`, or than `units` if these were more than the sender had.
+        // The result is at most `left`, and at most `units` in case `units` exceeds what the sender had.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }
 
-/// Units on their way, with the number of the directive that sent them. There may be none.
+/// Units in transit, with the number of the directive that sent them. The message may be empty.
 #[derive(Debug)]
 pub(in crate::loops) struct UnitMigration<U> {
     pub(in crate::loops) round: u64,
@@ -98,7 +98,7 @@ pub(in crate::loops) struct UnitMigration<U> {
 }
 
 impl<U> UnitMigration<U> {
-    /// How many units these are.
+    /// Returns the number of units.
     pub(super) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.count).sum()
     }
@@ -119,7 +119,7 @@ impl<U: Units> UnitMigration<U> {
         Ok(Frame { head: head.into(), parts })
     }
 
-    /// No unit beyond `units` exists.
+    /// Decodes units of a loop that has `units` units; a unit beyond that is an error.
     fn decode(body: Bytes, parts: Vec<Part>, units: u64) -> Result<Self> {
         let mut unpacker = Unpacker::new(body, parts);
         let round = unpacker.number()?;
@@ -138,16 +138,15 @@ impl<U: Units> UnitMigration<U> {
         Ok(UnitMigration { round, segments })
     }
 
-    /// As what rank 0 gets when all units are brought together there, or a rank when a result is shared out; `run` is the number of that
-    /// run.
+    /// Encodes the units for rank 0, which gathers all units, or for a rank that receives a shared result. `run` is the number of that run.
     pub(in crate::loops) fn encode_gathered(self, run: u32) -> Result<Frame> {
         self.encode(run, Tag::Gather)
     }
 
-    /// From such a message. No unit beyond `units` exists.
+    /// Decodes a message of [`encode_gathered`](UnitMigration::encode_gathered). A unit beyond `units` is an error.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is another message, or damaged.
+    /// [`ErrorKind::Wire`] if the message is a different one or damaged.
     pub(in crate::loops) fn decode_gathered(message: Message, units: u64) -> Result<Self> {
         match message.tag()? {
             Tag::Gather => UnitMigration::decode(message.body, message.parts, units),
@@ -159,25 +158,25 @@ impl<U: Units> UnitMigration<U> {
     }
 }
 
-/// To the coordinator, from a worker.
+/// Message from a worker to the coordinator.
 #[derive(Debug)]
 pub(super) enum ToCoordinator {
-    /// What the worker has done.
+    /// Work of the worker.
     Report(Report),
-    /// After how many passes the units were so that the worker has written, and the pieces.
+    /// Pieces of a checkpoint that the worker has written, with the number of passes after which its units were in that state.
     Saved(u64, Vec<Saved>),
 }
 
-/// To a worker.
+/// Message to a worker.
 #[derive(Debug)]
 pub(super) enum ToWorker<U> {
-    /// From the coordinator: what all are to do.
+    /// Directive of the coordinator to all workers.
     Directive(Directive),
-    /// From another worker: units that the directive of their round has sent here.
+    /// Units from another worker, sent by the directive of their round.
     Units(UnitMigration<U>),
 }
 
-/// A message that has come while the loop runs.
+/// Message that arrived while the loop runs.
 #[derive(Debug)]
 pub(super) enum Received<U> {
     ForCoordinator(ToCoordinator),
@@ -185,7 +184,7 @@ pub(super) enum Received<U> {
 }
 
 impl ToCoordinator {
-    /// As a message of run number `run`.
+    /// Encodes the message for run number `run`.
     pub(super) fn encode(&self, run: u32) -> Result<Frame> {
         match self {
             ToCoordinator::Report(report) => encode(run, Tag::Report, report),
@@ -195,7 +194,7 @@ impl ToCoordinator {
 }
 
 impl<U: Units> ToWorker<U> {
-    /// As a message of run number `run`.
+    /// Encodes the message for run number `run`.
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         match self {
             ToWorker::Directive(directive) => encode(run, Tag::Directive, &directive),
@@ -205,10 +204,10 @@ impl<U: Units> ToWorker<U> {
 }
 
 impl<U: Units> Received<U> {
-    /// Opens a message of a loop over `units` units.
+    /// Decodes a message of a loop over `units` units.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it has no place in a running loop, or is damaged.
+    /// [`ErrorKind::Wire`] if the message is not part of a running loop or is damaged.
     pub(super) fn decode(message: Message, units: u64) -> Result<Self> {
         let tag = message.tag()?;
         let Message { from, body, parts, .. } = message;
@@ -231,7 +230,7 @@ fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
     Ok(Frame::new(head))
 }
 
-/// A rank has sent what it must not send here.
+/// Returns the error for a message that rank `from` must not send at this point.
 pub(super) fn unexpected(from: usize, what: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which a loop does not expect here"))
 }

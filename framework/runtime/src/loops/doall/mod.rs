@@ -1,6 +1,6 @@
-//! DOALL loops: units do not depend on each other, so that any rank may do any of them.
+//! DOALL loops: units do not depend on each other, so that any rank may compute any unit.
 //!
-//! The protocol is described in `README.md` beside this module's source.
+//! `README.md` in the directory of this module describes the protocol.
 
 mod block_size;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! A DOALL loop on this rank, through all its runs: its units, and what is known of them between two runs.
+//! State of a DOALL loop on this rank, which lasts from run to run.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::loops::units::Units;
 use crate::loops::until::Until;
 use crate::session::{Announcement, Config};
 
-/// A loop on this rank, through all its runs.
+/// A loop on this rank, for all its runs.
 pub(in crate::loops) struct RankLoop<U> {
     pub(super) name: String,
     pub(super) settings: Settings,
@@ -24,22 +24,22 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) worker: Worker<U>,
     pub(super) block_size: BlockSize,
     pub(super) has_units: bool,
-    /// Runs of this loop so far, where it is run as a whole.
+    /// Number of runs announced so far.
     pub(super) runs: u64,
-    /// A unit's next pass may begin before all units have had this one.
+    /// True if a unit's next pass may begin before all other units have finished the present one.
     pub(super) nowait: bool,
-    /// Checkpoints, in the first run, if they are asked for.
+    /// Checkpoints of the first run, if the option is set.
     pub(super) checkpoints: Option<Checkpoints>,
-    /// Rank 0: what was learned in earlier runs.
+    /// On rank 0, what earlier runs have learned.
     pub(super) learned: Option<Learned>,
-    /// How long a block took here on the mean in the run before.
+    /// Mean duration of a block on this rank in the previous run.
     pub(super) usual: Option<Duration>,
-    /// Where its runs are parts of one until convergence: passes before this one, and the options of the whole.
+    /// In a loop until convergence: the number of passes before this run, and the options of the whole loop.
     pub(super) until: Option<(u64, Until)>,
 }
 
 impl<U: Units> RankLoop<U> {
-    /// A loop over `units` units.
+    /// Creates a loop over `units` units.
     pub(in crate::loops) fn new(name: &str, units: u64, settings: Settings) -> Self {
         RankLoop {
             name: name.to_string(),
@@ -65,35 +65,35 @@ impl<U: Units> RankLoop<U> {
         self.units
     }
 
-    /// Changes what was set.
+    /// Changes the settings.
     pub(in crate::loops) fn change(&mut self, set: impl FnOnce(&mut Settings)) {
         set(&mut self.settings);
         self.block_size = BlockSize::new(self.settings.block_size);
     }
 
-    /// Whether all ranks get what is collected.
+    /// Returns true if all ranks receive the collected units.
     pub(in crate::loops) fn on_all_ranks(&self) -> bool {
         self.settings.on_all_ranks
     }
 
-    /// Whether a loop of this kind has the options that are set.
+    /// Checks that a loop of this kind has all options that are set.
     ///
     /// # Errors
-    /// If it has not.
+    /// If an option is set that the loop does not have.
     pub(in crate::loops) fn check(&self, kind: LoopKind, rank: usize) -> Result<()> {
         self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
 
-    /// Whether it runs several times, as a loop until convergence does: one with a checkpoint does not.
+    /// Checks that no checkpoint is set, for a loop that runs several times, as a loop until convergence does.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it has one.
+    /// [`ErrorKind::Config`] if a checkpoint is set.
     pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
         let text = "the option checkpoint is set, which is of one run; a DOALL loop until convergence makes one for each check";
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
-    /// The units that this rank is to have at first; `None` if it has them already.
+    /// Returns the initial units of this rank, or `None` if the rank has its units already.
     ///
     /// # Errors
     /// If the shares that were set cannot be used.
@@ -110,10 +110,10 @@ impl<U: Units> RankLoop<U> {
         self.settings.first(self.units, ranks).map_err(|error| error.in_loop(&self.name))
     }
 
-    /// The data of the units that it [wants](RankLoop::wants), before a run or in it.
+    /// Stores the data of the units that the rank [wants](RankLoop::wants), before or during a run.
     ///
     /// # Errors
-    /// If they are not the data of as many units.
+    /// If the data are not those of this number of units, or cannot be sent.
     pub(in crate::loops) fn give(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {
@@ -130,7 +130,7 @@ impl<U: Units> RankLoop<U> {
         Ok(())
     }
 
-    /// What a run of `passes` passes is, as all ranks must run it.
+    /// Describes a run of `passes` passes; all ranks must announce the same.
     pub(in crate::loops) fn announcement(&mut self, passes: u64) -> Announcement {
         self.runs += 1;
         let what = Announcement::new(format!("runs the DOALL loop {:?}", self.name));
@@ -140,11 +140,11 @@ impl<U: Units> RankLoop<U> {
         self.settings.announced(what)
     }
 
-    /// Before a run of `passes` passes: looks for a checkpoint, if they are asked for, and takes this rank's units out of it.
-    /// Returns the passes that are left.
+    /// Looks for a checkpoint before a run of `passes` passes, if the option is set, and takes this rank's units from it. Returns the number of
+    /// remaining passes.
     ///
     /// # Errors
-    /// If it is not the loop's first run, or the checkpoint is of more passes; and as [`resume`].
+    /// If this is not the loop's first run, or the checkpoint is of more passes; the errors of [`resume`].
     pub(in crate::loops) fn resume(
         &mut self,
         endpoint: &mut Endpoint,
@@ -172,12 +172,12 @@ impl<U: Units> RankLoop<U> {
         Ok(passes - before)
     }
 
-    /// An error with the loop in which it happened, unless it is that of another rank.
+    /// Adds the name of the loop to an error, unless the error came from another rank.
     pub(in crate::loops) fn placed(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) }
     }
 
-    /// The segments that are here, copied.
+    /// Returns copies of this rank's segments.
     pub(in crate::loops) fn copies(&self) -> UnitMigration<U> {
         let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
         UnitMigration { round: 0, segments: self.worker.unit_queue.segments().map(copy).collect() }

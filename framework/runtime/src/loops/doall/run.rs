@@ -1,4 +1,4 @@
-//! A run of a DOALL loop on this rank, from its begin to its end.
+//! A run of a DOALL loop on this rank, from start to end.
 
 use armature_planner::loops::Reach;
 
@@ -31,8 +31,9 @@ impl<U: Units> RankLoop<U> {
     ) -> Result<Run<U>> {
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let eager = self.settings.forced.is_some();
-        // Passes that need not wait for each other are one, in which units are done as many times, as far as these can be counted. A
-        // checkpoint is of a moment in which all units have been done equally often.
+        // Passes that need not wait for each other become one pass in which each unit is computed `passes` times, if the total number of computations
+        // can be counted. A checkpoint needs a moment at which all units have been computed equally often, so loops with checkpoints keep their
+        // barriers.
         let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
         let to_make = self.wants(rank, ranks)?;
@@ -52,12 +53,12 @@ impl<U: Units> RankLoop<U> {
         Ok(run)
     }
 
-    /// A whole run of `passes` passes, at least one, whose user code is `body`; the number of its first unit is for errors. Returns how
-    /// it went, on rank 0.
+    /// Runs `passes` passes, at least one, with `body` as user code. `base` is the number of the first unit, for errors. Returns the summary on rank
+    /// 0.
     ///
     /// # Errors
-    /// If the options cannot be used; the first error of user code, of the transport or of the protocol; a rank that has died or is
-    /// silent for too long.
+    /// If the options cannot be used; the first error of user code, of the transport or of the protocol; a rank that has died or is silent for too
+    /// long.
     pub(in crate::loops) fn run<L: DoAll<Units = U>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -68,20 +69,21 @@ impl<U: Units> RankLoop<U> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
-        // A simulated rank takes no message in beside a block: what is decided when is as it is where blocks are short.
+        // A simulated rank computes inline and processes no message during a block, so that decisions are made at the same points as with short
+        // blocks.
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let result = driver.run(endpoint, &mut Running::new(self, &mut run));
-            // The scope waits for the compute thread, which may be in user code for long. The others must not
-            // wait for that, so a failure is reported before.
+            // The scope waits for the compute thread, which may be in user code for long. Other ranks must not wait for that, so a failure is
+            // reported before the scope ends.
             result.map_err(|error| self.placed(error)).inspect_err(|error| endpoint.report(error)).map(drop)
         })?;
         Ok(self.end(run))
     }
 
-    /// The run is over. Returns how it went, on rank 0.
+    /// Ends the run and returns the summary on rank 0.
     pub(in crate::loops) fn end(&mut self, run: Run<U>) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
         let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;

@@ -1,4 +1,4 @@
-//! A rank in one run of a DOALL loop: messages, what user code has done, reports and decisions.
+//! A rank in one run of a DOALL loop: messages, results of user code, reports and decisions.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -23,48 +23,48 @@ use crate::rank::heartbeat::{Sign, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 
-/// What belongs to one run.
+/// State of one run.
 pub(in crate::loops) struct Run<U> {
     pub(super) coordinator: Option<Star>,
-    /// Rank 0: what an earlier run has learned of the ranks, until the run has begun.
+    /// On rank 0, what an earlier run has learned about the ranks, until this run has begun.
     learned: Option<LoopBalancer>,
     pub(super) metrics: Metrics,
     pub(super) passes: u64,
     is_alone: bool,
-    /// Units that have to be made here before anything else.
+    /// Units to create on this rank before anything else.
     to_make: Option<Range<u64>>,
-    /// What user code has in hand, with the data of its segment.
+    /// Task of user code, which has the data of the block's segment.
     in_hand: Option<InHand>,
-    /// What has come for the worker meanwhile, and from whom.
+    /// Messages for the worker that arrived while user code had the units, with their senders.
     waiting: VecDeque<(usize, ToWorker<U>)>,
-    /// Since when there has been nothing to do.
+    /// Time since which the rank has had nothing to do.
     idle_since: Option<Duration>,
-    /// Time that the movement in hand has taken so far.
+    /// Time spent so far on the movement in progress.
     moving: Duration,
-    /// Rank 0: a report has come that may lead to a directive.
+    /// On rank 0, true if a report has arrived that may lead to a directive.
     is_dirty: bool,
-    /// Where the caller does the blocks itself: what it waits for.
+    /// Request of a caller that computes the blocks itself.
     asked: Option<Asked>,
 }
 
-/// What user code has in hand.
+/// Task that user code has.
 #[derive(Clone, Debug)]
 enum InHand {
     Units(Range<u64>),
     Block(UnitBlock),
 }
 
-/// What a caller that does the blocks itself has asked for.
+/// Request of a caller that computes the blocks itself.
 #[derive(Clone, Debug)]
 pub(in crate::loops) enum Asked {
-    /// The next block, for which it waits.
+    /// The next block, for which the caller waits.
     Next,
-    /// What is still here of these units, the end of the block that it has, all before which is done.
+    /// The part of these units that is still on this rank. They are the end of the caller's block; all units of the block before them are done.
     Rest(Range<u64>),
 }
 
 impl<U> Run<U> {
-    /// A run that begins now.
+    /// Creates a run that begins now.
     pub(super) fn new(clock: Clock, passes: u64, is_alone: bool, to_make: Option<Range<u64>>) -> Self {
         Run {
             coordinator: None,
@@ -82,13 +82,13 @@ impl<U> Run<U> {
         }
     }
 
-    /// Makes this rank 0's; `learned` is what is known of the ranks.
+    /// Adds the coordinator on rank 0. `learned` is what earlier runs have learned about the ranks.
     pub(super) fn with_coordinator(self, coordinator: Star, learned: Option<LoopBalancer>) -> Self {
         Run { coordinator: Some(coordinator), learned, ..self }
     }
 }
 
-/// A loop in a run, as the rank's driver sees it.
+/// A loop in a run, as a protocol of the rank's driver.
 pub(in crate::loops) struct Running<'l, U, C> {
     of: &'l mut RankLoop<U>,
     run: &'l mut Run<U>,
@@ -100,7 +100,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running { of, run, code: PhantomData }
     }
 
-    /// For a caller that does the blocks itself.
+    /// Creates the protocol for a caller that computes the blocks itself.
     pub(in crate::loops) fn asked(of: &'l mut RankLoop<U>, run: &'l mut Run<U>, asked: Asked) -> Self {
         if let (Asked::Rest(rest), Some(InHand::Block(block))) = (&asked, &mut run.in_hand) {
             block.range.end = rest.start;
@@ -109,18 +109,18 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running::new(of, run)
     }
 
-    /// Whether the run is over here.
+    /// Returns true if the run is over on this rank.
     pub(in crate::loops) fn is_over(&self) -> bool {
         self.of.worker.is_over()
     }
 
-    /// Reports what has been written to a checkpoint.
+    /// Reports the pieces that have been written to a checkpoint.
     fn report_saved(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let saved = self.of.checkpoints.as_mut().map_or(Ok(None), |checkpoints| checkpoints.writer.poll())?;
         saved.map_or(Ok(()), |(pass, pieces)| self.send(ToCoordinator::Saved(pass, pieces), at, out))
     }
 
-    /// To the coordinator, which may be here.
+    /// Sends a message to the coordinator, which may be on this rank.
     fn send(&mut self, message: ToCoordinator, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.run.coordinator.is_some() {
             return self.on_coordinator_message(0, message, at);
@@ -128,7 +128,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         out.send(0, message.encode(out.run())?)
     }
 
-    /// Reports where that is due, and lets the coordinator decide. Returns whether there was anything to do.
+    /// Reports if a report is due, and lets the coordinator decide. Returns true if there was anything to do.
     fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.report_saved(at, out)?;
         let mut begin = None;
@@ -169,7 +169,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         }
     }
 
-    /// Sends a directive to all workers, the one here included.
+    /// Sends a directive to all workers, including the one on this rank.
     fn issue(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let message = ToWorker::<U>::Directive(directive.clone()).encode(out.run())?;
         for rank in 1..out.ranks() {
@@ -179,7 +179,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.take_waiting(at, out)
     }
 
-    /// Does what has come for the worker, unless user code has the units.
+    /// Processes the waiting messages for the worker, unless user code has the units.
     fn take_waiting(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while !self.is_busy() {
             let Some((from, message)) = self.run.waiting.pop_front() else { return Ok(()) };
@@ -188,12 +188,12 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Ok(())
     }
 
-    /// Whether user code has the units.
+    /// Returns true if user code has the units or is to create them.
     fn is_busy(&self) -> bool {
         self.run.in_hand.is_some() || self.run.to_make.is_some()
     }
 
-    /// Does what has come for the worker, which began at `begin`.
+    /// Processes a message for the worker; `begin` is the time at which its processing began.
     fn take(
         &mut self,
         from: usize,
@@ -241,14 +241,14 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Report(report), at, out)
     }
 
-    /// Whether there is something to do that need not wait for an answer.
+    /// Returns true if the rank has units to compute that do not wait for an answer of rank 0.
     fn has_work(&self) -> bool {
         let worker = &self.of.worker;
         let waits = self.of.settings.synchronous && !self.run.is_alone && worker.is_unanswered();
         !worker.is_over() && !waits && !worker.is_idle()
     }
 
-    /// The units that are done next, if there are any.
+    /// Returns the next block, if there is one.
     fn block(&mut self) -> Option<UnitBlock> {
         if !self.has_work() {
             return None;
@@ -261,7 +261,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         worker.next(self.of.block_size.next(left))
     }
 
-    /// The rank goes on after a wait.
+    /// Ends a wait of the rank and adds its duration to the metrics.
     fn end_idle(&mut self, at: &Moment) {
         if let Some(since) = self.run.idle_since.take() {
             self.run.metrics.waited(at.now().saturating_sub(since));
@@ -272,10 +272,10 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
-    /// Rank 0 decides by the reports of all.
+    /// All messages are processed between two jobs, because rank 0 decides from the reports of all ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
-    /// Units that come find the queue whole.
+    /// Results of user code are processed before messages, so that the segment's data are back in the queue when units arrive.
     const OUTCOMES_BEFORE_MESSAGES: bool = true;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
@@ -338,7 +338,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
         let is_asked = self.run.asked.is_some();
         if self.run.in_hand.is_some() {
-            // A caller that does the blocks itself gets this one now.
+            // A caller that computes the blocks itself now receives the block in hand.
             return Ok(if is_asked { Next::Finished } else { Next::Wait });
         }
         if let Some(range) = self.run.to_make.take() {

@@ -1,4 +1,5 @@
-//! The coordinator of a DOALL loop, whose directives go to all ranks at once: who has how much to do, when units move, and when a pass is over.
+//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows how much each rank has to do, and decides when units move and when
+//! a pass is over.
 
 use std::time::Duration;
 
@@ -12,22 +13,22 @@ use crate::loops::metrics::Sample;
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::Progress;
 
-/// What is known of a rank.
+/// State of a rank, from its reports.
 #[derive(Clone, Debug, Default)]
 struct WorkerState {
-    /// The round of its last report.
+    /// Round of the rank's last report.
     round: Option<u64>,
-    /// Units that it did in this pass; one that was done several times counts as often.
+    /// Number of units computed in this pass; a unit that was computed several times counts each time.
     done: u64,
-    /// Those that it has and has not done, as far as is known, counted in the same way.
+    /// Estimated number of undone computations of units on the rank, counted as in `done`.
     undone: u64,
     held: u64,
-    /// Units a second.
+    /// Units per second.
     rate: Option<f64>,
-    /// When that was so.
+    /// Time of these values on rank 0's clock, in seconds.
     at: f64,
-    /// By how many seconds rank 0's clock is ahead of the rank's, by the report that came soonest. Rank 0 takes one in
-    /// when it has done a block.
+    /// Lead of rank 0's clock over the rank's clock in seconds, from the report with the shortest delay. A report may wait on rank 0 until a block is
+    /// done.
     ahead: Option<f64>,
     total: RankReport,
 }
@@ -37,7 +38,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Seconds for which it still has to compute.
+    /// Returns the seconds of computing that the rank has left.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -46,7 +47,8 @@ impl WorkerState {
         }
     }
 
-    /// Assumes that it has gone on as fast since it reported. Only the rank itself can report that it has done all.
+    /// Extrapolates the undone work to `now` with the reported rate. At least one unit stays undone, because only the rank itself can report that it
+    /// has finished.
     fn go_on(&mut self, now: f64) {
         if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
             let done = ((now - self.at).max(0.0) * rate).round() as u64;
@@ -55,29 +57,29 @@ impl WorkerState {
     }
 }
 
-/// See the module's page. It sends nothing itself.
+/// Coordinator of a DOALL loop. It sends nothing itself.
 pub(super) struct Star {
     pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
-    /// How often each unit is done in a pass.
+    /// Number of times that each unit is computed in a pass.
     times: u64,
-    /// From 1.
+    /// Present pass, from 1.
     pass: u64,
     round: u64,
-    /// Every rank has to answer the last directive, also one that has nothing to do.
+    /// True if every rank has to answer the last directive, even a rank that has nothing to do.
     all_answer: bool,
-    /// A rank has run out of units since the last decision.
+    /// True if a rank has run out of units since the last decision.
     starved: bool,
-    /// The others were asked to report soon.
+    /// True if busy ranks were asked to report soon.
     report_soon: bool,
-    /// Reports come at every hook.
+    /// True if ranks report at every hook.
     eager: bool,
 }
 
 impl Star {
-    /// For `passes` passes, in each of which a unit is done `times` times.
+    /// Creates the coordinator for `passes` passes, in each of which a unit is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
         Star {
@@ -95,7 +97,7 @@ impl Star {
         }
     }
 
-    /// A report has come.
+    /// Processes a report of a rank.
     pub(super) fn on_report(&mut self, rank: usize, report: &Report, now: Duration) {
         let Some(worker) = self.workers.get_mut(rank) else { return };
         if report.sample.seconds > 0.0 && report.sample.units > 0.0 {
@@ -113,10 +115,10 @@ impl Star {
         self.of_run.controller.on_report(rank, report.sample);
     }
 
-    /// The directive that is due now, if one is.
+    /// Returns the directive that is due now, if there is one.
     ///
     /// # Errors
-    /// If the balancer cannot use what was measured.
+    /// If the balancer cannot use the measurements.
     pub(super) fn step(&mut self, now: Duration) -> Result<Option<Directive>> {
         if self.of_run.ended.is_some() {
             return Ok(None);
@@ -132,7 +134,7 @@ impl Star {
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
-                // Who has fewer than others is ahead of them, or has fewer units; to the balancer that is the same.
+                // A rank with fewer computations left than others is ahead of them or has fewer units. For the balancer both are the same.
                 true => Ahead::Passes(undone as f64 / self.units as f64),
                 false => Ahead::RestOfPass,
             };
@@ -154,18 +156,19 @@ impl Star {
         Ok(None)
     }
 
-    /// Reports are of different moments, up to a block of the slowest rank apart: brings what is left of all to the same one.
+    /// Extrapolates the undone work of all ranks to the same moment. Reports are of different moments, up to a block of the slowest rank apart.
     fn extrapolate_all(&mut self, now: Duration) {
         self.workers.iter_mut().for_each(|worker| worker.go_on(now.as_secs_f64()));
     }
 
-    /// What is not done in this pass, over all ranks.
+    /// Returns the number of undone computations in this pass on all ranks.
     fn undone(&self) -> u128 {
         self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
     }
 
-    /// What is not done, as units that are to be done equally often; at most all units, and then that is what a unit stands
-    /// for. What movements take goes by how many units move, however often these are still to be done.
+    /// Decides on the distribution of the undone computations. The balancer counts units that are all to be computed equally often, at most the units
+    /// of the loop; beyond that, one of its units represents several computations of a unit. In this way the cost of a movement depends on the number
+    /// of moved units and not on how often they are still to be computed.
     fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let (undone, units) = (self.undone(), u128::from(self.units));
         for (rank, worker) in self.workers.iter().enumerate() {
@@ -173,10 +176,11 @@ impl Star {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // No more than all units.
+            // The value is at most the number of all units, so it fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // A rank without any unit would never be seen to become faster; at the end of a pass a slow one is better without.
+        // A rank without units would never be seen to become faster, so each rank keeps one. At the end of a pass a slow rank is better without
+        // units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
@@ -187,7 +191,7 @@ impl Star {
         Ok(instruction)
     }
 
-    /// Ranks whose report is missing before anything can be decided.
+    /// Returns the ranks whose reports are missing for a decision.
     fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
         self.workers
             .iter()
@@ -195,16 +199,16 @@ impl Star {
             .filter(|(_, worker)| worker.round != Some(self.round) && (self.all_answer || !worker.is_idle()))
     }
 
-    /// All units are done, and no account of a movement is open.
+    /// Returns true if all units are done and no movement is open.
     fn is_pass_over(&self) -> bool {
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
     }
 
-    /// Moves units before the first report, by what an earlier run has learned of the ranks.
+    /// Moves units before the first report, based on what an earlier run has learned about the ranks.
     ///
     /// # Errors
-    /// As [`step`](Coordinator::step).
+    /// The errors of [`step`](Star::step).
     pub(super) fn open(&mut self, learned: LoopBalancer) -> Result<Option<Directive>> {
         self.of_run.controller.resume(learned);
         if self.workers.len() == 1 {
@@ -214,7 +218,7 @@ impl Star {
         Ok((!instruction.moves.is_empty()).then(|| self.directive(Command::Continue, instruction)))
     }
 
-    /// Decides where units are to be at the beginning of a pass.
+    /// Decides on the distribution of units at the beginning of a pass.
     fn distribute(&mut self) -> Result<Instruction> {
         for worker in &mut self.workers {
             (worker.done, worker.undone) = (0, worker.held * self.times);
@@ -229,7 +233,7 @@ impl Star {
             let instruction = Instruction { moves: Vec::new(), period: 0.0 };
             return Ok(self.directive(Command::End, instruction));
         }
-        // Every unit is done, and none is on its way.
+        // Every unit is done, and no unit is in transit.
         let save = self.of_run.snapshot_due(self.pass, now);
         self.pass += 1;
         self.of_run.controller.close_movement();
@@ -253,14 +257,14 @@ impl Star {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // No rank is idle until it reports so.
+            // No rank counts as idle until it reports so.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
         Directive { round: self.round, what, moves, period, save: None }
     }
 
-    /// Who is waited for, and how much these have to do.
+    /// Describes the ranks that the coordinator waits for, with their undone units.
     pub(super) fn waits_for(&self) -> String {
         let list: Vec<String> = self
             .waited_for()
@@ -272,15 +276,15 @@ impl Star {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // All have reported, and yet the pass is not over.
+            // All ranks have reported, and yet the pass is not over.
             true => format!("for units that nobody reports, in {pass}"),
         }
     }
 
-    /// How far the run is, after `before` passes of earlier runs; of these and its own there are to be `at_most` passes, where that is
-    /// known.
+    /// Returns the progress of the run, after `before` passes of earlier runs. `at_most` is the limit on all passes together, if the number of passes
+    /// is not fixed.
     pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
-        // What a unit is done in all passes, as many as can be counted.
+        // Number of computations of units in a number of passes, saturated.
         let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         let pass = before + self.pass;
@@ -293,12 +297,12 @@ impl Star {
         Progress { before: each(before), ..self.of_run.progress((done, total), "units", rest) }
     }
 
-    /// Units that each rank has.
+    /// Returns the number of units of each rank.
     fn held(&self) -> Vec<u64> {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// What each rank has done, with the time that it waited for the end.
+    /// Returns the work of each rank; the time from its last report to the end counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
@@ -308,7 +312,7 @@ impl Star {
         self.workers.iter().map(total).collect()
     }
 
-    /// How the loop went in `passes` passes, with the size of blocks at the end.
+    /// Returns the summary of a loop of `passes` passes, and the state for the next run. `block` is the final block size.
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

@@ -1,44 +1,45 @@
-//! The queue of the units that a rank has, in segments of neighbouring ones.
+//! Queue of the units on a rank, as segments of neighbouring units.
 
 use std::ops::Range;
 
 use crate::loops::units::Units;
 
-/// Segments are put together if at most this many times the units of the smaller one are copied: a copy costs less than one more block a pass. …
+/// Neighbouring segments are merged if at most this many times the units of the smaller segment are copied, because copying them costs less than one
+/// more block per pass.
 const CHEAP: u64 = 4;
-/// … But no more than this number of pairs of neighbours is left: each costs a block that is shorter than it could be.
+/// Maximum number of unmerged pairs of neighbouring segments. Each pair costs a block that is shorter than necessary.
 const MOST_JOINTS: usize = 16;
 
-/// Neighbouring units. Those from the front are done first and those from the back leave first, so that the ones that have been
-/// done more often are always at the front.
+/// Neighbouring units with one storage. Units are computed from the front and leave from the back, so that the units that have been computed more
+/// often are always at the front.
 #[derive(Debug)]
 pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) first: u64,
     pub(in crate::loops) count: u64,
-    /// How often its units are still to be done, …
+    /// Number of times that each unit is still to be computed, except for the first `done` units.
     pub(super) left: u64,
-    /// … but for this number from the front, which are to be done once less.
+    /// Number of units at the front that are to be computed once less than `left` times.
     done: u64,
     pub(in crate::loops) units: U,
 }
 
 impl<U> Segment<U> {
-    /// Units that have nothing to do yet.
+    /// Creates a segment of units that have nothing to be computed.
     pub(in crate::loops) fn new(first: u64, count: u64, units: U) -> Self {
         Segment { first, count, left: 0, done: 0, units }
     }
 
-    /// The same units, each to be done `left` times.
+    /// Returns the segment with each unit to be computed `left` times.
     pub(super) fn due(self, left: u64) -> Self {
         Segment { left, done: 0, ..self }
     }
 
-    /// How many times a unit is still to be done, over all units.
+    /// Returns the number of undone computations over all units.
     fn undone(&self) -> u64 {
         self.left * self.count - self.done
     }
 
-    /// `units` more were done; when all have been, they are to be done once less.
+    /// Records that `units` more units were computed. When all units of the segment have been, `left` decreases by one.
     fn go_on(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
@@ -46,16 +47,16 @@ impl<U> Segment<U> {
         }
     }
 
-    /// Whether the next unit is the first of the other one.
+    /// Returns true if the first unit of `other` follows the last unit of this segment.
     fn is_before(&self, other: &Self) -> bool {
         self.first + self.count == other.first
     }
 }
 
 impl<U: Units> Segment<U> {
-    /// Whether few units are copied when the other one's are put behind these: not many more than the smaller one has.
+    /// Returns true if appending `other` copies few units: not many more than the smaller segment has.
     fn is_cheap_with(&self, other: &Self) -> bool {
-        // What is in memory can be counted in a usize.
+        // A number of units in memory fits into `usize`.
         let copied = match self.units.has_room(other.count as usize) {
             true => other.count,
             false => self.count + other.count,
@@ -64,7 +65,7 @@ impl<U: Units> Segment<U> {
     }
 }
 
-/// Units that are being done.
+/// Units that user code computes in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::loops) struct UnitBlock {
     pub(in crate::loops) range: Range<u64>,
@@ -76,15 +77,15 @@ impl UnitBlock {
     }
 }
 
-/// See the module's page. A *time* is one unit done once: a unit that is to be done in three more passes is three times.
+/// Queue of the units on a rank. A *time* is one computation of one unit: a unit that is to be computed in three more passes counts as three times.
 #[derive(Debug)]
 pub(super) struct UnitQueue<U> {
     segments: Vec<Segment<U>>,
-    /// The segment of the block that is being done. Only in it some units have been done more often than others.
+    /// Index of the segment of the present block. Only in this segment some units have been computed more often than others.
     current: usize,
     held: u64,
     undone: u64,
-    /// Segments have come since neighbours were last put together.
+    /// True if segments were received since neighbouring segments were last merged.
     loose: bool,
 }
 
@@ -93,22 +94,22 @@ impl<U: Units> UnitQueue<U> {
         UnitQueue { segments: Vec::new(), current: 0, held: 0, undone: 0, loose: false }
     }
 
-    /// Units that are here.
+    /// Returns the number of units in the queue.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// How many times they are still to be done, all together.
+    /// Returns the number of undone computations of all units.
     pub(super) fn undone(&self) -> u64 {
         self.undone
     }
 
-    /// How often the unit that is done next is still to be done.
+    /// Returns the number of times that the next unit is still to be computed.
     pub(super) fn left(&self) -> u64 {
         self.segments.get(self.current).map_or(0, |segment| segment.left)
     }
 
-    /// Takes units in. None at all are passed over.
+    /// Adds a segment, unless it is empty.
     pub(super) fn receive(&mut self, segment: Segment<U>) {
         if segment.count > 0 {
             self.held += segment.count;
@@ -118,15 +119,15 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Every unit is to be done `times` times.
+    /// Makes every unit due `times` times.
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;
         self.put_together();
     }
 
-    /// Neighbours that are to be done equally often become one, so that blocks need not end between them, where that takes no
-    /// longer than it is worth: after each movement most units of a rank would be copied otherwise.
+    /// Merges neighbouring segments that are to be computed equally often, so that blocks need not end between them. Segments whose merging would
+    /// copy many units stay separate, because otherwise most units of a rank would be copied after each movement.
     fn put_together(&mut self) {
         let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
@@ -147,12 +148,12 @@ impl<U: Units> UnitQueue<U> {
         (self.current, self.loose) = (0, false);
     }
 
-    /// The next units to be done, at most `most` of them: those of the segment that is being done, and then of the first of
-    /// those that have been done least often.
+    /// Returns the next block of at most `most` units: from the present segment if it is partly computed, otherwise from the first of the segments
+    /// that have been computed least often.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
-            // In the last pass, or the only one, what comes is done as it came.
+            // In the last or only pass, segments are computed as they were received.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
                 self.put_together();
             }
@@ -163,23 +164,23 @@ impl<U: Units> UnitQueue<U> {
         Some(UnitBlock { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
-    /// Takes out the data of the segment of the block that [`next`](UnitQueue::next) has given, for user code, and says where in them
-    /// the block begins. The queue stays as it is until they are [put back](UnitQueue::put_back).
+    /// Removes the data of the segment of the block that [`next`](UnitQueue::next) returned, for user code, and returns them with the position of the
+    /// block in them. The queue must stay unchanged until the data are [put back](UnitQueue::put_back).
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
-        // What is in memory can be counted in a usize.
+        // A number of units in memory fits into `usize`.
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
-    /// User code is done with these data.
+    /// Puts back the data that user code has finished with.
     pub(super) fn put_back(&mut self, units: U) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.units = units;
         }
     }
 
-    /// The block that [`next`](UnitQueue::next) has given is done.
+    /// Marks the block that [`next`](UnitQueue::next) returned as done.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.go_on(block.len());
@@ -187,12 +188,12 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Takes units out that have been done least often, off the back, until they make up `times` times; fewer if there are no
-    /// more, and up to half a unit more or less.
+    /// Removes units that have been computed least often, from the back, until their undone computations make up `times`. The result may be up to
+    /// half a unit more or less, and is less if there are no more units.
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
         while times > 0 {
-            // The last one of those.
+            // The last of the segments that have been computed least often.
             let behind = self.segments.iter().enumerate().max_by_key(|(at, segment)| (segment.left, *at));
             let Some(at) = behind.filter(|(_, segment)| segment.left > 0).map(|(at, _)| at) else { break };
             let segment = &mut self.segments[at];
@@ -208,7 +209,7 @@ impl<U: Units> UnitQueue<U> {
                 }
             } else {
                 segment.count -= take;
-                // What is in memory can be counted in a usize.
+                // A number of units in memory fits into `usize`.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
                 segment.go_on(0);
@@ -220,7 +221,7 @@ impl<U: Units> UnitQueue<U> {
         shipped
     }
 
-    /// All segments.
+    /// Returns all segments.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment<U>> {
         self.segments.iter()
     }

@@ -1,4 +1,4 @@
-//! The user code of a DOALL loop: it makes this rank's units, and does blocks of them.
+//! User code of a DOALL loop: it creates this rank's units and computes blocks of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,68 +11,67 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// A DOALL loop: its units do not depend on each other, so that any rank may do any of them.
+/// A DOALL loop: its units do not depend on each other, so that any rank may compute any unit.
 ///
-/// See the [module's page](crate::loops) for a complete program. What all ranks need (the other matrix of a product, say)
-/// is in `self`; what belongs to the units is in [`Units`](DoAll::Units), and moves with them. Both are used on a thread beside the one
-/// that communicates, so that a unit may take long.
+/// See the [module's page](crate::loops) for a complete program. Data that all ranks need, such as the other matrix of a product, are in `self`. Data
+/// of the units are in [`Units`](DoAll::Units) and move with the units. Except for short blocks, user code runs on a thread apart from the one that
+/// communicates, so a unit may take long.
 pub trait DoAll: Send {
-    /// Where the data of neighbouring units lie.
+    /// Storage of the data of neighbouring units.
     type Units: Units;
 
-    /// Whether a unit may be done again before all others have been done in the same pass. Then [passes](super::DoAllLoop::run) of it
-    /// are one stretch of work without barriers in between, and nobody waits for the slowest rank before its end. It is for
-    /// loops in which a pass changes nothing that other units read: independent simulations that go on step by step, say.
+    /// True if a unit may be computed again before all other units have been computed in the same pass. All [passes](super::DoAllLoop::run) of a run
+    /// then form one stretch of work without barriers, and no rank waits for the slowest one before its end. This suits loops in which a pass changes
+    /// nothing that other units read, such as independent simulations that advance step by step.
     const NOWAIT: bool = false;
 
-    /// The data of these units, on the rank that has them first. It is called once on each rank, before its first pass;
-    /// `range` is empty where there are fewer units than ranks. Units out of a [checkpoint](super::DoAllLoop::checkpoint) are not
-    /// made.
+    /// Creates the data of these units, on the rank that holds them first. It is called once on each rank, before its first pass; `range` is empty if
+    /// there are fewer units than ranks. It is not called for units that are read from a [checkpoint](super::DoAllLoop::checkpoint).
     ///
     /// # Errors
-    /// Any, which ends the job.
+    /// Any error ends the job.
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError>;
 
-    /// Does some neighbouring units, whose data are `units`. Each unit is done exactly once a pass, in blocks that differ
-    /// from run to run: results must not depend on where a block begins or ends.
+    /// Computes some neighbouring units, whose data are `units`. Each unit is computed exactly once per pass, in blocks that differ from run to run,
+    /// so results must not depend on where a block begins or ends.
     ///
     /// # Errors
-    /// Any, which ends the job.
+    /// Any error ends the job.
     fn compute(
         &mut self,
         range: Range<u64>,
         units: <Self::Units as Units>::Slices<'_>,
     ) -> Result<(), BoxError>;
 
-    /// The unit in which the last [`compute`](DoAll::compute) was when it failed, where the body knows.
+    /// Returns the unit in which the last [`compute`](DoAll::compute) failed, if the body knows it.
     #[doc(hidden)]
     fn failed_in(&self) -> Option<u64> {
         None
     }
 }
 
-/// What user code is asked.
+/// Task for user code.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
-    /// To make these units.
+    /// Create these units.
     Create(Range<u64>),
-    /// To do a block. The data of its segment travel along, in which it begins at `at`; with the pass, where there are several.
+    /// Compute a block. `units` are the data of the block's segment, in which the block begins at `at`; `pass` is given if there are several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
-/// What user code answers.
+/// Result of user code.
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// The units that were done, the data of the block's segment, and what it took.
+    /// Units that were computed, data of the block's segment, and duration.
     Block(Range<u64>, U, BlockTime),
 }
 
-/// A [`DoAll`] on its rank.
+/// A [`DoAll`] body on its rank.
 pub(super) struct LoopCode<'l, L> {
     pub(in crate::loops) body: &'l mut L,
     pub(in crate::loops) timer: BlockTimer,
-    /// The number of the loop's first unit, for errors.
+    /// Number of the loop's first unit, for errors.
     pub(in crate::loops) base: u64,
 }
 
@@ -85,7 +84,7 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
             Job::Create(range) => make(self.body, &range).map(|units| Some(Done::Created(units))),
             Job::Block { block, mut units, at, pass } => {
                 let begun = self.timer.begin();
-                // What is in memory can be counted in a usize.
+                // A number of units in memory fits into `usize`.
                 let slices = units.slices(at..at + block.len() as usize);
                 user_code::call(|| self.body.compute(block.range.clone(), slices)).map_err(|error| {
                     let unit = self.body.failed_in().map(|unit| unit..unit + 1);
@@ -105,7 +104,7 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
     }
 
     fn may_block(&self, job: &Job<L::Units>) -> bool {
-        // It may read files.
+        // Creating units may read files.
         matches!(job, Job::Create(_))
     }
 
@@ -129,7 +128,7 @@ fn note<U>(done: &Done<U>, tally: &mut Tally) {
     }
 }
 
-/// Where the caller does the blocks itself: what it is to do.
+/// The block to compute, for a caller that computes the blocks itself.
 #[derive(Debug, Default)]
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 
@@ -173,10 +172,10 @@ impl UserCode for ByCaller {
     }
 }
 
-/// The data of these units.
+/// Creates the data of these units.
 ///
 /// # Errors
-/// What [`DoAll::create`] returns, with the units.
+/// The error of [`DoAll::create`], with the units.
 pub(super) fn make<L: DoAll>(body: &mut L, range: &Range<u64>) -> Result<L::Units> {
     user_code::call(|| body.create(range.clone())).map_err(|error| {
         let text = format!("{} (in making units {}..{})", error.message(), range.start, range.end);
@@ -184,7 +183,7 @@ pub(super) fn make<L: DoAll>(body: &mut L, range: &Range<u64>) -> Result<L::Unit
     })
 }
 
-/// An error of user code in these units; the loop's first unit has the number `base`.
+/// Adds the units and the pass to an error of user code. `base` is the number of the loop's first unit.
 pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
     let units = match units.start + base..units.end + base {

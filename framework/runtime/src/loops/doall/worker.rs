@@ -1,4 +1,4 @@
-//! What every rank does in a DOALL loop: its units, the directives that it carries out, and when it reports.
+//! Worker of a DOALL loop on each rank: its units, the directives that it carries out, and the times of its reports.
 
 use std::time::Duration;
 
@@ -7,52 +7,52 @@ use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
-/// Seconds until the first report: long enough to tell a rate, short enough to know it early.
+/// Seconds until the first report: long enough to determine a rate, short enough to know it early.
 const FIRST_PERIOD: f64 = 0.02;
 
-/// A movement of which this rank has not made its part yet.
+/// Movement of which this rank has not done its part yet.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks whose units have not come.
+    /// Ranks whose units have not arrived.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// A movement of which this rank has made its part.
+/// Movement of which this rank has done its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// Units that move, and their receiver.
+/// Units to send, with the receiving rank.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
-/// One rank's state. It has no clock and sends nothing.
+/// State of the worker on one rank. It has no clock and sends nothing.
 #[derive(Debug)]
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// The number of the directive that was carried out last.
+    /// Number of the last directive carried out.
     round: u64,
-    /// From 1.
+    /// Present pass, from 1.
     pass: u64,
-    /// How often a unit is done in each pass: once, or as often as in all the passes that this one stands for.
+    /// Number of times that a unit is computed in each pass: one, or the number of passes that this pass represents.
     times: u64,
-    /// Units done in this pass; one that was done several times counts as often.
+    /// Number of units computed in this pass; a unit that was computed several times counts each time.
     done: u64,
-    /// Has reported since that directive.
+    /// True if the rank has reported since that directive.
     reported: bool,
-    /// Has done a block since its last report.
+    /// True if the rank has computed a block since its last report.
     worked: bool,
-    /// What it had done when it last reported that it has run out of units.
+    /// Value of `done` when the rank last reported that it had run out of units.
     reported_idle: Option<u64>,
     report_soon: bool,
     period: f64,
     open: Option<OpenMovement>,
     part_done: Option<PartDone>,
-    /// Units whose directive has not come here yet, and who sent them.
+    /// Units that arrived before their directive, with their senders.
     early: Vec<(usize, UnitMigration<U>)>,
     over: bool,
 }
@@ -78,7 +78,7 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// A run begins on rank `rank`: all units are to be done, `times` times in each pass. With `eager` it reports at every hook.
+    /// Begins a run on rank `rank`: each unit is to be computed `times` times in each pass. With `eager` the rank reports at every hook.
     pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
         *self = Worker { rank, unit_queue, times, ..Worker::new() };
@@ -88,16 +88,16 @@ impl<U: Units> Worker<U> {
         self.unit_queue.begin(times);
     }
 
-    /// Takes units in that were made when the run had begun.
+    /// Adds units that were created after the run had begun.
     pub(super) fn take_made(&mut self, units: Segment<U>) {
         self.unit_queue.receive(units);
         self.unit_queue.begin(self.times);
     }
 
-    /// Carries a directive out; returns what is to be sent.
+    /// Carries out a directive and returns the units to send.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if they do not follow those before.
+    /// [`ErrorKind::Wire`] if the directive does not follow the one before.
     pub(super) fn carry_out(&mut self, directive: &Directive) -> Result<Vec<Addressed<U>>> {
         if directive.what == Command::ReportSoon {
             self.report_soon |= directive.round == self.round;
@@ -124,7 +124,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // A rank that has nothing to do and gets nothing new has nothing to report either.
+        // A rank that has nothing to do and gets no new units has nothing to report.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -151,7 +151,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Takes units in that came before the directive which has been carried out now.
+    /// Adds units that arrived before the directive that has now been carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -161,14 +161,14 @@ impl<U: Units> Worker<U> {
         now.into_iter().try_for_each(|(from, migration)| self.accept(from, migration))
     }
 
-    /// Units have come.
+    /// Adds units that arrived.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if no directive has sent them, or they have nothing to do.
+    /// [`ErrorKind::Wire`] if no directive has sent the units, or they are not to be computed.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round > self.round {
-            // The directive is still on its way from rank 0. So may be those before it, for which rank 0 does not wait to be
-            // answered where they move nothing and the rank has nothing to do.
+            // The directive of these units is still on its way from rank 0. Directives before it may be as well, because rank 0 does not wait for the
+            // answer of an idle rank to a directive that moves nothing.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -190,32 +190,32 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Closes a movement of which everything has come.
+    /// Closes a movement whose units have all arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// The movement of which this rank has made its part since this was last asked.
+    /// Returns the movement of which this rank has done its part since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
 
-    /// The next units to do, at most `most`.
+    /// Returns the next block of at most `most` units.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         self.unit_queue.next(most)
     }
 
-    /// They are done.
+    /// Marks a block as done.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         self.done += block.len();
         self.worked = true;
         self.unit_queue.finished(block);
     }
 
-    /// Whether a report is due, `since` after the last one. Ranks that compute report once a round, so that rank 0 is never
-    /// flooded; a rank that becomes idle reports at once, but not before the units have come that are on their way here.
+    /// Returns true if a report is due, given the time `since` the last one. A busy rank reports once per round, so that rank 0 is never flooded. A
+    /// rank that becomes idle reports at once, but not before the units that are on their way to it have arrived.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;
@@ -223,48 +223,48 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.over && self.reported_idle != Some(self.done);
         }
-        // Without a block in between, ranks could report and move units for ever, and nothing would be done.
+        // Without a block between two reports, ranks could report and move units forever while nothing is computed.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
-    /// It has reported.
+    /// Records that the rank has reported.
     pub(super) fn has_reported(&mut self) {
         self.reported = true;
         (self.report_soon, self.worked) = (false, false);
         self.reported_idle = self.is_idle().then_some(self.done);
     }
 
-    /// Whether it has reported, and not been answered.
+    /// Returns true if the rank has reported and rank 0 has not answered yet.
     pub(super) fn is_unanswered(&self) -> bool {
         self.reported
     }
 
-    /// Whether it has nothing to do.
+    /// Returns true if the rank has nothing to compute.
     pub(super) fn is_idle(&self) -> bool {
         self.unit_queue.undone() == 0
     }
 
-    /// Whether the run is over.
+    /// Returns true if the run is over.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The number of the directive that was carried out last.
+    /// Returns the number of the last directive carried out.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
 
-    /// The pass of the unit that is done next, from 1; of the last one where there is none.
+    /// Returns the pass of the next unit, from 1; the last pass if there is no unit left.
     pub(super) fn pass(&self) -> u64 {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Units done in this pass; one that was done several times counts as often.
+    /// Returns the number of units computed in this pass; a unit that was computed several times counts each time.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    /// What it waits for while it has nothing to do.
+    /// Describes what an idle rank waits for.
     pub(super) fn waits_for(&self) -> String {
         match &self.open {
             Some(open) => {
@@ -279,7 +279,7 @@ impl<U: Units> Worker<U> {
     }
 }
 
-/// An error: these units should not have been sent.
+/// Returns the error for units that no directive ordered.
 fn unordered(from: usize, round: u64) -> Error {
     let text = format!("rank {from} sent units by directive number {round}, which does not order that");
     Error::new(ErrorKind::Wire, text)

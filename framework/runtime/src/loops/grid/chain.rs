@@ -1,4 +1,4 @@
-//! The coordinator of a loop over a grid, whose directives go down the chain of ranks: reports in, directives out.
+//! Coordinator of a loop over a grid, whose directives go down the chain of ranks. It turns reports into directives.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ use crate::loops::summary::{RankReport, Summary};
 use crate::observe::{Event, Progress};
 use crate::rank::hold_up::ranks_of;
 
-/// What rank 0 knows of all ranks.
+/// State of a run over a grid on rank 0.
 pub(super) struct Chain {
     pub(super) of_run: Coordinator,
-    /// Rows of each rank that has any, once all movements are made.
+    /// Number of rows of each rank that has any, after all ordered movements.
     held: Vec<u64>,
     sweeps: u64,
-    /// What a sweep is called, and how many an earlier job has done.
+    /// Name of the sweeps, and the number of sweeps that an earlier job has done.
     earlier: (&'static str, u64),
-    /// Whether they were to be more.
+    /// True if the run was stopped before its last sweep.
     is_stopped: bool,
-    /// Whether movements are drawn at random, as often as can be.
+    /// True if movements are drawn at random, as often as possible.
     eager: bool,
-    /// When the last sweep began.
+    /// Time at which the last sweep began.
     sweep_began: Option<Duration>,
-    /// The sweep before which reports were asked for last, and when.
+    /// Sweep before which reports were last requested, and the time of that.
     asked: (u64, Duration),
     totals: Vec<Option<RankReport>>,
-    /// Sweeps that each rank has done, as it has said last; in a simulator it says nothing.
+    /// Number of sweeps that each rank has done, as last reported. Nothing is reported in a simulator.
     done: Vec<Option<f64>>,
-    /// From which sweep on, and after which, ranks report next.
+    /// First sweep covered by the next reports. They are sent after sweep `report_after`.
     report_from: u64,
     report_after: u64,
-    /// The size of blocks in the present sweep, …
+    /// Block size in the present sweep.
     grain: u64,
-    /// … and sweeps from which on it is another, of which no report has come.
+    /// Sweeps that began with a new block size and are not covered by any report so far.
     regrained: Vec<u64>,
 }
 
@@ -62,10 +62,10 @@ impl Chain {
         }
     }
 
-    /// A rank has reported.
+    /// Processes a message of a rank.
     ///
     /// # Errors
-    /// If a checkpoint cannot be made of what ranks have written.
+    /// If the pieces that the ranks have written do not make a checkpoint.
     pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator) -> Result<()> {
         match message {
             ToCoordinator::Saved(pass, saved) => self.of_run.on_saved(rank, pass, saved)?,
@@ -80,49 +80,49 @@ impl Chain {
                     *done = Some(sweeps);
                 }
             }
-            // Whoever makes the checks takes it.
+            // Residuals are processed by the checks for convergence.
             ToCoordinator::Residual(..) => {}
         }
         Ok(())
     }
 
-    /// There is no sweep from this one on. A movement that was ordered for later is not made.
+    /// Ends the run before this sweep. A movement ordered for a later sweep is not made.
     pub(super) fn stop(&mut self, sweep: u64) {
         self.sweeps = sweep;
         self.is_stopped = true;
     }
 
-    /// Ranks that have not reported that they are done.
+    /// Returns the ranks that have not reported that they are done.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
 
-    /// Whether this rank has reported that it is done.
+    /// Returns true if this rank has reported that it is done.
     pub(super) fn is_done(&self, rank: usize) -> bool {
         self.totals.get(rank).is_some_and(Option::is_some)
     }
 
-    /// A sweep begins now; returns the seconds that the one before took.
+    /// Records the beginning of a sweep and returns the duration of the sweep before it, in seconds.
     pub(super) fn begin_sweep(&mut self, sweep: u64, now: Duration) -> Option<f64> {
         let before = self.sweep_began.replace(now).filter(|_| sweep > 0)?;
         Some(now.saturating_sub(before).as_secs_f64())
     }
 
-    /// Rows of the rank that has the most.
+    /// Returns the number of rows of the rank with the most rows.
     pub(super) fn most(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
-    /// `sweep` is done in blocks of this size.
+    /// Records the block size of `sweep`.
     pub(super) fn use_grain(&mut self, sweep: u64, grain: u64) {
         if std::mem::replace(&mut self.grain, grain) != grain && sweep > 0 {
             self.regrained.push(sweep);
         }
     }
 
-    /// In blocks of another size ranks have other rates, and not all by the same factor: rates in both are not put
-    /// together. Where reports are of both, they are left out, and ranks are to report again after the time that is
-    /// returned (s).
+    /// Keeps rates of different block sizes apart: with another block size the rates of the ranks change, and not all by the same factor. If the
+    /// reports cover sweeps of two block sizes, they are discarded, and the returned value is the time in seconds after which ranks are to report
+    /// again.
     fn separate_grains(&mut self) -> Option<f64> {
         let (from, after) = (self.report_from, self.report_after);
         let (reported, later) = self.regrained.iter().partition::<Vec<u64>, _>(|&&sweep| sweep <= after);
@@ -134,13 +134,13 @@ impl Chain {
         reported.iter().any(|&sweep| sweep > from).then(|| self.of_run.controller.discard_reports())
     }
 
-    /// A size of blocks was chosen.
+    /// Records the choice of a block size.
     pub(super) fn chose(&mut self, block: u64, reason: String) {
         self.of_run.controller.record(|| Event::Grain { block, reason });
     }
 
-    /// Ranks for whose reports rank 0 waits before it begins `sweep`: none but in a synchronous loop, at an interaction. Rows can
-    /// move `delay` sweeps later.
+    /// Returns the ranks for whose reports rank 0 waits before it begins `sweep`. The result is empty except at an interaction of a synchronous loop.
+    /// Rows can move `delay` sweeps later.
     pub(super) fn awaited(&self, sweep: u64, delay: u64) -> Vec<usize> {
         let is_interaction = sweep == self.report_after + 1 && sweep + delay < self.sweeps;
         if is_interaction && self.of_run.controller.is_synchronous() {
@@ -150,7 +150,7 @@ impl Chain {
         }
     }
 
-    /// Before rank 0 begins `sweep`: a directive, if it is time for one. Rows can move `delay` sweeps later.
+    /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. Rows can move `delay` sweeps later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
         let before = sweep + delay;
         if before >= self.sweeps {
@@ -163,7 +163,7 @@ impl Chain {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
-        // All that was reported is of the rows as they are now.
+        // All reports are of the present distribution of rows.
         self.of_run.controller.close_movement();
         let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
@@ -172,20 +172,20 @@ impl Chain {
         };
         let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // At least one sweep, and as many as make up the period, or as there are.
+        // At least one sweep, as many as fill the period, and at most the sweeps of the run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // Not before everybody can know.
+        // Ranks report at the earliest when all of them can know the directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // A rank may pass on more than it has.
+            // All additions come first, because a rank may pass on more rows than it has.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })
@@ -195,20 +195,20 @@ impl Chain {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// An earlier job has done `before` sweeps; they are called `what`.
+    /// Sets the number of sweeps that an earlier job has done, and the name of the sweeps.
     pub(super) fn after(self, what: &'static str, before: u64) -> Self {
         Chain { earlier: (what, before), ..self }
     }
 
-    /// Who is in the last sweep while rank 0 has done it.
+    /// Describes the ranks that are still in the last sweep when rank 0 has done it.
     fn not_through(&self) -> String {
         let mut others = self.missing();
         others.retain(|&rank| rank > 0);
         if others.is_empty() { String::new() } else { format!("waits for {}", ranks_of(&others)) }
     }
 
-    /// How far the run is, where rank 0 has done a part of this sweep: as far as the last of all. There may be fewer sweeps where it is checked
-    /// whether there is another.
+    /// Returns the progress of the run, which is that of the slowest rank. `sweep` and `part` are the progress of rank 0. With `is_checked` the
+    /// number of sweeps is only a maximum, because the loop may converge earlier.
     pub(super) fn progress(&self, (sweep, part): (u64, f64), is_checked: bool) -> Progress {
         let (what, before) = self.earlier;
         let others = self.done.iter().zip(&self.totals).skip(1).filter(|(_, total)| total.is_none());
@@ -224,7 +224,7 @@ impl Chain {
         Progress { before, part, ..self.of_run.progress((before + done, total), what, rest) }
     }
 
-    /// How it went on `size` ranks, with the size of blocks at the end.
+    /// Returns the summary of the run on `size` ranks, and the state for the next run. `block` is the final block size.
     pub(super) fn finish(mut self, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         if self.is_stopped {
             let held = self.totals.iter().zip(&self.held);

@@ -1,4 +1,4 @@
-//! A rank's side of checkpoints: its rows are written beside the computing.
+//! Checkpoints on a rank of a loop over a grid. Rows are written while the rank computes.
 
 use std::time::Duration;
 
@@ -7,41 +7,41 @@ use super::messages::ToCoordinator;
 use crate::error::Result;
 use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 
-/// What a rank begins with, beside its rows; nothing without checkpoints.
+/// Initial state of a rank in addition to its rows; empty without checkpoints.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// Rank 0's records.
+    /// Records of rank 0.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Writes this rank's part of the next checkpoints.
+    /// Writer of this rank's part of the next checkpoints.
     pub(super) writer: Option<SnapshotWriter>,
-    /// Sweeps that an earlier job has done.
+    /// Number of sweeps that an earlier job has done.
     pub(super) before: u64,
-    /// What ranks of that job had found, as far as this one is to take it over.
+    /// Findings of ranks of that job that this rank takes over.
     pub(super) found: Vec<Vec<u8>>,
 }
 
-/// What has been written at the end of a run.
+/// State of the writer at the end of a run.
 #[derive(Debug)]
 pub(super) enum LastSaved {
-    /// This; there may be more.
+    /// A piece was written, and this message is to be sent. More pieces may follow.
     Now(ToCoordinator),
-    /// Something is being written.
+    /// A piece is being written.
     Later,
-    /// All was reported.
+    /// All pieces were reported.
     Nothing,
 }
 
-/// Writes checkpoints of a rank's rows.
+/// Writer of a rank's rows to checkpoints.
 pub(super) struct CheckpointWriter {
     writer: SnapshotWriter,
-    /// Passes that were done before this run.
+    /// Number of passes that were done before this run.
     before: u64,
-    /// What is written beside the rows.
+    /// Findings that are written together with the rows.
     findings: Option<Findings>,
 }
 
 impl CheckpointWriter {
-    /// For a run before which `before` passes were done.
+    /// Creates the writer for a run before which `before` passes were done.
     pub(super) fn new(writer: SnapshotWriter, before: u64, findings: Option<Findings>) -> Self {
         CheckpointWriter { writer, before, findings }
     }
@@ -55,18 +55,18 @@ impl CheckpointWriter {
         self.writer.save(self.before + sweep, rows)
     }
 
-    /// What rank 0 is to know, if something has been written since the last look.
+    /// Returns the message to rank 0 if something has been written since the last poll.
     ///
     /// # Errors
-    /// If it could not be written.
+    /// If the rows could not be written.
     pub(super) fn saved(&mut self) -> Result<Option<ToCoordinator>> {
         Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
     }
 
-    /// The same at the end, when the rank has `waited` so long for the disk.
+    /// Polls the writer at the end of a run, when the rank has `waited` this long for the disk.
     ///
     /// # Errors
-    /// If it could not be written, or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
+    /// If the rows could not be written, or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
     pub(super) fn last(&mut self, waited: Duration, limit: Duration) -> Result<LastSaved> {
         if !self.writer.is_busy() {
             return Ok(LastSaved::Nothing);

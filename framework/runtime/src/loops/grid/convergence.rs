@@ -1,5 +1,5 @@
-//! Checks of a loop over a grid that runs until it has converged: before a sweep each rank says what its residual is, and waits for
-//! rank 0's verdict whether there is another sweep. Without clock and transport.
+//! Checks of a loop over a grid that runs until it has converged. Before a sweep each rank sends its residual and waits for the verdict of rank 0 on
+//! whether another sweep follows. This part has no clock and no transport.
 
 use crate::comm::endpoint::Endpoint;
 use crate::comm::waiting::Limits;
@@ -9,30 +9,31 @@ use crate::session::Announcement;
 use crate::user_code;
 use crate::wire::Codec;
 
-/// Whether a residual is small enough, on rank 0.
+/// Condition on rank 0 that decides whether a residual is small enough.
 pub(super) type IsDone<'d> = &'d mut dyn FnMut(f64) -> bool;
 
-/// Until when a loop runs, what the ranks have of its residual, and what rank 0 asks of it.
+/// Options of a loop until convergence, this rank's residual, and the condition on rank 0.
 pub(super) struct UntilDone<'j> {
     pub(super) until: Until,
     pub(super) mine: OwnResidual,
     pub(super) is_done: IsDone<'j>,
 }
 
-/// The checks of a run on one rank.
+/// Checks of a run on one rank.
 pub(super) struct Checks<'d> {
     until: Until,
     mine: OwnResidual,
-    /// Sweeps that were done before this run began, and those of the run.
+    /// Number of sweeps before this run, followed by the number of sweeps of this run.
     before: u64,
     sweeps: u64,
-    /// On rank 0, residuals of the ranks at the check that is being made, and what is asked.
+    /// On rank 0, the residuals received for the present check, and the condition.
     collected: Option<(Vec<Option<f64>>, IsDone<'d>)>,
     last: Option<Verdict>,
 }
 
 impl<'d> Checks<'d> {
-    /// For a run of `sweeps` sweeps that begins after `before` of them. Rank 0 has what is asked of the residuals of `chain` ranks.
+    /// Creates the checks of a run of `sweeps` sweeps that begins after `before` sweeps. On rank 0, `root` is the number of ranks in the chain and
+    /// the condition.
     pub(super) fn new(
         until: Until,
         mine: OwnResidual,
@@ -43,7 +44,7 @@ impl<'d> Checks<'d> {
         Checks { until, mine, before, sweeps, collected, last: None }
     }
 
-    /// Whether there is a check before this sweep of the run, or behind the last one.
+    /// Returns true if there is a check before this sweep of the run, or after the last sweep.
     pub(super) fn is_due(&self, sweep: u64) -> bool {
         let passes = self.before + sweep;
         sweep > 0
@@ -51,20 +52,20 @@ impl<'d> Checks<'d> {
             && self.last.is_none_or(|last| last.passes != passes)
     }
 
-    /// Whether all sweeps are done before this one.
+    /// Returns true if all sweeps are done before this one.
     pub(super) fn is_end(&self, sweep: u64) -> bool {
         sweep == self.sweeps
     }
 
-    /// This rank's residual since the last check.
+    /// Returns this rank's residual since the last check and resets it.
     pub(super) fn take(&self) -> f64 {
         self.mine.take()
     }
 
-    /// On rank 0: the residual of a rank has come. Returns the verdict when all have.
+    /// Adds the residual of a rank, on rank 0. Returns the verdict when all ranks have sent theirs.
     ///
     /// # Errors
-    /// A panic of what is asked.
+    /// A panic of the condition.
     pub(super) fn collect(&mut self, rank: usize, sweep: u64, residual: f64) -> Result<Option<Verdict>> {
         let Some((all, is_done)) = &mut self.collected else { return Ok(None) };
         if let Some(place) = all.get_mut(rank) {
@@ -77,27 +78,27 @@ impl<'d> Checks<'d> {
         Ok(Some(Verdict { passes: self.before + sweep, residual, is_over }))
     }
 
-    /// The verdict of the last check.
+    /// Stores the verdict of a check.
     pub(super) fn decided(&mut self, verdict: Verdict) {
         self.last = Some(verdict);
     }
 
-    /// Ranks of which no residual has come, on rank 0.
+    /// Returns the ranks whose residuals are missing, on rank 0.
     pub(super) fn missing(&self) -> Vec<usize> {
         let all = self.collected.as_ref().map_or(&[][..], |(all, _)| &all[..]);
         (0..all.len()).filter(|&rank| all[rank].is_none()).collect()
     }
 
-    /// The verdict of the last check, if there was one.
+    /// Returns the verdict of the last check, if there was one.
     pub(super) fn last(&self) -> Option<Verdict> {
         self.last
     }
 }
 
-/// All ranks get rank 0's last verdict: those without rows have heard of no check.
+/// Broadcasts the last verdict of rank 0 to all ranks, because ranks without rows take no part in the checks.
 ///
 /// # Errors
-/// As [`Endpoint::broadcast`].
+/// The errors of [`Endpoint::broadcast`].
 pub(super) fn share(
     endpoint: &mut Endpoint,
     name: &str,

@@ -1,4 +1,4 @@
-//! Loops whose rows depend on each other in both directions of the sweep: Gauss-Seidel order.
+//! Loops whose rows depend on both neighbouring rows of the same grid: Gauss-Seidel order.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,31 +19,30 @@ use crate::loops::summary::Summary;
 use crate::loops::until::{Converged, OwnResidual, Until};
 use crate::session::Session;
 
-/// A loop nest over a grid that is swept again and again, in place: each value depends on those above and to the left
-/// of it, which this sweep has computed already, and on those below and to the right, which it has not.
+/// A loop nest that sweeps repeatedly over a grid, in place. Each value depends on values above and to the left, which the present sweep has already
+/// computed, and on values below and to the right, which it has not.
 ///
-/// The rows are the units of the loop, and move. Each rank does its rows in *strips* of some columns, all rows of one strip
-/// before the next strip; so the rank below can begin when the first strip is done. A value may depend on others only so
-/// that this order makes no difference:
+/// The rows are the units of the loop, and move. Each rank computes its rows in *strips* of some columns, all rows of one strip before the next
+/// strip, so the rank below can begin when the first strip is done. The dependences of a value must allow this order:
 ///
-/// - above: on the row before, in its own column and those before it;
+/// - above: on the previous row, in its own column and those before it;
 /// - in its own row: on any column;
-/// - below: on the row after, in its own column and those after it within the strip.
+/// - below: on the next row, in its own column and those after it within the strip.
 pub trait DoAcross: Send {
-    /// A value of the grid: plain data.
+    /// Value of the grid: plain data.
     type Value: Pod + Send;
 
-    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for rows that the rank
-    /// has at first, and for one row above and one below them.
+    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for the initial rows of the rank, and for one row
+    /// above and one row below them.
     ///
     /// # Errors
     /// Any error ends the job.
     fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
 
-    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would. The grid has all rows of the
-    /// rank, or a few neighbouring ones at a time, from top to bottom, while the next are fetched from memory.
+    /// Computes `columns` of all rows of `grid` except its first and last, as the serial loop would. The grid contains all rows of the rank, or a few
+    /// neighbouring rows at a time, from top to bottom, while the next rows are fetched from memory.
     ///
-    /// What it does for a row must not depend on how many rows there are, or the result does.
+    /// The computation of a row must not depend on the number of rows in the grid.
     ///
     /// # Errors
     /// Any error ends the job.
@@ -52,7 +51,7 @@ pub trait DoAcross: Send {
 
 /// Runs a [`DoAcross`] loop on all ranks.
 ///
-/// Every rank makes the same loop and calls the same methods. The grid stays spread over the ranks from run to run.
+/// Every rank creates the same loop and calls the same methods. The grid stays distributed over the ranks from run to run.
 ///
 /// ```
 /// use std::ops::Range;
@@ -102,12 +101,12 @@ pub trait DoAcross: Send {
 #[must_use = "a loop does nothing until it is run"]
 pub struct DoAcrossLoop<U: DoAcross> {
     pub(super) grid_loop: GridLoop<U::Value>,
-    /// What is known of strips on rank 0.
+    /// On rank 0, the choice of the strip width.
     strip_width: Option<StripWidth>,
     user: U,
 }
 
-/// What some runs have beside their sweeps: an end that is not known, and a result that is no rows.
+/// Parts of a run that only some loops have: an end at convergence, and findings in the rows.
 pub(super) struct Extras<'e, R> {
     pub(super) until: Option<UntilDone<'e>>,
     pub(super) findings: Option<Findings>,
@@ -121,12 +120,12 @@ impl<U> Extras<'_, fn(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> {
 }
 
 impl<U: DoAcross> DoAcrossLoop<U> {
-    /// A loop over a grid of this shape.
+    /// Creates a loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
         DoAcrossLoop::of_kind(name, shape, user, LoopKind::DoAcross)
     }
 
-    /// The same, or a table.
+    /// Creates a loop of this kind: a DOACROSS loop or a table.
     pub(super) fn of_kind(name: &str, shape: Shape, user: U, kind: LoopKind) -> Self {
         DoAcrossLoop { grid_loop: GridLoop::new(name, shape, kind), strip_width: None, user }
     }
@@ -142,26 +141,25 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         self
     }
 
-    /// Sweeps over the grid, `sweeps` times. The first run makes the rows, later ones go on with them. Returns a [`Summary`]
-    /// on rank 0 and `None` on the others.
+    /// Runs `sweeps` sweeps over the grid. The first run creates the rows; later runs continue with them. Returns a [`Summary`] on rank 0 and `None`
+    /// on the other ranks.
     ///
     /// # Errors
-    /// An error or panic of user code, with the rank and where in the loop it was; options that cannot be used; other ranks
-    /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
-    /// MPI a failure ends the job instead of returning.
+    /// An error or a panic of user code, with the rank and the place in the loop; options that cannot be used; a rank that is silent for longer than
+    /// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
         Ok(self.go(session, sweeps, Extras::none(), |_| Ok(()))?.summary)
     }
 
-    /// Sweeps until the loop has converged: at each check that `until` asks for, each rank gives the residual of its rows, and
-    /// `is_done` is asked on rank 0 whether that of the whole grid is small enough. All ranks get how it ended.
+    /// Sweeps until the loop has converged. At each check that `until` asks for, each rank contributes the residual of its rows, and `is_done`
+    /// decides on rank 0 whether the residual of the whole grid is small enough. All ranks return the result.
     ///
-    /// `residual` is called after each piece of rows and gives what has come of it since its last call, such as the largest change,
-    /// which `sweep` keeps in the loop's body: `|body| std::mem::take(&mut body.change)`. The largest is the same on every number of ranks and
-    /// wherever rows are, so that the loop ends after the same sweep as the serial one. For [sums](Until::sum) that does not hold.
+    /// `residual` is called after each piece of rows and returns the residual since its last call, such as the largest change, which `sweep` keeps in
+    /// the loop's body: `|body| std::mem::take(&mut body.change)`. The largest residual does not depend on the number of ranks or on where rows are,
+    /// so the loop ends after the same sweep as the serial one. A [sum](Until::sum) does depend on them.
     ///
     /// # Errors
-    /// As [`run`](DoAcrossLoop::run); a panic of `residual` or `is_done`.
+    /// The errors of [`run`](DoAcrossLoop::run); a panic of `residual` or `is_done`.
     ///
     /// ```
     /// use armature::BoxError;
@@ -218,7 +216,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         })
     }
 
-    /// Runs it; `after` is called after each piece.
+    /// Runs the loop; `after` is called after each piece.
     pub(super) fn go(
         &mut self,
         session: &Session,
@@ -232,7 +230,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strip_width;
-        // A simulated processor has none, and each call costs the simulator time.
+        // A simulated processor has no caches, and each call of user code costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
             Job { session, sweeps, until, findings },
@@ -254,21 +252,21 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         )
     }
 
-    /// What is computed.
+    /// Returns the body of the loop.
     pub fn body(&self) -> &U {
         &self.user
     }
 
-    /// The same, to be changed between runs.
+    /// Returns the body of the loop for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.user
     }
 
-    /// The whole grid, row by row, fixed edges included, on rank 0, or on every rank with
-    /// [`on_all_ranks`](DoAcrossLoop::on_all_ranks); `None` on the others. The ranks keep their rows.
+    /// Returns the whole grid, row by row, fixed edges included, on rank 0, or on every rank with [`on_all_ranks`](DoAcrossLoop::on_all_ranks);
+    /// `None` on the other ranks. The ranks keep their rows.
     ///
     /// # Errors
-    /// As [`run`](DoAcrossLoop::run).
+    /// The errors of [`run`](DoAcrossLoop::run).
     pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
         self.grid_loop.collect(session, &mut self.user, U::row)
     }

@@ -1,4 +1,4 @@
-//! What user code has found in a rank's rows, for the checkpoints of loops whose result is that.
+//! Findings of user code in a rank's rows, for the checkpoints of loops whose result is not the rows.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,42 +6,43 @@ use super::neighbours::Position;
 use crate::error::{BoxError, Result};
 use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_beside};
 
-/// What user code makes of a checkpoint: of how many sweeps it is, and what ranks had found by then.
+/// Function that passes a checkpoint to user code: the number of sweeps done, and the findings of the ranks at that time.
 pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError> {}
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
 
-/// For loops that have nothing but rows.
+/// Does nothing. For loops without findings.
 pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What was found by the end of a sweep: the thread that runs user code puts it down, the one that communicates writes it.
+/// Findings of user code up to the end of a sweep. The thread that runs user code stores them, and the thread that communicates writes them to
+/// checkpoints.
 #[derive(Clone, Debug)]
 pub(super) struct Findings {
-    /// Columns of the table. Its rows do not show them, as a rank keeps no more than a panel.
+    /// Number of columns of the table. The rows do not show it, because a rank keeps only a panel of them.
     columns: u64,
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Findings {
-    /// Of a table with this number of columns.
+    /// Creates empty findings of a table with this number of columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }
 
-    /// This has been found until now.
+    /// Replaces the findings by those up to now.
     pub(super) fn put(&self, bytes: Vec<u8>) {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// As a piece of a checkpoint, which has no rows.
+    /// Returns the findings as a piece of a checkpoint, which has no rows.
     pub(super) fn piece(&self) -> Piece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())
     }
 
-    /// What ranks of the job before had found, each of them taken by one rank of this job.
+    /// Loads the findings of the ranks of the earlier job. Each of them is taken by one rank of this job.
     ///
     /// # Errors
     /// If the checkpoint is of a table with another number of columns, or of another kind of loop.

@@ -1,4 +1,4 @@
-//! A grid that is spread over the ranks in blocks of rows.
+//! A grid that is distributed over the ranks in blocks of rows.
 
 mod gather;
 mod resume;
@@ -33,49 +33,49 @@ use crate::session::{Announcement, Config, Driver as Choice, Session};
 use crate::user_code;
 use armature_planner::loops::Reach;
 
-/// What a loop keeps from run to run.
+/// State of a loop over a grid that lasts from run to run.
 #[derive(Debug)]
 pub(super) struct GridLoop<T> {
     pub(super) name: String,
     pub(super) kind: LoopKind,
     pub(super) shape: Shape,
     pub(super) settings: Settings,
-    /// Runs so far.
+    /// Number of runs so far.
     runs: u64,
-    /// This rank's rows, once they have been made; none on ranks without rows.
+    /// This rank's rows, once they have been created; `None` on ranks without rows.
     local: Option<LocalRows<T>>,
-    /// With which edges, and how wide, they have been made.
+    /// Edges and width with which the rows have been created.
     made: Option<(Edges, usize)>,
-    /// Rows that a checkpoint has, until they are put into the block.
+    /// Rows read from a checkpoint, until they are put into the block.
     found: Vec<LoadedPiece>,
-    /// On rank 0: rows of each rank that has any.
+    /// On rank 0, the number of rows of each rank that has any.
     held: Vec<u64>,
-    /// On rank 0: what the run before has learned.
+    /// On rank 0, what the previous run has learned.
     learned: Option<Learned>,
-    /// What a piece took in the run before.
+    /// Duration of a piece in the previous run.
     piece_time: Option<Duration>,
 }
 
-/// What a run is to do.
+/// Description of a run.
 pub(super) struct Job<'j, 'd> {
     pub(super) session: &'j Session,
-    /// At most, where it runs until it has converged.
+    /// Number of sweeps; the maximum number in a loop until convergence.
     pub(super) sweeps: u64,
     pub(super) until: Option<UntilDone<'d>>,
-    /// What user code finds in the rows, where that is to be in checkpoints.
+    /// Findings of user code in the rows, if they belong in checkpoints.
     pub(super) findings: Option<Findings>,
 }
 
-/// What user code does before the first sweep.
+/// User code before the first sweep.
 pub(super) struct Begin<'u, U, R, S> {
     pub(super) user: &'u mut U,
-    /// Makes a row that no checkpoint has.
+    /// Creates a row that is in no checkpoint.
     pub(super) row: R,
-    /// Takes in how many sweeps an earlier job has done, and what some of its ranks had found.
+    /// Receives the number of sweeps that an earlier job has done, and the findings of some of its ranks.
     pub(super) resume: S,
 }
 
-/// Who watches a rank's sweeps, and how many an earlier job has done.
+/// Coordinator, checkpoint writer and convergence checks of a rank, and the number of sweeps that an earlier job has done.
 type Watched<'d> = (Option<Chain>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl<T: Pod + Send> GridLoop<T> {
@@ -96,7 +96,7 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// A run on all ranks: each makes a worker of its rows, whose pieces `work` computes, and gets its rows back.
+    /// Runs the loop on all ranks. Each rank makes a worker of its rows, computes the worker's pieces with `work`, and gets its rows back with `end`.
     pub(super) fn run<U: Send, M: Worker>(
         &mut self,
         job: Job<'_, '_>,
@@ -188,14 +188,14 @@ impl<T: Pod + Send> GridLoop<T> {
             let is_stopped = last.is_some_and(|last| last.is_over);
             let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
-            // It may count on a movement that was not made any more.
+            // After a stop the state may include a movement that was not made.
             self.learned = (!is_stopped).then_some(learned);
             summary
         });
         Ok((summary, last))
     }
 
-    /// Does all sweeps on a rank that has rows. Returns the coordinator on rank 0, and the verdict of the last check.
+    /// Runs all sweeps on a rank that has rows. Returns the coordinator on rank 0, and the verdict of the last check.
     fn sweep<M: Worker>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -217,8 +217,8 @@ impl<T: Pod + Send> GridLoop<T> {
                 Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
-            // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
-            // failure is reported before.
+            // The scope waits for the compute thread, which may be in user code for long. Other ranks must not wait for that, so a failure is
+            // reported before the scope ends.
             result.inspect_err(|error| endpoint.report(error))?;
             let (coordinator, piece_time, last) = participant.finish();
             self.piece_time = piece_time;
@@ -226,7 +226,7 @@ impl<T: Pod + Send> GridLoop<T> {
         })
     }
 
-    /// An error of this loop.
+    /// Adds the loop and the rank to an error, unless the error came from another rank.
     fn here(&self, error: Error, rank: usize) -> Error {
         match error.kind() {
             ErrorKind::Peer => error,
@@ -234,7 +234,7 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// What lies above and below the rows that are computed.
+    /// Returns the neighbours of the first and the last computed row.
     fn edges(&self) -> Edges {
         match self.kind {
             LoopKind::Table => Edges::Above,
@@ -243,7 +243,7 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// Columns that ranks keep of their rows: of a table a panel, and the column to the left of it.
+    /// Returns the number of columns that ranks keep of their rows. For a table these are a panel and the column to the left of it.
     pub(super) fn width(&self) -> usize {
         match self.kind {
             LoopKind::Table => 1 + self.settings.panel(self.shape.columns),
@@ -251,7 +251,7 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// Those of them that are computed in a sweep.
+    /// Returns the kept columns that a sweep computes.
     pub(super) fn inner(&self) -> Range<usize> {
         match self.kind {
             LoopKind::Table => 1..self.width(),
@@ -259,12 +259,12 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// Rows that are computed.
+    /// Returns the number of computed rows.
     fn units(&self) -> u64 {
         self.edges().units(self.shape)
     }
 
-    /// Rows that have been made stay what they are.
+    /// Checks that edges and width have not changed since the rows were created.
     fn check_made(&self) -> Result<()> {
         match self.made {
             Some(made) if made != (self.edges(), self.width()) => {
@@ -275,20 +275,20 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// What is done with the grid, as all ranks must do it.
+    /// Describes an operation on the grid; all ranks must announce the same.
     fn announcement(&self, what: &str) -> Announcement {
         let Shape { rows, columns } = self.shape;
         let what = Announcement::new(what).with("shape", format_args!("{rows} x {columns}"));
         what.with("values of type", std::any::type_name::<T>())
     }
 
-    /// The ranks that have rows.
+    /// Returns the position of a rank in the chain of ranks with rows.
     fn position(&self, rank: usize, size: usize) -> Position {
         let chain = usize::try_from(self.units()).unwrap_or(usize::MAX).min(size);
         Position { rank, chain }
     }
 
-    /// How many rows each rank that has any has at first: one where there are no more rows than ranks.
+    /// Returns the initial number of rows of each rank that has any: one row each if there are fewer rows than ranks.
     fn first(&self, size: usize) -> Result<Vec<u64>> {
         Shape { columns: self.width(), ..self.shape }.check::<T>()?;
         let first = self.settings.first(self.units(), size)?;
@@ -296,7 +296,7 @@ impl<T: Pod + Send> GridLoop<T> {
         Ok(if chain < size { vec![1; chain] } else { first })
     }
 
-    /// Makes this rank's rows, if that was not done before.
+    /// Creates this rank's rows, if that was not done before.
     fn create<U>(
         &mut self,
         rank: usize,
@@ -329,7 +329,7 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// A unit that a checkpoint has, as bytes.
+/// Returns the bytes of a unit from the pieces of a checkpoint, if they contain it.
 fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     let unit = unit?;
     let piece = found.iter().find(|piece| piece.units.contains(&unit))?;

@@ -1,4 +1,4 @@
-//! Memory for rows.
+//! Memory for rows, in large pages where possible.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -7,31 +7,32 @@ use bytemuck::Pod;
 use bytemuck::allocation::zeroed_vec;
 use memmap2::{Advice, MmapMut};
 
-/// Bytes of a large page, on most machines.
+/// Size of a large page in bytes, on most machines.
 const PAGE: usize = 2 << 20;
 
-/// Values in one piece of memory, zero at first; in large pages if they fill one, where the system has such for who asks.
+/// Values in one piece of memory, initially zero. The memory is in large pages if it fills at least one and if the system provides large pages on
+/// request.
 ///
-/// A strip of a grid touches another small page in each row. With some thousands of rows the processor's table of pages may not
-/// hold them all: in strips of 8 columns a rank was a quarter slower by row with 2666 rows of 32 KB than with 2000, and the
-/// movement had promised more than it kept. In strips of 16 it was not.
+/// A strip of a grid touches another small page in each row. With some thousands of rows the processor's translation buffer may not hold all these
+/// pages: in strips of 8 columns a rank was a quarter slower per row with 2666 rows of 32 KB than with 2000 rows, so that a movement gained less than
+/// predicted. In strips of 16 columns it was not slower.
 #[derive(Debug)]
 pub(super) struct HugePages<T>(Held<T>);
 
 #[derive(Debug)]
 enum Held<T> {
     Few(Vec<T>),
-    /// Values in the first bytes, of this number.
+    /// Mapped memory, and the number of its bytes that hold values.
     Many(MmapMut, usize, PhantomData<T>),
 }
 
 impl<T: Pod> HugePages<T> {
-    /// No values, and no memory.
+    /// Creates an empty buffer without memory.
     pub(super) fn none() -> Self {
         HugePages(Held::Few(Vec::new()))
     }
 
-    /// `count` values.
+    /// Creates a buffer of `count` zeros.
     pub(super) fn zeroed(count: usize) -> Self {
         let many = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= PAGE).and_then(large);
         HugePages(match many {
@@ -41,11 +42,11 @@ impl<T: Pod> HugePages<T> {
     }
 }
 
-/// At least `bytes` bytes, in whole large pages. `None` if there is no memory.
+/// Maps at least `bytes` bytes, in whole large pages. Returns `None` if there is no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
-    // Memory in whole large pages is put where such a page can be.
+    // The system aligns memory of whole large pages so that large pages can be used.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;
-    // Without large pages it is memory all the same.
+    // Without large pages the memory is usable all the same.
     if let Err(error) = memory.advise(Advice::HugePage) {
         log::debug!("no large pages: {error}");
     }

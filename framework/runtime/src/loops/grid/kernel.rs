@@ -1,4 +1,4 @@
-//! The user code of a loop over a grid on one rank: it computes pieces of the rows that come with them.
+//! User code of a loop over a grid on one rank. It computes pieces of the rows that are passed with them.
 
 use std::marker::PhantomData;
 use std::thread::ThreadId;
@@ -13,37 +13,37 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// A piece that is to be computed, with the rows that it is of.
+/// Piece to be computed, with its rows.
 pub(super) struct Task<M: Worker> {
     pub(super) storage: M::Storage,
     pub(super) piece: M::Piece,
     pub(super) sweep: u64,
-    /// What pieces take, where it has been measured since the last task.
+    /// Duration of a piece, if it has been measured since the last task.
     pub(super) usual: Option<Duration>,
 }
 
-/// The same when it is computed.
+/// Piece that is computed, with its rows.
 pub(super) struct Done<M: Worker> {
     pub(super) storage: M::Storage,
     pub(super) piece: M::Piece,
-    /// What it took, where it was not computed on the rank's own thread.
+    /// Duration of the piece, if it was not computed on the rank's own thread.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
 }
 
-/// See the module's page.
+/// User code of a loop over a grid.
 pub(super) struct Kernel<M, F> {
     work: F,
     timer: BlockTimer,
-    /// The thread that communicates, which measures pieces in stretches.
+    /// Thread that communicates. It measures pieces in stretches.
     home: ThreadId,
-    /// Sweeps that an earlier job has done.
+    /// Number of sweeps that an earlier job has done.
     before: u64,
     worker: PhantomData<fn(M)>,
 }
 
 impl<M: Worker, F> Kernel<M, F> {
-    /// Made on the thread that communicates.
+    /// Creates the user code. Must be called on the thread that communicates.
     pub(super) fn new(work: F, clock: Clock, before: u64) -> Self {
         let home = std::thread::current().id();
         Kernel { work, timer: BlockTimer::new(clock), home, before, worker: PhantomData }
@@ -58,8 +58,8 @@ where
     type Task = Task<M>;
     type Outcome = Done<M>;
 
-    /// Borders and orders have their place between pieces, so that others wait only for a sign of life while a piece is computed: a
-    /// piece may take half of the period of these.
+    /// Halo rows and directives are sent and received between pieces, so during a piece other ranks wait only for a heartbeat. A piece may therefore
+    /// take half of the heartbeat period on the rank's own thread.
     const THREADED_ABOVE: Duration = HEARTBEAT_PERIOD.checked_div(2).expect("two is not zero");
 
     #[inline]
@@ -89,6 +89,6 @@ where
 
     const KIND: &'static str = "unit";
 
-    /// The participant measures pieces in stretches, for the summary and for the log.
+    /// Does nothing: the participant measures pieces in stretches, for the summary and for the log.
     fn tally(_: &Done<M>, _: &mut Tally) {}
 }

@@ -1,4 +1,4 @@
-//! The rows of a rank, with a row of each neighbour.
+//! Rows of a rank, with a halo row of each neighbour.
 
 use std::ops::Range;
 
@@ -10,32 +10,32 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Spare rows at either end of new memory are the rows over this number, but at least as many as have just come: movements go
-/// back and forth, and memory that nobody writes to is never had from the system.
+/// New memory has room at either end for the number of rows over this number, and at least for as many rows as have just arrived. Movements go back
+/// and forth, so the room is used, and the system provides no memory for pages that are never written.
 const ROOM: usize = 2;
 
-/// Bytes of a piece of a checkpoint, about.
+/// Approximate size of a piece of a checkpoint in bytes.
 const PIECE: usize = 1 << 20;
 
-/// Neighbouring rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below them that
-/// belong to neighbours or are fixed edges.
+/// Neighbouring rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below that belong to neighbours or are
+/// fixed edges.
 ///
-/// The rows lie somewhere in the memory, so that they can be given away without copying those that stay, and taken in
-/// mostly so.
+/// There is room before and after the rows, so that rows can leave without copying those that stay, and in most cases rows can be added in the same
+/// way.
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
-    /// Which rows of the whole grid, without the halo rows.
+    /// Numbers of the rows in the whole grid, without the halo rows.
     rows: Range<u64>,
-    /// What the first and the last row of the whole grid lie beside.
+    /// Neighbours of the first and the last row of the whole grid.
     edges: Edges,
     memory: HugePages<T>,
-    /// Rows of memory before the upper halo row.
+    /// Number of unused rows in memory before the upper halo row.
     spare: usize,
 }
 
 impl<T: Pod> LocalRows<T> {
-    /// These rows of a grid with fixed edges and their halo rows, each as `make` fills it.
+    /// Creates these rows of a grid with fixed edges, and their halo rows; `make` fills each row.
     pub(super) fn create(
         width: usize,
         rows: Range<u64>,
@@ -53,29 +53,29 @@ impl<T: Pod> LocalRows<T> {
         Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, spare })
     }
 
-    /// The same of a grid with these edges.
+    /// Returns the rows as part of a grid with these edges.
     pub(super) fn between(self, edges: Edges) -> Self {
         LocalRows { edges, ..self }
     }
 
-    /// Gives the rows away with their memory. What stays says which they are, and has no values.
+    /// Moves the rows out with their memory. Their numbers stay, without values.
     #[inline]
     pub(super) fn lend(&mut self) -> Self {
         let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };
         std::mem::replace(self, without)
     }
 
-    /// Which rows these are, without the halo rows.
+    /// Returns the numbers of the rows, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
 
-    /// What the first and the last row of the whole grid lie beside.
+    /// Returns the neighbours of the first and the last row of the whole grid.
     pub(super) fn edges(&self) -> Edges {
         self.edges
     }
 
-    /// The numbers that some rows have in the whole grid; counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns the numbers of some rows in the whole grid; `rows` counts as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn numbers(&self, rows: &Range<usize>) -> Range<u64> {
         let first = self.edges.number(self.rows.start + rows.start as u64);
         first..first + rows.len() as u64
@@ -85,35 +85,34 @@ impl<T: Pod> LocalRows<T> {
         self.width
     }
 
-    /// Number of rows without the halo rows.
+    /// Returns the number of rows without the halo rows.
     pub(super) fn len(&self) -> usize {
         (self.rows.end - self.rows.start) as usize
     }
 
-    /// Where a row lies in memory; the upper halo row is number 0.
+    /// Returns the position of a row in memory; the upper halo row is number 0.
     fn position(&self, row: usize) -> Range<usize> {
         let begin = (self.spare + row) * self.width;
         begin..begin + self.width
     }
 
-    /// Some rows; the upper halo row is number 0.
+    /// Returns the position of some rows in memory; the upper halo row is number 0.
     fn several(&self, rows: Range<usize>) -> Range<usize> {
         (self.spare + rows.start) * self.width..(self.spare + rows.end) * self.width
     }
 
-    /// Bytes of all rows with the halo rows.
+    /// Returns the size of all rows in bytes, including the halo rows.
     pub(super) fn bytes(&self) -> usize {
         (self.len() + 2) * self.width * size_of::<T>()
     }
 
-    /// All rows with the halo rows.
+    /// Returns all rows with the halo rows.
     #[inline]
     pub(super) fn grid(&mut self) -> Grid<'_, T> {
         self.grid_of(&(0..self.len()))
     }
 
-    /// Some rows with the one above and the one below them, to be written; `rows` counts from the first row after the upper
-    /// halo row.
+    /// Returns some rows for writing, with the row above and the row below them; `rows` counts from the first row after the upper halo row.
     #[inline]
     pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
@@ -121,7 +120,7 @@ impl<T: Pod> LocalRows<T> {
         Grid { values: &mut self.memory[position], width: self.width, first }
     }
 
-    /// Some rows with the one above and the one below them; counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns some rows with the row above and the row below them; `rows` counts as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
         OldGrid {
@@ -132,18 +131,18 @@ impl<T: Pod> LocalRows<T> {
         }
     }
 
-    /// Some rows, to be written; counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns some rows for writing; `rows` counts as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
         let position = self.several(rows.start + 1..rows.end + 1);
         &mut self.memory[position]
     }
 
-    /// All rows without the halo rows, and with the lower one if it is asked for.
+    /// Returns all rows without the halo rows, and with the lower halo row on request.
     pub(super) fn all(&self, with_lower: bool) -> &[T] {
         &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
     }
 
-    /// The rows without the halo rows as units, in pieces of moderate size: what is read again need not be all.
+    /// Returns the rows without the halo rows as units, in pieces of moderate size, so that a job that resumes need not read all rows.
     pub(super) fn pieces(&self) -> Vec<Piece> {
         let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
         let all = self.all(false).chunks(rows * self.width.max(1));
@@ -156,25 +155,25 @@ impl<T: Pod> LocalRows<T> {
         .collect()
     }
 
-    /// Some rows to be looked at; the upper halo row is number 0.
+    /// Returns some rows; the upper halo row is number 0.
     #[inline]
     pub(super) fn some(&self, rows: Range<usize>) -> &[T] {
         &self.memory[self.several(rows)]
     }
 
-    /// The upper halo row.
+    /// Returns the upper halo row.
     pub(super) fn upper(&mut self) -> &mut [T] {
         let position = self.position(0);
         &mut self.memory[position]
     }
 
-    /// The lower halo row.
+    /// Returns the lower halo row.
     pub(super) fn lower(&mut self) -> &mut [T] {
         let position = self.position(self.len() + 1);
         &mut self.memory[position]
     }
 
-    /// Where these are all rows of a ring: the halo rows become the last and the first row.
+    /// Copies the last row to the upper halo row and the first row to the lower one. For a rank that has all rows of a ring.
     pub(super) fn wrap(&mut self) {
         let (upper, lower) = (self.position(0), self.position(self.len() + 1));
         let (first, last) = (self.position(1), self.position(self.len()));
@@ -182,22 +181,22 @@ impl<T: Pod> LocalRows<T> {
         self.memory.copy_within(first, lower.start);
     }
 
-    /// A row; the upper halo row is number 0.
+    /// Returns a row; the upper halo row is number 0.
     pub(super) fn row(&self, row: usize) -> &[T] {
         &self.memory[self.position(row)]
     }
 
-    /// The first row.
+    /// Returns the first row.
     pub(super) fn first(&self) -> &[T] {
         self.row(1)
     }
 
-    /// The last row.
+    /// Returns the last row.
     pub(super) fn last(&self) -> &[T] {
         self.row(self.len())
     }
 
-    /// Gives away the first rows. The last of them is the upper halo row then.
+    /// Removes the first rows and returns their values. The last of them becomes the upper halo row.
     pub(super) fn take_front(&mut self, rows: usize) -> Vec<T> {
         let taken = self.memory[self.several(1..rows + 1)].to_vec();
         self.rows.start += rows as u64;
@@ -205,7 +204,7 @@ impl<T: Pod> LocalRows<T> {
         taken
     }
 
-    /// Gives away the last rows. The first of them is the lower halo row then.
+    /// Removes the last rows and returns their values. The first of them becomes the lower halo row.
     pub(super) fn take_back(&mut self, rows: usize) -> Vec<T> {
         let len = self.len();
         let taken = self.memory[self.several(len + 1 - rows..len + 1)].to_vec();
@@ -213,7 +212,7 @@ impl<T: Pod> LocalRows<T> {
         taken
     }
 
-    /// Takes in rows before the first. What is in the upper halo row then is not defined.
+    /// Adds rows before the first. The content of the upper halo row is undefined afterwards.
     pub(super) fn put_front(&mut self, values: &[T]) {
         let rows = values.len() / self.width;
         if rows > self.spare {
@@ -225,7 +224,7 @@ impl<T: Pod> LocalRows<T> {
         self.memory[position].copy_from_slice(values);
     }
 
-    /// Takes in rows after the last. What is in the lower halo row then is not defined.
+    /// Adds rows after the last. The content of the lower halo row is undefined afterwards.
     pub(super) fn put_back(&mut self, values: &[T]) {
         let rows = values.len() / self.width;
         if (self.spare + self.len() + 2 + rows) * self.width > self.memory.len() {
@@ -237,7 +236,7 @@ impl<T: Pod> LocalRows<T> {
         self.rows.end += rows as u64;
     }
 
-    /// Moves the rows to new memory with room for `front` more before and `back` after them.
+    /// Moves the rows to new memory with room for `front` more rows before them and `back` more rows after them.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let spare = ((count + front + back) / ROOM).max(front + back);
@@ -249,9 +248,8 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// With as much room, which takes no memory in the copy either; and a row further on in it: large pages begin at multiples of
-/// their size, and where the same place of both is in use at the same time, as in a step from one to the other, each would
-/// push the other's lines out of the caches, and loads would wait for stores of the other.
+/// The copy has as much room, which takes no memory in it either, and its rows are one row further on. Large pages begin at multiples of their size.
+/// If a step used the same offset in both, each would evict the other's lines from the caches, and loads would wait for stores of the other.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);

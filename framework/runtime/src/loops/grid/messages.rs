@@ -1,4 +1,4 @@
-//! What ranks of a loop over a grid send each other, and how it lies in frames.
+//! Messages between the ranks of a loop over a grid, and their encoding in frames.
 
 use std::ops::Range;
 
@@ -31,17 +31,17 @@ tags! {
     }
 }
 
-/// To a rank from one with the rows beside its own. `V` holds bulk data: borrowed on the way out, and on the way in as it came.
+/// Message to a rank with neighbouring rows. `V` holds bulk data, which are borrowed by the sender and owned by the receiver.
 #[derive(Debug)]
 pub(super) enum ToNeighbour<V> {
-    /// A part of the sender's row that faces the receiver.
+    /// Part of the sender's row that faces the receiver.
     HaloRow(HaloRow<V>),
-    /// The row at the sender's end of a grid with periodic rows, to the rank at the other end. That may be a neighbour, too, which
-    /// gets both of the sender's rows then.
+    /// Row at the sender's end of a grid with periodic rows, for the rank at the other end. That rank may be a neighbour as well, and then receives
+    /// both rows of the sender.
     WrapRow(HaloRow<V>),
-    /// From the coordinator, passed on from rank to rank.
+    /// Directive of the coordinator, forwarded from rank to rank.
     Directive(Directive),
-    /// Rows that move follow.
+    /// Announces that rows which move follow.
     RowsComing,
     /// Rows that move.
     Rows(Rows),
@@ -49,54 +49,54 @@ pub(super) enum ToNeighbour<V> {
     Wanted,
 }
 
-/// To the coordinator.
+/// Message to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToCoordinator {
-    /// What the rank has measured since it reported last.
+    /// Measurements of the rank since its last report.
     Sample(Sample),
-    /// After how many passes the rows were so that it has written, and the pieces.
+    /// Pieces of a checkpoint that the rank has written, with the number of passes after which its rows were in that state.
     Saved(u64, Vec<Saved>),
-    /// What it did in all, and that it has done everything.
+    /// Work of the rank in the whole run; it has finished.
     Total(RankReport),
-    /// Before this sweep: the residual since the last check.
+    /// Residual of the rank since the last check, before this sweep.
     Residual(u64, f64),
-    /// Sweeps that the rank has done, and the part of the next one.
+    /// Number of sweeps that the rank has done, including the part of the present sweep.
     Done(f64),
 }
 
-/// From the coordinator to a rank without rows.
+/// Message of the coordinator to a rank without rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToSpare {
     /// The run is over.
     Finish,
 }
 
-/// A message that has come while the loop runs.
+/// Message that arrived while the loop runs.
 #[derive(Debug)]
 pub(super) enum Received {
     FromNeighbour(ToNeighbour<Bytes>),
     ForCoordinator(ToCoordinator),
     ForSpare(ToSpare),
-    /// From the coordinator, to all with rows.
+    /// Verdict of the coordinator, for all ranks with rows.
     Verdict(Verdict),
 }
 
-/// Where a worker's messages to its neighbours go.
+/// Destination of a worker's messages to its neighbours.
 pub(super) trait Outgoing {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
 }
 
 header! {
-    /// Before the values of a halo row.
+    /// Header of a halo row.
     struct HaloRowHeader {
         sweep: u64,
-        /// The first column.
+        /// First column.
         start: u64,
     }
 }
 
 header! {
-    /// Before the values of rows.
+    /// Header of rows that move or are gathered.
     struct RowsHeader {
         first: u64,
     }
@@ -111,7 +111,7 @@ pub(super) struct HaloRow<V> {
 }
 
 impl<'r> HaloRow<&'r [u8]> {
-    /// These columns of `row`.
+    /// Creates a message with these columns of `row`.
     #[inline]
     pub(super) fn of<T: NoUninit>(sweep: u64, columns: Range<usize>, row: &'r [T]) -> Self {
         HaloRow { sweep, start: columns.start, values: bytemuck::cast_slice(&row[columns]) }
@@ -138,8 +138,8 @@ impl HaloRow<Bytes> {
         Ok(HaloRow { sweep, start, values: body.slice(HaloRowHeader::SIZE..) })
     }
 
-    /// Copies the values to where they belong in `row`; returns the column after the last. They must be of this sweep and
-    /// begin at this column.
+    /// Copies the values to their columns of `row` and returns the column after the last one. The values must be of this sweep and begin at column
+    /// `start`.
     #[inline]
     pub(super) fn write<T: Pod>(
         &self,
@@ -170,16 +170,16 @@ impl HaloRow<Bytes> {
     }
 }
 
-/// Rows of the whole grid, one after the other.
+/// Neighbouring rows of the whole grid.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// Which row is the first.
+    /// Number of the first row.
     first: u64,
     values: Part,
 }
 
 impl Rows {
-    /// Rows from `first` on.
+    /// Creates a message with rows from `first` on.
     pub(super) fn new<T: NoUninit + Send>(first: u64, values: Vec<T>) -> Self {
         Rows { first, values: Part::of(values) }
     }
@@ -197,15 +197,15 @@ impl Rows {
         }
     }
 
-    /// As what the coordinator gets when the whole grid is brought together; `run` is the number of that run.
+    /// Encodes the rows for the coordinator, which gathers the whole grid; `run` is the number of that run.
     pub(super) fn encode_gathered(self, run: u32) -> Frame {
         self.encode(run, Tag::Gather)
     }
 
-    /// From such a message.
+    /// Decodes a message of [`encode_gathered`](Rows::encode_gathered).
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it is another message, or damaged.
+    /// [`ErrorKind::Wire`] if the message is a different one or damaged.
     pub(super) fn decode_gathered(message: Message) -> Result<Self> {
         let (from, tag) = (message.from, message.tag::<Tag>()?);
         match tag {
@@ -214,10 +214,10 @@ impl Rows {
         }
     }
 
-    /// The values, which must be those of `rows`, of `width` columns each.
+    /// Returns the values, which must be those of `rows`, with `width` columns each.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if rank `from` has sent others.
+    /// [`ErrorKind::Wire`] if rank `from` has sent other values.
     pub(super) fn into_values<T: AnyBitPattern>(
         self,
         rows: &Range<u64>,
@@ -238,7 +238,7 @@ fn copied<T: AnyBitPattern>(part: &Part) -> Vec<T> {
     part.bytes().chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// The beginning of a frame's head, with room for `room` bytes more.
+/// Creates the beginning of a frame's head, with room for `room` more bytes.
 fn framed(run: u32, tag: Tag, room: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(FRAME_HEADER + room);
     head.extend_from_slice(&frame_header(run, tag));
@@ -257,7 +257,7 @@ fn bulk(run: u32, tag: Tag, bytes: &[u8]) -> Frame {
 }
 
 impl ToNeighbour<&[u8]> {
-    /// As a message of run number `run`.
+    /// Encodes the message for run number `run`.
     #[inline]
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         Ok(match self {
@@ -272,7 +272,7 @@ impl ToNeighbour<&[u8]> {
 }
 
 impl<V> ToNeighbour<V> {
-    /// An error: rank `from` has sent this where `expected` was.
+    /// Returns the error for this message of rank `from` where `expected` should have arrived.
     pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
         let what = match self {
             ToNeighbour::HaloRow(_) => "a halo row",
@@ -287,19 +287,19 @@ impl<V> ToNeighbour<V> {
 }
 
 impl ToCoordinator {
-    /// As a message of run number `run`.
+    /// Encodes the message for run number `run`.
     pub(super) fn encode(&self, run: u32) -> Result<Frame> {
         encode(run, Tag::Report, self)
     }
 }
 
-/// The verdict of a check as a message of run number `run`.
+/// Encodes the verdict of a check for run number `run`.
 pub(super) fn encode_verdict(verdict: &Verdict, run: u32) -> Result<Frame> {
     encode(run, Tag::Verdict, verdict)
 }
 
 impl ToSpare {
-    /// As a message of run number `run`.
+    /// Encodes the message for run number `run`.
     pub(super) fn encode(self, run: u32) -> Frame {
         let tag = match self {
             ToSpare::Finish => Tag::Finish,
@@ -309,10 +309,10 @@ impl ToSpare {
 }
 
 impl Received {
-    /// Opens a message.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if it has no place in a running loop, or is damaged.
+    /// [`ErrorKind::Wire`] if the message is not part of a running loop or is damaged.
     #[inline]
     pub(super) fn decode(message: Message) -> Result<Self> {
         let tag = message.tag()?;
@@ -332,7 +332,7 @@ impl Received {
         Ok(Received::FromNeighbour(message))
     }
 
-    /// An error: rank `from` has sent this where `expected` was.
+    /// Returns the error for this message of rank `from` where `expected` should have arrived.
     pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
         match self {
             Received::FromNeighbour(message) => message.unexpected(from, expected),
@@ -347,7 +347,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
 }
 
-/// What a neighbour gets of a message, for workers that are tested without ranks.
+/// Returns the message as a neighbour receives it, for tests of workers without ranks.
 #[cfg(test)]
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
     let Frame { head, parts } = message.encode(1).unwrap();

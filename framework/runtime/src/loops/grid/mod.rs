@@ -1,4 +1,4 @@
-//! Loops over grids: each rank has a block of neighbouring rows. `README.md` beside this file has the protocol.
+//! Loops over grids: each rank holds a block of neighbouring rows. `README.md` in this directory describes the protocol.
 
 mod chain;
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod view;
 mod wavefront;
 mod worker;
 
-/// What ranks come to, in words that follow "has waited 10 s for rank 3 to come to".
+/// Name of the loop in messages such as "has waited 10 s for rank 3 to come to".
 const NAME: &str = "the loop";
 
 pub use doacross::{DoAcross, DoAcrossLoop};

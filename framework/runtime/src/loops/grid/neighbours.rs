@@ -1,4 +1,4 @@
-//! A rank's neighbours, and what they have sent and it has not needed yet.
+//! Neighbours of a rank, and their messages that the rank has not processed yet.
 
 use std::collections::VecDeque;
 
@@ -7,26 +7,26 @@ use bytes::Bytes;
 use super::messages::ToNeighbour;
 use crate::error::Result;
 
-/// Where a rank is in the chain of those that hold rows.
+/// Position of a rank in the chain of ranks that hold rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) rank: usize,
-    /// How many ranks hold rows: these are the first ones.
+    /// Number of ranks that hold rows, which are the first ones.
     pub(super) chain: usize,
 }
 
 impl Position {
-    /// The rank that holds the rows above.
+    /// Returns the rank that holds the rows above.
     pub(super) fn above(self) -> Option<usize> {
         self.rank.checked_sub(1)
     }
 
-    /// The rank that holds the rows below.
+    /// Returns the rank that holds the rows below.
     pub(super) fn below(self) -> Option<usize> {
         (self.rank + 1 < self.chain).then_some(self.rank + 1)
     }
 
-    /// Of a rank at an end of the chain: the rank at the other end, which it is itself where it is alone.
+    /// Returns the rank at the other end, for a rank at an end of the chain. A rank that is alone is its own other end.
     pub(super) fn across(self) -> Option<usize> {
         match self.rank {
             0 => Some(self.chain - 1),
@@ -38,7 +38,7 @@ impl Position {
 /// Messages of one neighbour, in the order in which they were sent.
 pub(super) type Queue = VecDeque<ToNeighbour<Bytes>>;
 
-/// A queue for each neighbour.
+/// Queues of messages, one for each neighbour.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     position: Position,
@@ -47,15 +47,15 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Those of the rank at this position.
+    /// Creates the queues of the rank at this position.
     pub(super) fn of(position: Position) -> Self {
         Neighbours { position, above: Queue::new(), below: Queue::new() }
     }
 
-    /// A message has come.
+    /// Adds a message.
     ///
     /// # Errors
-    /// If it is not from a neighbour.
+    /// If the sender is not a neighbour.
     #[inline]
     pub(super) fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()> {
         if Some(from) == self.position.above() {

@@ -1,4 +1,4 @@
-//! The part of a rank that has rows: a worker's steps, its user code, reports, and on rank 0 decisions.
+//! Protocol of a rank that has rows: steps of the worker, user code, reports, and decisions on rank 0.
 
 mod checking;
 mod telling;
@@ -26,7 +26,7 @@ use crate::rank::heartbeat::{Sign, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
 
-/// A worker's messages leave by the driver.
+/// Sends a worker's messages through the driver.
 impl ToNeighbours for Outgoing<'_> {
     #[inline]
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
@@ -35,23 +35,23 @@ impl ToNeighbours for Outgoing<'_> {
     }
 }
 
-/// Rows are awaited by a neighbour that can do nothing else; the rank looks until they have left.
+/// State of sending rows to a neighbour that can do nothing else. The rank polls until the rows have left.
 struct PushOut {
     to: usize,
     since: Option<Duration>,
 }
 
-/// Where the rank is.
+/// Phase of a rank in a run.
 enum Phase {
-    /// Rank 0 times messages.
+    /// Rank 0 measures the time of messages.
     Probing(LinkProbe),
-    /// In the sweeps.
+    /// The rank is in the sweeps.
     Sweeping,
-    /// Before this sweep: rank 0 says whether there is one.
+    /// The rank waits before this sweep for the verdict of rank 0 on another sweep.
     Checking(u64),
-    /// On rank 0, before this sweep: reports are taken in, and decisions made of them.
+    /// Rank 0 processes reports and decides before this sweep.
     Deciding(u64),
-    /// All sweeps are done, since this time.
+    /// All sweeps have been done since this time.
     Ending(Duration),
 }
 
@@ -61,27 +61,27 @@ pub(super) struct Participant<'w, 'd, M: Worker, F> {
     clock: Clock,
     position: Position,
     size: usize,
-    /// How long a disk may take to write the last checkpoint.
+    /// Maximum time that a disk may take to write the last checkpoint.
     peer_limit: Duration,
-    /// Whether messages leave without the looks of both sides, as in a simulator.
+    /// True if messages leave without polls of sender and receiver, as in a simulator.
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
-    /// User code has the rows.
+    /// True if user code has the rows.
     is_lent: bool,
     push_out: Option<PushOut>,
     coordinator: Option<Chain>,
     checkpoints: Option<CheckpointWriter>,
-    /// Where the loop runs until it has converged.
+    /// Convergence checks, in a loop until convergence.
     checks: Option<Checks<'d>>,
     has_reported: bool,
-    /// When the rank next says how far it is.
+    /// Time at which the rank next reports its progress.
     next_word: Duration,
     code: PhantomData<fn(F)>,
 }
 
 impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
-    /// Rank 0 has a coordinator.
+    /// Creates the protocol of a rank; only rank 0 has a coordinator.
     pub(super) fn new(
         worker: &'w mut M,
         endpoint: &Endpoint,
@@ -112,12 +112,12 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         }
     }
 
-    /// The coordinator, on rank 0, what a piece takes, as last measured, and the verdict of the last check.
+    /// Returns the coordinator on rank 0, the last measured duration of a piece, and the verdict of the last check.
     pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<Verdict>) {
         (self.coordinator, self.times.piece_time(), self.checks.and_then(|checks| checks.last()))
     }
 
-    /// Sends the next probe; after the last one the sweeps begin.
+    /// Sends the next probe. The sweeps begin after the last probe.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.ask(now) {
@@ -129,14 +129,14 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         Ok(())
     }
 
-    /// Hands a piece to user code, with the rows.
+    /// Creates the task that passes a piece and the rows to user code.
     fn hand_over(&mut self, piece: M::Piece, at: &Moment) -> Task<M> {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
 
-    /// Goes on as far as the worker can without user code, and without a look.
+    /// Advances the worker as far as possible without user code and without a poll.
     fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
         let step = self.worker.next(out)?;
         match step {
@@ -161,7 +161,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         self.go_on(at, out)
     }
 
-    /// The next step in whatever phase the rank is.
+    /// Advances the rank in its present phase.
     fn go_on(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
@@ -178,7 +178,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         }
     }
 
-    /// A report if one is due, and a checkpoint. On rank 0 decisions follow.
+    /// Sends a report if one is due, and writes a checkpoint if one is due. On rank 0 decisions follow.
     fn boundary(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.times.end_wait();
         let is_due = sweep > 0 && self.worker.report_after() == sweep - 1;
@@ -200,12 +200,12 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         self.check(sweep, out)
     }
 
-    /// On rank 0, before a sweep: what is decided by all that has come. `None` when the sweep can begin.
+    /// Decides on rank 0 before a sweep, from all reports received. Returns `None` when the sweep can begin.
     fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task<M>>>> {
         if at.is_late {
             return Ok(Some(Next::LookAgain));
         }
-        // In a synchronous loop. The others cannot go on without rank 0's next border, which comes after its directive.
+        // Only in a synchronous loop. Other ranks cannot continue without rank 0's next halo row, which follows its directive.
         if !self.awaited(sweep).is_empty() {
             self.times.wait(false);
             return Ok(Some(Next::Wait));
@@ -226,12 +226,12 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         Ok(None)
     }
 
-    /// On rank 0: ranks for whose reports it waits before it begins `sweep`.
+    /// Returns the ranks for whose reports rank 0 waits before it begins `sweep`.
     fn awaited(&self, sweep: u64) -> Vec<usize> {
         self.coordinator.as_ref().map_or_else(Vec::new, |root| root.awaited(sweep, self.worker.delay()))
     }
 
-    /// To the coordinator, which may be here.
+    /// Sends a message to the coordinator, which may be on this rank.
     fn report(&mut self, message: ToCoordinator, out: &mut Outgoing<'_>) -> Result<()> {
         match (&mut self.coordinator, message) {
             (Some(_), ToCoordinator::Residual(sweep, residual)) => self.collect(0, sweep, residual, out),
@@ -243,7 +243,8 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         }
     }
 
-    /// All sweeps are done since a while: the last checkpoint, the last report, and on rank 0 those of the others.
+    /// Ends the run, when all sweeps have been done since the time `since`: sends the last checkpoint and the last report, and on rank 0 waits for
+    /// the reports of the other ranks.
     fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
         while let Some(checkpoints) = &mut self.checkpoints {
             match checkpoints.last(self.clock.now().saturating_sub(since), self.peer_limit)? {
@@ -269,8 +270,8 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         Ok(Next::Finished)
     }
 
-    /// Whether rows that a neighbour waits for, and all else that was sent, have left. MPI may pass a large message on only as far
-    /// as both sides look, and a rank that computes looks once in a millisecond.
+    /// Returns true if all messages have left, including rows that a neighbour waits for. MPI may transfer a large message only while both sides
+    /// poll, and a rank that computes polls once in a millisecond.
     fn have_left(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Some(PushOut { to, since }) = self.push_out else { return Ok(true) };
         self.times.end_wait();
@@ -357,13 +358,13 @@ where
         self.go_on(at, out)
     }
 
-    /// Within a stretch, unless it has to be seen that rows leave.
+    /// Returns true within a stretch of pieces. There is no stretch while the rank has to poll until rows have left.
     #[inline]
     fn goes_on(&self) -> bool {
         self.times.goes_on()
     }
 
-    /// Who is done may be in the caller's code.
+    /// A rank that is done may be in the caller's code, so its silence is not watched.
     fn watch(&self, rank: usize) -> Watch {
         match &self.coordinator {
             Some(coordinator) if coordinator.is_done(rank) => Watch::No,

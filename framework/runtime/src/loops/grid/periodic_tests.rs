@@ -70,10 +70,7 @@ impl Stencil for Torus {
     fn step(&mut self, old: OldGrid<'_, u64>, new: &mut [u64]) -> Result<(), BoxError> {
         let numbers = old.values.iter().step_by(old.width);
         assert!(
-            numbers.eq((0..old.rows() as u64)
-                .map(|row| (old.first + row) % self.rows)
-                .collect::<Vec<_>>()
-                .iter())
+            numbers.eq((0..old.rows() as u64).map(|row| old.row_of(row as usize)).collect::<Vec<_>>().iter())
         );
         if let Some(dir) = &self.dir {
             std::thread::sleep(PAUSE);

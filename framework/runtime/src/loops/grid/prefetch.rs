@@ -1,4 +1,4 @@
-//! A strip a few rows at a time, while the rows after them are on their way from memory.
+//! Computation of a strip a few rows at a time, while the next rows are fetched from memory.
 
 use std::ops::Range;
 
@@ -8,25 +8,25 @@ use prefetch_index::prefetch_index;
 use super::local_rows::LocalRows;
 use super::view::Grid;
 
-/// Bytes of a strip that user code computes at a time: enough that the call does not count, and few enough that the lines of
-/// as many more can be on their way to the first cache.
+/// Bytes of a strip that user code computes per call: enough to make the cost of the call negligible, and few enough that the first cache has room
+/// for the lines of as many bytes again, which are being fetched.
 const BAND: usize = 1 << 10;
-/// Bands ahead for which lines are asked: by then they are there.
+/// Number of bands by which prefetches are ahead, so that the lines have arrived when they are used.
 const AHEAD: usize = 2;
-/// Bytes of a row within a strip from which on the processor sees by itself what comes next.
+/// Bytes of a row within a strip from which on the processor's own prefetcher detects the access pattern.
 const WIDE: usize = 2 << 10;
 /// Bytes of a rank's rows that stay in a core's cache from sweep to sweep.
 const SMALL: usize = 128 << 10;
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Calls `work` for all rows of the block, some neighbouring ones at a time and from top to bottom, where that makes these
-/// `columns` of them faster.
+/// Calls `work` for all rows of the block. If that makes `columns` of the rows faster, `work` gets a few neighbouring rows at a time, from top to
+/// bottom.
 ///
-/// The parts that rows have in a strip lie far from each other in memory. No processor guesses that the next row follows
-/// after so few values, so each row begins with waiting for memory, and what processors fetch instead, the values after
-/// those of the strip, is gone from the cache before the next strip if there are many rows: the time of a value would
-/// depend on the rows that a rank holds, and so each movement would promise more than it keeps.
+/// The parts of the rows in a strip are far from each other in memory. No processor predicts that the next row follows after a few values, so each
+/// row would begin with a wait for memory. The values after those of the strip, which processors fetch instead, are evicted from the cache before the
+/// next strip if there are many rows. The time of a value would then depend on the number of rows on the rank, and each movement would gain less than
+/// predicted.
 pub(super) fn in_bands<T: Pod, E>(
     local: &mut LocalRows<T>,
     columns: &Range<usize>,
@@ -39,7 +39,7 @@ pub(super) fn in_bands<T: Pod, E>(
     }
     let band = BAND.div_ceil(part);
     for first in (0..rows).step_by(band) {
-        // The lower halo row, too: row `rows`, counted without the upper one.
+        // The lower halo row is prefetched as well: it is row `rows`, counted without the upper halo row.
         let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
         fetch(local, ahead(first)..ahead(first + band), columns);
         work(local.grid_of(&(first..(first + band).min(rows))))?;
@@ -47,7 +47,7 @@ pub(super) fn in_bands<T: Pod, E>(
     Ok(())
 }
 
-/// Asks for the lines of these columns and the one after them.
+/// Prefetches the lines of these columns and of the column after them.
 fn fetch<T: Pod>(local: &LocalRows<T>, rows: Range<usize>, columns: &Range<usize>) {
     let step = (LINE / size_of::<T>()).max(1);
     for values in local.some(rows.start + 1..rows.end + 1).chunks_exact(local.width()) {

@@ -1,4 +1,4 @@
-//! A rank's part of a movement.
+//! A rank's part of a movement of rows.
 
 use std::ops::Range;
 
@@ -10,20 +10,20 @@ use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
-/// What a rank does in a round.
+/// Task of a rank in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Send { to: usize, units: Range<u64> },
     Receive { from: usize, units: Range<u64> },
 }
 
-/// Sends and receives rows, round by round, as far as it can.
+/// State machine that sends and receives rows, round by round.
 #[derive(Debug)]
 pub(super) struct RowMigration {
-    /// In order; in a round sends come first.
+    /// Tasks in order; in each round sends come first.
     tasks: Vec<Task>,
     next: usize,
-    /// The rows that are to be received next are on their way.
+    /// True if the rows of the present receive task were announced.
     coming: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -41,7 +41,8 @@ impl RowMigration {
         RowMigration { tasks, next: 0, coming: false, sent: 0, received: 0 }
     }
 
-    /// Goes on; true when the rank has done its part. A directive in front of rows stays where it is: it has to be taken first.
+    /// Advances as far as possible. Returns true when the rank has done its part. A directive that arrived before the rows stays in the queue,
+    /// because the caller has to process it first.
     pub(super) fn advance<T: Pod + Send>(
         &mut self,
         position: Position,
@@ -65,7 +66,7 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("some at an end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // The receiver takes what follows this for the time that the rows need.
+                    // The receiver counts the time from this message on as transfer time of the rows.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -75,7 +76,7 @@ impl RowMigration {
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
-                        // Whoever sends rows may pass directives on while it waits for the ones before them.
+                        // The sender may forward directives while it waits for rows that it has to receive before it sends.
                         Some(directive @ ToNeighbour::Directive(_)) if !self.coming => {
                             queue.push_front(directive);
                             return Ok(false);
@@ -108,12 +109,12 @@ impl RowMigration {
         Ok(true)
     }
 
-    /// Whether it waits for a rank that has not begun to send.
+    /// Returns true if the rank waits for a sender that has not begun to send.
     pub(super) fn awaits_sender(&self) -> bool {
         !self.coming && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
-    /// Whom it waits for.
+    /// Describes the rank that it waits for.
     pub(super) fn waiting_for(&self) -> String {
         match self.tasks.get(self.next) {
             Some(Task::Receive { from, units }) => {
@@ -124,7 +125,7 @@ impl RowMigration {
     }
 }
 
-/// The rows that are these units.
+/// Returns the rows that are these units.
 fn row_range(units: &Range<u64>) -> Range<u64> {
     units.start + 1..units.end + 1
 }

@@ -1,39 +1,38 @@
-//! The size of a grid.
+//! Size and edges of a grid.
 
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Rows and columns of a whole grid, its fixed edges included.
+/// Rows and columns of a whole grid, including its fixed edges.
 ///
-/// The rows but the first and the last are the loop's units: unit `u` is row `u + 1`. A sweep goes over the columns but
-/// the first and the last. A grid with [periodic rows](super::StencilLoop::periodic) and a [table](super::Table) have no edges: each row
-/// is a unit.
+/// All rows except the first and the last are the loop's units: unit `u` is row `u + 1`. A sweep computes all columns except the first and the last.
+/// A grid with [periodic rows](super::StencilLoop::periodic) and a [table](super::Table) have no edges: each row is a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
 }
 
 impl Shape {
-    /// Rows that are computed.
+    /// Returns the number of computed rows.
     pub fn units(&self) -> u64 {
         self.rows.saturating_sub(2)
     }
 
-    /// Columns that are computed.
+    /// Returns the computed columns.
     pub fn inner(&self) -> Range<usize> {
         1..self.columns.saturating_sub(1).max(1)
     }
 
-    /// Whether there is anything to compute.
+    /// Returns true if there is nothing to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.units() == 0 || self.inner().is_empty()
     }
 
-    /// Checks that the grid's values can be counted.
+    /// Checks that the size of the grid in bytes can be represented.
     pub(super) fn check<T>(&self) -> Result<()> {
         let bytes = usize::try_from(self.rows)
             .ok()
@@ -54,21 +53,22 @@ impl Shape {
     }
 }
 
-/// What lies above the first row that is computed, and below the last.
+/// Neighbours of the first and the last computed row.
 ///
-/// Inside of the loops rows are counted from the one above unit 0, whatever that is, so that unit `u` is row `u + 1`.
+/// Inside the loops rows are counted from the row above unit 0, of whichever kind it is, so that unit `u` is row `u + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edges {
-    /// The first and the last row of the grid, which stay as they are.
+    /// The first and the last row of the grid, which are constant.
     Fixed,
-    /// The last row and the first: the rows are a ring, of this number of rows.
+    /// The rows form a ring of this number of rows: the last row is above the first.
     Periodic(u64),
-    /// A row above the first that is no part of the grid, as the column to the left of the first is none; nothing below the last.
+    /// There is a row above the first that is not part of the grid, like the column to the left of the first column; there is nothing below the last
+    /// row.
     Above,
 }
 
 impl Edges {
-    /// Rows of a grid of this shape that are computed.
+    /// Returns the number of computed rows in a grid of this shape.
     pub(super) fn units(self, shape: Shape) -> u64 {
         match self {
             Edges::Fixed => shape.units(),
@@ -76,7 +76,7 @@ impl Edges {
         }
     }
 
-    /// Whether there is nothing to compute in a grid of this shape.
+    /// Returns true if there is nothing to compute in a grid of this shape.
     pub(super) fn is_empty(self, shape: Shape) -> bool {
         match self {
             Edges::Fixed => shape.is_empty(),
@@ -84,7 +84,7 @@ impl Edges {
         }
     }
 
-    /// Which row of the whole grid unit 0 is.
+    /// Returns the number of unit 0's row in the whole grid.
     pub(super) fn first(self) -> u64 {
         match self {
             Edges::Fixed => 1,
@@ -92,20 +92,20 @@ impl Edges {
         }
     }
 
-    /// Which row of the whole grid this is, which is counted from the one above unit 0.
+    /// Returns the number of a row in the whole grid; `row` is counted from the row above unit 0.
     pub(super) fn number(self, row: u64) -> u64 {
         match self {
             Edges::Fixed => row,
             Edges::Periodic(rows) => (row + rows - 1) % rows,
-            // That above the first has none.
+            // The row above the first row has no number, and the result wraps around.
             Edges::Above => row.wrapping_sub(1),
         }
     }
 
-    /// Where some columns of these rows are, for errors; ranks keep `width` columns of their rows.
+    /// Describes the place of some columns of these rows, for errors. Ranks keep `width` columns of their rows.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
-            // A sweep fills a panel, which begins in the second column.
+            // A sweep fills a panel, which begins in the second kept column.
             Edges::Above => {
                 let first = sweep * (width as u64 - 1);
                 let column = |column: usize| first + column as u64 - 1;

@@ -1,4 +1,4 @@
-//! The part of a rank that has no rows: it waits for the end.
+//! Protocol of a rank without rows, which waits for the end of the run.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 use crate::session::{Config, Driver as Choice};
 
-/// See the module's page.
+/// A rank without rows.
 struct Spare {
     is_over: bool,
 }
 
-/// The user code of a rank that has nothing to compute.
+/// User code of a rank that has nothing to compute.
 struct Nothing;
 
 /// Takes part in a run without rows.

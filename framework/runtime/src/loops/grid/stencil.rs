@@ -1,4 +1,4 @@
-//! Loops that make a new grid of an old one: stencils.
+//! Loops that compute a new grid from the old one: stencils.
 
 use std::fmt;
 
@@ -16,27 +16,27 @@ use crate::loops::summary::Summary;
 use crate::loops::until::{Converged, OwnResidual, Until};
 use crate::session::Session;
 
-/// A grid that is made anew in each step, from its values before: each value depends on those above, below and beside it.
+/// A grid that is computed again in each step from its previous values: each value depends on the old values above, below, to the left and to the
+/// right.
 ///
-/// The rows are the units of the loop, and move. Each rank holds two copies of its rows, as they were and as they will be.
-/// The rows at the ends of its block are made first, and go to the neighbours while those between are made.
+/// The rows are the units of the loop, and move. Each rank holds its rows twice, before and after the step. The first and the last row of its block
+/// are computed first and travel to the neighbours while the rows between them are computed.
 pub trait Stencil: Send {
-    /// A value of the grid: plain data.
+    /// Value of the grid: plain data.
     type Value: Pod + Send;
 
-    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for rows that the rank
-    /// has at first, and for one row above and one below them: in a grid with [periodic rows](StencilLoop::periodic) the last row is
-    /// above the first.
+    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for the initial rows of the rank, and for one row
+    /// above and one row below them: in a grid with [periodic rows](StencilLoop::periodic) the last row is above the first.
     ///
     /// # Errors
     /// Any error ends the job.
     fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
 
-    /// Makes `new`, the rows of `old` but its first and last, one step later. It is called several times a step, for
-    /// some rows each.
+    /// Computes `new`, which contains the rows of `old` except its first and last, one step later. It is called several times per step, for some rows
+    /// each time.
     ///
-    /// Columns that it never writes keep their initial values: fixed edges, say. What it does for a row must not depend on
-    /// how many rows there are, or the result does.
+    /// Columns that it never writes keep their initial values, such as fixed edges. The computation of a row must not depend on the number of rows in
+    /// the call.
     ///
     /// # Errors
     /// Any error ends the job.
@@ -45,7 +45,7 @@ pub trait Stencil: Send {
 
 /// Runs a [`Stencil`] on all ranks.
 ///
-/// Every rank makes the same loop and calls the same methods. The grid stays spread over the ranks from run to run.
+/// Every rank creates the same loop and calls the same methods. The grid stays distributed over the ranks from run to run.
 ///
 /// ```
 /// use armature::BoxError;
@@ -102,7 +102,7 @@ pub struct StencilLoop<U: Stencil> {
 }
 
 impl<U: Stencil> StencilLoop<U> {
-    /// A loop over a grid of this shape.
+    /// Creates a loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
         StencilLoop { grid_loop: GridLoop::new(name, shape, LoopKind::Stencil), user }
     }
@@ -117,26 +117,25 @@ impl<U: Stencil> StencilLoop<U> {
         self
     }
 
-    /// Goes `steps` steps on. The first run makes the rows, later ones go on with them. Returns a [`Summary`] on rank 0
-    /// and `None` on the others.
+    /// Runs `steps` steps. The first run creates the rows; later runs continue with them. Returns a [`Summary`] on rank 0 and `None` on the other
+    /// ranks.
     ///
     /// # Errors
-    /// An error or panic of user code, with the rank and where in the loop it was; options that cannot be used; other ranks
-    /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
-    /// MPI a failure ends the job instead of returning.
+    /// An error or a panic of user code, with the rank and the place in the loop; options that cannot be used; a rank that is silent for longer than
+    /// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
         Ok(self.go(session, steps, None, |_| ())?.summary)
     }
 
-    /// Goes on until the loop has converged: at each check that `until` asks for, each rank gives the residual of its rows, and
-    /// `is_done` is asked on rank 0 whether that of the whole grid is small enough. All ranks get how it ended.
+    /// Runs steps until the loop has converged. At each check that `until` asks for, each rank contributes the residual of its rows, and `is_done`
+    /// decides on rank 0 whether the residual of the whole grid is small enough. All ranks return the result.
     ///
-    /// `residual` is called after each piece of rows and gives what has come of it since its last call, such as the largest change,
-    /// which `step` keeps in the loop's body: `|body| std::mem::take(&mut body.change)`. The largest is the same on every number of ranks and
-    /// wherever rows are, so that the loop ends after the same step as the serial one. For [sums](Until::sum) that does not hold.
+    /// `residual` is called after each piece of rows and returns the residual since its last call, such as the largest change, which `step` keeps in
+    /// the loop's body: `|body| std::mem::take(&mut body.change)`. The largest residual does not depend on the number of ranks or on where rows are,
+    /// so the loop ends after the same step as the serial one. A [sum](Until::sum) does depend on them.
     ///
     /// # Errors
-    /// As [`run`](StencilLoop::run); a panic of `residual` or `is_done`.
+    /// The errors of [`run`](StencilLoop::run); a panic of `residual` or `is_done`.
     ///
     /// ```
     /// use armature::BoxError;
@@ -190,7 +189,7 @@ impl<U: Stencil> StencilLoop<U> {
         self.go(session, until.passes, job, move |user| user_side.add(residual(user)))
     }
 
-    /// Runs it; `after` is called after each piece.
+    /// Runs the loop; `after` is called after each piece.
     fn go(
         &mut self,
         session: &Session,
@@ -215,21 +214,21 @@ impl<U: Stencil> StencilLoop<U> {
         )
     }
 
-    /// What is computed.
+    /// Returns the body of the loop.
     pub fn body(&self) -> &U {
         &self.user
     }
 
-    /// The same, to be changed between runs.
+    /// Returns the body of the loop for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.user
     }
 
-    /// The whole grid, row by row, fixed edges included, on rank 0, or on every rank with
-    /// [`on_all_ranks`](StencilLoop::on_all_ranks); `None` on the others. The ranks keep their rows.
+    /// Returns the whole grid, row by row, fixed edges included, on rank 0, or on every rank with [`on_all_ranks`](StencilLoop::on_all_ranks); `None`
+    /// on the other ranks. The ranks keep their rows.
     ///
     /// # Errors
-    /// As [`run`](StencilLoop::run).
+    /// The errors of [`run`](StencilLoop::run).
     pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
         self.grid_loop.collect(session, &mut self.user, U::row)
     }

@@ -1,4 +1,4 @@
-//! The worker of a stencil loop: what a rank does when, without clock and transport. `README.md` has the protocol.
+//! Worker of a stencil loop: a state machine without clock and transport. `README.md` describes the protocol.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::worker::{Phase, Step, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// A rank's rows twice, for user code.
+/// A rank's rows before and after a sweep, for user code.
 #[derive(Debug)]
 pub(super) struct OldAndNew<T> {
     old: LocalRows<T>,
@@ -25,7 +25,7 @@ pub(super) struct OldAndNew<T> {
 }
 
 impl<T: Pod> OldAndNew<T> {
-    /// The rows as they were, around a band, and the band as it is to be.
+    /// Returns the old rows of a band with the row above and the row below it, and the new rows of the band.
     pub(super) fn band(&mut self, rows: &Range<usize>) -> (OldGrid<'_, T>, &mut [T]) {
         (self.old.around(rows), self.new.band(rows))
     }
@@ -35,21 +35,21 @@ impl<T: Pod> OldAndNew<T> {
 #[derive(Debug)]
 pub(super) struct StencilStep<T> {
     position: Position,
-    /// At an end of a grid with periodic rows: the rank at the other end.
+    /// Rank at the other end of the chain, for a rank at an end of a grid with periodic rows.
     across: Option<usize>,
-    /// The rows as they are, with halo rows.
+    /// Present rows, with halo rows.
     pub(super) old: LocalRows<T>,
-    /// The same rows after the sweep; its halo rows mean nothing.
+    /// The same rows after the sweep. The content of its halo rows is undefined.
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
-    /// In a sweep: which of its bands is next, the first row, the last, or those between.
+    /// Phase of the worker. In a sweep it contains the next band: 0 for the first row, 1 for the last row, 2 for the rows between them.
     phase: Phase<usize>,
-    /// Whether the halo rows of `old` are as the rows are.
+    /// True if the upper or the lower halo row of `old`, respectively, is of the same sweep as the rows.
     above_ready: bool,
     below_ready: bool,
     queues: Neighbours,
-    /// What has come from the rank at the other end.
+    /// Rows received from the rank at the other end.
     wrapped: VecDeque<HaloRow<Bytes>>,
     movement: Option<Movement>,
     report_after: u64,
@@ -57,7 +57,7 @@ pub(super) struct StencilStep<T> {
 }
 
 impl<T: Pod + Send> StencilStep<T> {
-    /// Both halo rows of `block` are as its rows.
+    /// Creates the worker. Both halo rows of `local` must be of the same sweep as its rows.
     pub(super) fn new(position: Position, local: LocalRows<T>, sweeps: u64) -> Self {
         StencilStep {
             position,
@@ -77,7 +77,7 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Takes the rows of both neighbours as they are after the sweep before; false if they have not come.
+    /// Takes the neighbours' rows as they are after the previous sweep. Returns false if they have not arrived.
     fn take_halo(&mut self, out: &mut dyn Outgoing) -> Result<bool> {
         while let Some(from) = self.position.above()
             && !self.above_ready
@@ -110,7 +110,7 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Writes a border, which must be a whole row, to its halo row.
+    /// Copies a received row, which must be a whole row, to the upper or the lower halo row.
     fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
         let width = self.old.width();
         let halo = if is_above { self.old.upper() } else { self.old.lower() };
@@ -121,7 +121,8 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Sends the rows at the ends of `rows` to those who need them, where `to` says so.
+    /// Sends the first and the last row of `rows` to the ranks that need them: across borders that the movement before the next sweep crosses if
+    /// `crossed` is true, and across all other borders if it is false.
     fn send_ends(
         &self,
         rows: &LocalRows<T>,
@@ -145,7 +146,7 @@ impl<T: Pod + Send> StencilStep<T> {
         {
             out.send(below, ToNeighbour::HaloRow(HaloRow::of(sweep, 0..width, rows.last())))?;
         }
-        // Rows that move cross no border at the ends of the grid.
+        // Rows that move do not cross the border between the two ends of the grid.
         if let Some(across) = self.other_end()
             && !crossed
         {
@@ -155,12 +156,12 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(())
     }
 
-    /// The rank at the other end of a grid with periodic rows, where that is not this one.
+    /// Returns the rank at the other end of a grid with periodic rows, if it is not this rank.
     fn other_end(&self) -> Option<usize> {
         self.across.filter(|&across| across != self.position.rank)
     }
 
-    /// Which rows a band has.
+    /// Returns the rows of a band.
     fn rows_of(&self, band: usize) -> Range<usize> {
         let len = self.old.len();
         match band {
@@ -170,14 +171,14 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Goes on with the part in a movement; `None` if something has to come first.
+    /// Advances the rank's part in a movement. Returns the numbers of rows sent and received, or `None` if the rank has to wait.
     fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
         let told = loop {
             let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Directives may come before rows.
+            // Directives may arrive before the rows.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();
@@ -187,7 +188,7 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Borders that were not sent, because they would have been of other rows.
+        // Halo rows across these borders were not sent after the sweep, because the movement changes the rows at the borders.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -196,7 +197,7 @@ impl<T: Pod + Send> StencilStep<T> {
 }
 
 impl<T: Pod + Send> Worker for StencilStep<T> {
-    /// Rows, counted from the first of the block.
+    /// Rows, counted from the first row of the block.
     type Piece = Range<usize>;
     type Storage = OldAndNew<T>;
 
@@ -247,7 +248,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // The ends are done: with fewer than two rows after the first band.
+        // The first and the last row are done. With a single row that is so after the first band.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }
@@ -319,7 +320,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn delay(&self) -> u64 {
-        // Each rank can be a sweep ahead of the one above it, which passes directives on to it.
+        // Each rank can be one sweep ahead of the rank above, which forwards directives to it.
         self.position.chain as u64
     }
 

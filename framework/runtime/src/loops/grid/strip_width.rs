@@ -1,55 +1,57 @@
-//! How wide strips are.
+//! Choice of the strip width.
 
 use armature_planner::loops::{ShiftCost, Sweep};
 
 use crate::observe::words::seconds;
 
-/// Columns of the strips of the first sweep. Strips about as narrow suit kernels in which each value has to wait for the one before:
-/// several rows of such a strip are on their way in the processor at the same time, which no model knows.
+/// Initial strip width in columns. Strips of about this width suit kernels in which each value has to wait for the previous one: the processor works
+/// on several rows of such a strip at the same time, which no model describes.
 const NARROW: u64 = 16;
-/// Sweeps by which a width is judged, at least: the fewest whose median leaves a slow one out, …
+/// Minimum number of sweeps to judge a width: the fewest whose median ignores a slow sweep.
 const LEAST: usize = 3;
-/// … at most, as very short sweeps would be sorted by the thousand, …
+/// Maximum number of sweeps to judge a width, because otherwise very short sweeps would be sorted by the thousand.
 const MOST: usize = 48;
-/// … and as many as take this long (s): in experiments widths that differ by a hundredth or two could be told apart by then …
+/// Time in seconds after which the sweeps suffice to judge a width. In experiments this time was enough to tell widths apart that differ by one or
+/// two per cent.
 const LONG: f64 = 24e-3;
-/// … unless they take this many times as long as in another width, which no median of three was off by: then it is out anyway.
+/// A width is rejected early if its median is this many times that of another width. In experiments no median of three sweeps was wrong by this
+/// factor.
 const HOPELESS: f64 = 1.15;
-/// Widths in which sweeps take up to this many times as long as in the best, which medians do not tell apart, are as good. The narrowest of
-/// them is chosen: with more rows, wide strips are the first that the cache does not hold.
+/// Widths whose sweeps take up to this many times as long as those of the best width count as equally good, because medians cannot tell them apart.
+/// The narrowest of them is chosen, because with more rows wide strips are the first that do not fit in the cache.
 const ALIKE: f64 = 1.01;
-/// The factor between two widths that are compared at last.
+/// Factor between the widths that are compared last.
 const FINE: f64 = std::f64::consts::SQRT_2;
-/// Widths that are tried are multiples of this number of columns, a vector of doubles, but for the narrowest, and for all columns at once.
+/// Widths that are tried are multiples of this number of columns, a vector of doubles, except for the narrowest widths and the width of all columns.
 const STEP: f64 = 4.0;
 
-/// Tries widths of strips in real sweeps, each once, and keeps the best: around what the model (10) of Siegell and Steenkiste (1997)
-/// finds for the measured costs of messages, and around a narrow one.
+/// Tries strip widths in real sweeps, each width once, and keeps the best one. The widths are near the one that model (10) of Siegell and Steenkiste
+/// (1997) predicts from the measured costs of messages, and near a narrow one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StripWidth {
-    /// Columns that are computed.
+    /// Number of computed columns.
     columns: u64,
     ranks: usize,
     shift: Option<ShiftCost>,
     width: u64,
     candidates: Vec<Candidate>,
-    /// Seconds of sweeps in the present width.
+    /// Seconds of the sweeps with the present width.
     sweeps: Vec<f64>,
-    /// The next sweep does not count: it begins with what the one before has left.
+    /// True if the next sweep does not count, because it begins with what the previous sweep has left.
     skips: bool,
     settled: bool,
 }
 
-/// A width that was tried.
+/// Width that was tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
     width: u64,
-    /// Of a sweep: the median.
+    /// Median of the seconds of a sweep.
     seconds: f64,
 }
 
 impl StripWidth {
-    /// For `columns` columns on `ranks` ranks; of a fixed width, if one is given.
+    /// Creates the choice for `columns` columns on `ranks` ranks. A `fixed` width is not changed.
     pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
         let columns = (columns as u64).max(1);
         StripWidth {
@@ -64,28 +66,28 @@ impl StripWidth {
         }
     }
 
-    /// The width of the strips of the next sweep.
+    /// Returns the strip width of the next sweep.
     pub(super) fn width(&self) -> u64 {
         self.width
     }
 
-    /// Whether the costs of messages are asked for.
+    /// Returns true if the costs of messages are needed.
     pub(super) fn wants_shift(&self) -> bool {
         !self.settled && self.ranks > 1 && self.shift.is_none()
     }
 
-    /// What a message to the next rank costs, by its number of elements.
+    /// Sets the cost of a message to the next rank as a function of its number of elements.
     pub(super) fn know_shift(&mut self, shift: ShiftCost) {
         self.shift = Some(shift);
     }
 
-    /// The sweeps up to the next do not count: something else happened in them.
+    /// Discards the sweeps of the present width so far and the next one, because something else happened in them.
     pub(super) fn disturb(&mut self) {
         self.sweeps.clear();
         self.skips = true;
     }
 
-    /// Things have changed: other widths are tried again, beginning with those around the present one.
+    /// Starts the trials again after a change, beginning with the present width and those near it.
     pub(super) fn restart(&mut self) {
         if self.candidates.len() > 1 {
             self.disturb();
@@ -94,7 +96,7 @@ impl StripWidth {
         }
     }
 
-    /// A sweep has taken `took` seconds. Says why, when a width is chosen for good.
+    /// Adds a sweep of `took` seconds. Returns the reason if a width is chosen for good.
     pub(super) fn on_sweep(&mut self, took: f64) -> Option<String> {
         if self.settled {
             return None;
@@ -136,7 +138,7 @@ impl StripWidth {
         self.candidates.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or(none)
     }
 
-    /// The width that is to be tried next: one around the best that has not been; `None` if all have.
+    /// Returns the next width to try: one near the best width that was not tried, or `None` if all were tried.
     fn candidate(&self, best: Candidate) -> Option<u64> {
         let scaled = |factor: f64| best.width as f64 * factor;
         let model = self.shift.filter(|_| self.candidates.len() == 1).map(|shift| {
@@ -150,7 +152,7 @@ impl StripWidth {
     }
 }
 
-/// About as many columns, and those that begin a strip at the same places of cache lines and vectors in all strips.
+/// Rounds the width so that all strips begin at the same offset in cache lines and vectors.
 fn even(width: f64) -> u64 {
     let step = if width < 2.0 * STEP { 1.0 } else { STEP };
     ((width / step).round() * step) as u64

@@ -1,4 +1,4 @@
-//! Tables that are filled once, from the top left: what user code sees of them.
+//! Tables that are filled once, from the top left, as user code sees them.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,49 +10,49 @@ use super::findings::Findings;
 use super::view::Grid;
 use crate::error::BoxError;
 
-/// A table that is filled once, each value from those above, to the left, and above to the left: dynamic programming.
+/// A table that is filled once. Each value depends on the values above, to the left, and above to the left: dynamic programming.
 ///
-/// The rows are the units of the loop. Columns are done in *panels*, and a rank keeps of its rows no more than a panel, so that a table may
-/// be far larger than the memory of all ranks. Rows move between two panels. What is wanted of the table, such as its largest value,
-/// is gathered by [`fill`](Table::fill) in the loop's body, of which each rank has its own.
+/// The rows are the units of the loop. Columns are filled in *panels*, and a rank keeps only a panel of its rows, so a table may be far larger than
+/// the memory of all ranks. Rows move between two panels. Results derived from the table, such as its largest value, are gathered by
+/// [`fill`](Table::fill) in the loop's body, of which each rank has its own.
 pub trait Table: Send {
-    /// A value of the table: plain data.
+    /// Value of the table: plain data.
     type Value: Pod + Send;
 
-    /// What lies above the first row in this column; `None` is the corner, above and to the left of all values. Zero, unless it is written.
+    /// Returns the value above the first row in this column; `None` is the corner, above and to the left of all values. The default is zero.
     fn above(&mut self, column: Option<u64>) -> Self::Value {
         let _ = column;
         Zeroable::zeroed()
     }
 
-    /// What lies to the left of the first value of this row. Zero, unless it is written.
+    /// Returns the value to the left of the first value of this row. The default is zero.
     fn left(&mut self, row: u64) -> Self::Value {
         let _ = row;
         Zeroable::zeroed()
     }
 
-    /// Fills some columns of some rows. Each value is asked for once.
+    /// Fills some columns of some rows. Each value is filled once.
     ///
-    /// What it does for a value must not depend on which others are in the same call, or the result does.
+    /// The computation of a value must not depend on which other values are in the same call.
     ///
     /// # Errors
     /// Any error ends the job.
     fn fill(&mut self, cells: Cells<'_, Self::Value>) -> Result<(), BoxError>;
 
-    /// What has come of this rank's rows so far as bytes, for a [checkpoint](super::TableLoop::checkpoint): it is asked for after each panel, where
-    /// the loop has one.
+    /// Returns the results gathered from this rank's rows so far as bytes, for a [checkpoint](super::TableLoop::checkpoint). It is called after each
+    /// panel if the loop has a checkpoint.
     ///
-    /// `None`, the default, says that a job cannot go on from them: a checkpoint is refused then. A loop's body that gathers nothing
-    /// returns `Some(Vec::new())`.
+    /// `None`, the default, means that a job cannot resume from the results, and a loop with a checkpoint is then refused. A body that gathers
+    /// nothing returns `Some(Vec::new())`.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Takes in what a rank of the job before has [saved](Table::save), beside what there is already. It is called once for each of these ranks, on
-    /// whichever rank of this job: for some of them several times, for others never.
+    /// Adds the results that a rank of the earlier job has [saved](Table::save) to those of this rank. It is called once for each rank of the earlier
+    /// job, on any rank of this job: several times on some ranks, and never on others.
     ///
     /// # Errors
-    /// An error ends the job. The default refuses all but nothing.
+    /// An error ends the job. The default implementation accepts only empty results.
     fn restore(&mut self, saved: &[u8]) -> Result<(), BoxError> {
         if saved.is_empty() {
             return Ok(());
@@ -61,43 +61,43 @@ pub trait Table: Send {
     }
 }
 
-/// Some neighbouring columns of some neighbouring rows of a [`Table`], to be filled row by row.
+/// Neighbouring columns of neighbouring rows of a [`Table`], to be filled row by row.
 pub struct Cells<'c, T> {
-    /// Row by row, with one above and with columns that are not of these.
+    /// Values row by row, with the row above, and with further columns.
     values: &'c mut [T],
     width: usize,
-    /// Where in a row the value to the left of the first is.
+    /// Column, within the stored rows, of the value to the left of the first one to fill.
     left: usize,
     rows: Range<u64>,
     columns: Range<u64>,
 }
 
-/// A row of [`Cells`], and what it is made of.
+/// A row of [`Cells`], and the values that it depends on.
 pub struct Line<'l, T> {
-    /// The row above, from the column before the first on: one value more than there are columns. `above[k]` is above to the left of `values[k]`,
-    /// and `above[k + 1]` above it.
+    /// The row above, beginning one column before the first: one value more than there are columns. `above[k]` is above to the left of `values[k]`,
+    /// and `above[k + 1]` is above it.
     pub above: &'l [T],
-    /// What is to the left of the first value.
+    /// Value to the left of the first value.
     pub left: T,
-    /// To be filled: a value for each column.
+    /// Values to fill, one for each column.
     pub values: &'l mut [T],
 }
 
 impl<T: Pod> Cells<'_, T> {
-    /// Which rows of the table these are.
+    /// Returns the numbers of the rows in the table.
     pub fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
 
-    /// Which columns of the table these are.
+    /// Returns the numbers of the columns in the table.
     pub fn columns(&self) -> Range<u64> {
         self.columns.clone()
     }
 
-    /// A row of them. Rows are filled in ascending order, as each looks at the one above.
+    /// Returns a row. Rows are filled in ascending order, because each row depends on the row above.
     ///
     /// # Panics
-    /// If it is none of [`rows`](Cells::rows).
+    /// If `row` is not one of [`rows`](Cells::rows).
     pub fn line(&mut self, row: u64) -> Line<'_, T> {
         assert!(self.rows.contains(&row), "row {row} is none of {:?}", self.rows);
         let at = ((row - self.rows.start) as usize + 1) * self.width + self.left;
@@ -121,15 +121,15 @@ impl<T> fmt::Debug for Line<'_, T> {
     }
 }
 
-/// A table as a loop of sweeps: each fills a panel, whose columns come after one that holds what is to the left of them.
+/// A table as a loop of sweeps. Each sweep fills a panel; the column before the panel's columns holds the values to the left of them.
 pub(super) struct Panels<U> {
     pub(super) user: U,
-    /// Columns of the table, …
+    /// Number of columns of the table.
     columns: u64,
-    /// … of the panel that is filled, which is the whole number of panels before it, …
+    /// Number of the present panel, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// … and the end of those that have been filled of it, where it is known.
+    /// End of the columns of the present panel that have been filled, or 0 if no strip has been filled.
     until: usize,
 }
 
@@ -138,19 +138,19 @@ impl<U: Table> Panels<U> {
         Panels { user, columns: columns as u64, panel: 0, width: 0, until: 0 }
     }
 
-    /// The table is filled from the first panel on; each has `width` columns. Returns how many there are.
+    /// Begins to fill the table from the first panel, with panels of `width` columns. Returns the number of panels.
     pub(super) fn begin(&mut self, width: usize) -> u64 {
         (self.panel, self.width, self.until) = (0, width, 0);
         self.columns.div_ceil(width.max(1) as u64)
     }
 
-    /// So many panels were filled by an earlier job, of which this rank takes over what some ranks had found.
+    /// Resumes after `panels` panels that an earlier job has filled, and restores the findings of some of its ranks.
     pub(super) fn resume(&mut self, panels: u64, found: Vec<Vec<u8>>) -> Result<(), BoxError> {
         self.panel = panels;
         found.iter().try_for_each(|saved| self.user.restore(saved))
     }
 
-    /// A strip of all rows is filled; behind the last one of a panel, what has been found goes where checkpoints are made of it.
+    /// Ends a strip of all rows. After the last strip of a panel the findings are stored for checkpoints.
     pub(super) fn end_strip(&mut self, findings: Option<&Findings>) -> Result<(), BoxError> {
         if self.until < self.width + 1 {
             return Ok(());
@@ -166,14 +166,14 @@ impl<U: Table> Panels<U> {
 impl<U: Table> DoAcross for Panels<U> {
     type Value = U::Value;
 
-    /// Nothing is known of a row before it is filled.
+    /// Does nothing: a row has no values before it is filled.
     fn row(&mut self, _: u64, _: &mut [U::Value]) -> Result<(), BoxError> {
         Ok(())
     }
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // The column of the table that the second one of these is.
+        // Column of the table that is the second column of the stored rows.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
         // The last panel may have fewer columns.

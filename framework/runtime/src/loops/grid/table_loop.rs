@@ -15,10 +15,10 @@ use crate::user_code;
 
 /// Fills a [`Table`] on all ranks.
 ///
-/// Every rank makes the same loop and calls the same methods. All rows and columns of the shape are part of the table; what lies above
-/// and to the left of it says the trait.
+/// Every rank creates the same loop and calls the same methods. All rows and columns of the shape are part of the table. [`above`](Table::above) and
+/// [`left`](Table::left) define the values above and to the left of it.
 ///
-/// The longest common part of two texts, and where it ends, of a table that no rank holds:
+/// The example finds the longest common substring of two texts and its position, with a table that no rank holds as a whole:
 ///
 /// ```
 /// use armature::BoxError;
@@ -69,7 +69,7 @@ pub struct TableLoop<U: Table> {
 }
 
 impl<U: Table> TableLoop<U> {
-    /// A loop over a table of this shape.
+    /// Creates a loop over a table of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
         let panels = Panels::new(user, shape.columns);
         TableLoop { sweeps: DoAcrossLoop::of_kind(name, shape, panels, LoopKind::Table) }
@@ -86,13 +86,12 @@ impl<U: Table> TableLoop<U> {
         self
     }
 
-    /// Fills the table. A second run fills it again, with the rows where the first has left them. Returns a [`Summary`] on rank 0, whose
-    /// passes are panels, and `None` on the others.
+    /// Fills the table. A second run fills it again, with the rows on the ranks where the first run has left them. Returns a [`Summary`] on rank 0,
+    /// whose passes are panels, and `None` on the other ranks.
     ///
     /// # Errors
-    /// An error or panic of user code, with the rank and where in the table it was; options that cannot be used; other ranks
-    /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
-    /// MPI a failure ends the job instead of returning.
+    /// An error or a panic of user code, with the rank and the place in the table; options that cannot be used; a rank that is silent for longer than
+    /// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
         let width = self.sweeps.grid_loop.inner().len();
         let panels = self.sweeps.body_mut().begin(width);
@@ -103,7 +102,7 @@ impl<U: Table> TableLoop<U> {
         Ok(self.sweeps.go(session, panels, extras, after)?.summary)
     }
 
-    /// Where what is found is put down for checkpoints, if the loop has them.
+    /// Returns the store of the findings for checkpoints, if the loop has checkpoints.
     fn findings(&self, session: &Session) -> Result<Option<Findings>> {
         let GridLoop { settings, shape, .. } = &self.sweeps.grid_loop;
         if settings.checkpoint.is_none() {
@@ -123,7 +122,7 @@ impl<U: Table> TableLoop<U> {
         Err(self.misused(session, why)?)
     }
 
-    /// An error that all are told of.
+    /// Returns an error of configuration after reporting it to all ranks.
     fn misused(&self, session: &Session, why: String) -> Result<Error> {
         let mut endpoint = session.endpoint()?;
         let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.name);
@@ -132,21 +131,21 @@ impl<U: Table> TableLoop<U> {
         Ok(error)
     }
 
-    /// What is computed, with what has come of this rank's rows.
+    /// Returns the body of the loop, with the results gathered from this rank's rows.
     pub fn body(&self) -> &U {
         &self.sweeps.body().user
     }
 
-    /// The same, to be changed between runs.
+    /// Returns the body of the loop for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.sweeps.body_mut().user
     }
 
-    /// The whole table, row by row, on rank 0, or on every rank with [`on_all_ranks`](TableLoop::on_all_ranks); `None` on the others. The
-    /// table has to be kept: [`panel_width`](TableLoop::panel_width) has to be that of the table.
+    /// Returns the whole table, row by row, on rank 0, or on every rank with [`on_all_ranks`](TableLoop::on_all_ranks); `None` on the other ranks.
+    /// The table has to be kept: [`panel_width`](TableLoop::panel_width) must be at least the number of its columns.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the table is not kept; else as [`run`](TableLoop::run).
+    /// [`ErrorKind::Config`] if the table is not kept; the errors of [`run`](TableLoop::run).
     pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
         let (width, columns) = (self.sweeps.grid_loop.width(), self.sweeps.grid_loop.shape.columns);
         if width <= columns {
@@ -157,7 +156,7 @@ impl<U: Table> TableLoop<U> {
             return Err(self.misused(session, text)?);
         }
         let rows = self.sweeps.collect(session)?;
-        // Without the column to the left of the first.
+        // Removes the column to the left of the first column.
         let inner =
             |rows: Vec<U::Value>| rows.chunks_exact(width).flat_map(|row| &row[1..]).copied().collect();
         Ok(rows.map(inner))

@@ -1,4 +1,4 @@
-//! Where a rank's time goes: into pieces, waiting and movements.
+//! Times of a rank with rows: pieces, waiting and movements.
 
 use std::time::Duration;
 
@@ -7,43 +7,43 @@ use crate::loops::LOOK;
 use crate::loops::metrics::{Begun, BlockTime, Metrics};
 use crate::observe::Tally;
 
-/// Pieces between two looks, at most, however short the clock says that they are.
+/// Maximum number of pieces between two polls, even if the clock measures almost no time for them.
 const MOST: u32 = 1 << 14;
 
-/// A rank's part of a movement, while it is made.
+/// A rank's part of a movement in progress.
 struct Moving {
     since: Duration,
-    /// How long it has waited for ranks that had not come to it.
+    /// Time spent waiting for ranks that had not begun to send.
     waited: Duration,
 }
 
-/// Pieces that were done one after the other, without waiting.
+/// Pieces that are computed one after the other, without waiting.
 struct Stretch {
     begun: Begun,
     units: f64,
     pieces: u32,
 }
 
-/// The rank cannot go on.
+/// A wait of the rank.
 struct Wait {
     since: Duration,
-    /// It waits for rows that are on their way, which is part of a movement. All else is waiting for others.
+    /// True if the rank waits for rows in transit, which is part of a movement. Any other wait is waiting for other ranks.
     is_transfer: bool,
 }
 
-/// See the module's page.
+/// Measurements of a rank with rows.
 pub(super) struct Times {
     clock: Clock,
     pub(super) metrics: Metrics,
     stretch: Option<Stretch>,
-    /// Pieces between two looks at the messages.
+    /// Number of pieces between two polls for messages.
     pieces: u32,
-    /// What a piece takes, as last measured, and whether user code's executor has not been told.
+    /// Last measured duration of a piece. `is_new_time` is true if the executor of user code has not received it.
     piece_time: Option<Duration>,
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
-    /// Units that were measured since they were last [tallied](Times::tally), and their time.
+    /// Number of units measured since the last [tally](Times::tally), and their time.
     untallied: (f64, Duration),
 }
 
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// Adds to `tally` the units that were measured since the last call, and the time of the stretch that goes on.
+    /// Adds to `tally` the units that were measured since the last call, and the time of the present stretch.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
@@ -77,12 +77,12 @@ impl Times {
         self.untallied.1 += took;
     }
 
-    /// What a piece takes, as last measured.
+    /// Returns the last measured duration of a piece.
     pub(super) fn piece_time(&self) -> Option<Duration> {
         self.piece_time
     }
 
-    /// A piece begins, here (`is_inline`) or on another thread. Returns what pieces take, if that has been measured since the last one
+    /// Begins a piece, on this thread (`is_inline`) or on another one. Returns the duration of a piece, if it has been measured since the last piece
     /// began.
     #[inline]
     pub(super) fn begin_piece(&mut self, is_inline: bool) -> Option<Duration> {
@@ -94,7 +94,7 @@ impl Times {
         self.piece_time.filter(|_| std::mem::take(&mut self.is_new_time))
     }
 
-    /// It has been computed; where another thread did it, this has measured how long it took.
+    /// Ends a piece of `units` units; `time` is its duration if another thread computed it.
     #[inline]
     pub(super) fn end_piece(&mut self, units: f64, time: Option<BlockTime>) {
         if let Some(time) = time {
@@ -108,13 +108,13 @@ impl Times {
         }
     }
 
-    /// Whether another piece belongs to the stretch after the one that has just been computed.
+    /// Returns true if the next piece belongs to the present stretch, after the piece that has just been computed.
     #[inline]
     pub(super) fn goes_on(&self) -> bool {
         self.stretch.as_ref().is_some_and(|stretch| stretch.pieces + 1 < self.pieces)
     }
 
-    /// The stretch ends if it has lasted as long as it should.
+    /// Ends the present stretch if it has its full number of pieces.
     #[inline]
     pub(super) fn end_full_stretch(&mut self) {
         if self.stretch.as_ref().is_some_and(|stretch| stretch.pieces >= self.pieces) {
@@ -122,7 +122,7 @@ impl Times {
         }
     }
 
-    /// Pieces were done up to here. The next stretch has about as many as take the time between two looks.
+    /// Ends the present stretch. The next one has the number of pieces that take about the time between two polls.
     pub(super) fn end_stretch(&mut self) {
         let Some(Stretch { begun, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
         else {
@@ -135,7 +135,7 @@ impl Times {
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);
     }
 
-    /// The rank cannot go on. In a movement it waits for rows that are on their way (`comes`), or for a rank that has not come to it.
+    /// Begins a wait. In a movement the rank waits for rows in transit if `comes` is true, and otherwise for a rank that has not begun to send.
     pub(super) fn wait(&mut self, comes: bool) {
         let is_transfer = self.moving.is_some() && comes;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {
@@ -147,12 +147,12 @@ impl Times {
         }
     }
 
-    /// Whether the rank waits.
+    /// Returns true if the rank waits.
     pub(super) fn waits(&self) -> bool {
         self.wait.is_some()
     }
 
-    /// What the rank waited for has come.
+    /// Ends a wait.
     #[inline]
     pub(super) fn end_wait(&mut self) {
         let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };
@@ -163,22 +163,21 @@ impl Times {
         }
     }
 
-    /// The rank has looked for so long until what it sent had left. While it makes its own part of a movement, that is where the
-    /// time belongs.
+    /// Adds the time for which the rank has polled until its messages had left. Within a movement that time already counts as part of the movement.
     pub(super) fn waited_for_sends(&mut self, took: Duration) {
         if self.moving.is_none() {
             self.metrics.waited(took);
         }
     }
 
-    /// The rank begins its part of a movement.
+    /// Begins the rank's part of a movement.
     pub(super) fn begin_movement(&mut self) {
         self.end_wait();
         self.end_stretch();
         self.moving = Some(Moving { since: self.clock.now(), waited: Duration::ZERO });
     }
 
-    /// It has made it; `sent` and `received` are rows.
+    /// Ends the rank's part of a movement; `sent` and `received` are numbers of rows.
     pub(super) fn end_movement(&mut self, sent: u64, received: u64) {
         self.end_wait();
         if let Some(Moving { since, waited }) = self.moving.take() {

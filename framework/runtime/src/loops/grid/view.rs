@@ -1,27 +1,54 @@
-//! What user code sees of a rank's rows.
+//! Views of a rank's rows for user code.
 
 use std::fmt;
 
-/// Neighbouring rows of a grid to be computed in place, as one piece of memory: the first and the last are those of
-/// neighbours, or fixed edges, and are only read.
+/// Neighbouring rows of a grid that are computed in place, in one piece of memory. The first and the last row belong to neighbours or are fixed
+/// edges, and are only read.
 ///
-/// It looks like a smaller grid with the edges that the whole grid has, so that the serial loop can be called with it.
+/// The view has the form of a smaller grid with edges like those of the whole grid, so that the serial loop can be called with it.
 pub struct Grid<'g, T> {
-    /// Row by row.
+    /// Values, row by row.
     pub values: &'g mut [T],
-    /// Columns, and so the distance of values that lie below each other.
+    /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
-    /// Where in the whole grid the first of these rows is, which lies above those to be computed; see [`row_of`](Grid::row_of).
+    /// Number in the whole grid of the first of these rows, which is above the rows to compute; see [`row_of`](Grid::row_of).
     pub first: u64,
 }
 
 impl<T> Grid<'_, T> {
-    /// The number of rows, the first and the last included.
+    /// Returns the number of rows, including the first and the last.
     pub fn rows(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// The number in the whole grid of row `row` of these rows: row 0 lies above those to be computed, which begin with row 1.
+    /// Returns the number in the whole grid of row `row` of these rows. Row 0 is above the rows to compute, which begin with row 1.
+    ///
+    /// ```
+    /// # use std::ops::Range;
+    /// # use armature::BoxError;
+    /// # use armature::loops::{DoAcross, DoAcrossLoop, Grid, Shape};
+    /// # struct Numbers;
+    /// # impl DoAcross for Numbers {
+    /// #     type Value = u64;
+    /// #     fn row(&mut self, _: u64, _: &mut [u64]) -> Result<(), BoxError> { Ok(()) }
+    /// fn sweep(&mut self, grid: Grid<'_, u64>, columns: Range<usize>) -> Result<(), BoxError> {
+    ///     for row in 1..grid.rows() - 1 {
+    ///         let number = grid.row_of(row);
+    ///         grid.values[row * grid.width..][columns.clone()].fill(number);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # }
+    /// # let config = armature::Config::new().ranks(2);
+    /// # let grid = armature::run(&config, |session| {
+    /// #     let mut numbers = DoAcrossLoop::new("numbers", Shape { rows: 6, columns: 4 }, Numbers);
+    /// #     numbers.run(session, 1)?;
+    /// #     Ok(numbers.collect(session)?)
+    /// # })?;
+    /// # let grid = grid.unwrap();
+    /// # assert_eq!([1, 2, 3, 4].map(|row: usize| grid[row * 4 + 1..row * 4 + 3].to_vec()), [1, 2, 3, 4].map(|row| vec![row; 2]));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn row_of(&self, row: usize) -> u64 {
         self.first + row as u64
     }
@@ -30,24 +57,24 @@ impl<T> Grid<'_, T> {
 /// Neighbouring rows of a grid as they were before a step; see [`Grid`]. In a grid with periodic rows the last row is above the first.
 #[derive(Clone, Copy)]
 pub struct OldGrid<'g, T> {
-    /// Row by row.
+    /// Values, row by row.
     pub values: &'g [T],
-    /// Columns, and so the distance of values that lie below each other.
+    /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
-    /// Where in the whole grid the first of these rows is, which lies above those to be computed; see [`row_of`](OldGrid::row_of).
+    /// Number in the whole grid of the first of these rows, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
     pub first: u64,
-    /// Rows of the whole grid, where they are a ring.
+    /// Number of rows of the whole grid, if its rows are periodic.
     pub(super) ring: Option<u64>,
 }
 
 impl<T> OldGrid<'_, T> {
-    /// The number of rows, the first and the last included.
+    /// Returns the number of rows, including the first and the last.
     pub fn rows(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// The number in the whole grid of row `row` of these rows: row 0 lies above those to be computed, so that the first of the new
-    /// rows is row 1 here, for whatever depends on where a row is, such as obstacles.
+    /// Returns the number in the whole grid of row `row` of these rows. Row 0 is above the rows to compute, so the first of the new rows is row 1
+    /// here. Use it for anything that depends on the position of a row, such as obstacles.
     ///
     /// ```
     /// # use armature::BoxError;

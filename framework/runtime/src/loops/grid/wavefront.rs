@@ -1,4 +1,4 @@
-//! The worker of a DOACROSS loop: what a rank does when, without clock and transport. `README.md` has the protocol.
+//! Worker of a DOACROSS loop: a state machine without clock and transport. `README.md` describes the protocol.
 
 mod telling;
 
@@ -18,9 +18,11 @@ use super::worker::{Phase, Step, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Pieces in which the first row goes to the rank above: with the first of them it begins its next sweep, and each costs a message.
+/// Number of segments in which the first row is sent to the rank above. That rank can begin its next sweep with the first segment; each segment costs
+/// a message.
 const SEGMENTS: usize = 4;
-/// A rank with the most rows whose number changes by more than this factor may be best in strips of another width.
+/// Strip widths are tried again if the number of rows on the rank with the most rows changes by more than this factor, because another width may then
+/// be best.
 const MUCH: f64 = 1.5;
 
 /// One rank's part of a DOACROSS loop.
@@ -28,27 +30,27 @@ const MUCH: f64 = 1.5;
 pub(super) struct Wavefront<T> {
     position: Position,
     pub(super) local: LocalRows<T>,
-    /// Columns that are computed.
+    /// Computed columns.
     inner: Range<usize>,
     sweeps: u64,
-    /// The sweep that is being done.
+    /// Present sweep.
     sweep: u64,
     phase: Phase<()>,
-    /// On rank 0: how wide strips are.
+    /// Choice of the strip width, used on rank 0.
     pub(super) strip_width: StripWidth,
-    /// Rows of the rank with the most, when the width was chosen; 0 before.
+    /// Number of rows on the rank with the most rows when the width was chosen; 0 before the first sweep.
     most: u64,
-    /// Rows have moved since the last tuning.
+    /// True if rows have moved since the last tuning.
     has_moved: bool,
-    /// Strips done of this sweep.
+    /// Number of strips done in this sweep.
     done: u64,
     /// First column that is not computed in this sweep.
     column: usize,
-    /// Where the strip ends that is being computed.
+    /// End of the present strip.
     end: usize,
     /// First column of the upper halo row that is not of this sweep.
     above_until: usize,
-    /// First column of the lower halo row that is not of the sweep before.
+    /// First column of the lower halo row that is not of the previous sweep.
     below_until: usize,
     /// First column of the first row that has not been sent to the rank above in this sweep.
     sent_until: usize,
@@ -59,7 +61,7 @@ pub(super) struct Wavefront<T> {
 }
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Both halo rows of `block` are as after the sweep before the first.
+    /// Creates the worker. Both halo rows of `local` must be as after the sweep before the first one.
     pub(super) fn new(
         position: Position,
         local: LocalRows<T>,
@@ -91,14 +93,14 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Columns that borders of these computed columns have: the fixed ones at either end go along.
+    /// Returns the columns to send with these computed columns: the fixed columns at the ends of a row are included.
     fn with_edges(&self, columns: Range<usize>) -> Range<usize> {
         let start = if columns.start == self.inner.start { 0 } else { columns.start };
         let end = if columns.end == self.inner.end { self.local.width() } else { columns.end };
         start..end
     }
 
-    /// Before sweep `self.sweep`.
+    /// Begins sweep `self.sweep`.
     fn begin_sweep(&mut self) {
         self.column = self.inner.start;
         self.done = 0;
@@ -107,13 +109,13 @@ impl<T: Pod + Send> Wavefront<T> {
         self.phase = Phase::Sweeping(());
     }
 
-    /// Rows have moved: what is true of the halo rows now, and what the rank above has to be sent.
+    /// Updates the state of the halo rows after a movement, and sends the first row to the rank above if rows have moved up.
     fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
         self.has_moved = true;
         if self.position.below().is_some() {
             self.below_until = match movement.direction(self.position.rank) {
-                // The first row that went down is the halo row, and it is as after the sweep before.
+                // The first row that moved down is the lower halo row, as it is after the previous sweep.
                 Some(Direction::Down) => self.local.width(),
                 Some(Direction::Up) | None => 0,
             };
@@ -127,7 +129,8 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(())
     }
 
-    /// Whether the border to the rank above changes before the next sweep, so that it does not need the present one.
+    /// Returns true if rows cross the border to the rank above before the next sweep, so that the rank above does not need this rank's present first
+    /// row.
     fn is_above_moving(&self) -> bool {
         self.movement.as_ref().is_some_and(|movement| {
             movement.before == self.sweep + 1
@@ -135,7 +138,8 @@ impl<T: Pod + Send> Wavefront<T> {
         })
     }
 
-    /// Takes the upper border of the strip; false if it has not come. Directives that come before it are passed on.
+    /// Takes the upper halo row of the strip; returns false if it has not arrived. Directives that arrived before it are carried out, which forwards
+    /// them.
     #[inline]
     fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
         loop {
@@ -152,7 +156,7 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Takes lower borders of the sweep before until the halo row is known up to this column; false if they have not come.
+    /// Takes segments of the lower halo row of the previous sweep until it is known up to this column; returns false if they have not arrived.
     #[inline]
     fn take_below(&mut self, until: usize) -> Result<bool> {
         let Some(from) = self.position.below() else { return Ok(true) };
@@ -169,7 +173,7 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(true)
     }
 
-    /// Where the strip ends that begins at `self.column`: the rank above has done the same one.
+    /// Returns the end of the strip that begins at `self.column`. It is the end of the strip that the rank above has done, if there is such a rank.
     fn strip_end(&self) -> usize {
         let end = match self.position.above() {
             Some(_) => self.above_until,
@@ -178,7 +182,7 @@ impl<T: Pod + Send> Wavefront<T> {
         end.min(self.inner.end)
     }
 
-    /// Before the sweep, when all of the one before is done.
+    /// Starts the movement before the present sweep if there is one, and otherwise the sweep.
     fn between(&mut self) -> Step<Range<usize>> {
         if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
             self.phase = Phase::Moving(RowMigration::new(movement, self.position));
@@ -235,7 +239,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                 Ok(Step::Boundary(self.sweep))
             }
             Phase::Closing => {
-                // What the next run begins with.
+                // The next run begins with a whole lower halo row.
                 let width = self.local.width();
                 Ok(if self.take_below(width)? { Step::Done } else { Step::Wait })
             }
@@ -289,7 +293,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }
-        // Everything that a sweep does differs with it, so it must be here before the sweep begins.
+        // A directive changes how a sweep is done, so it must arrive before the sweep begins.
         if directive.sweep != self.sweep || self.column != self.inner.start {
             let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
             return Err(unexpected(0, &text, "one before it begins"));
@@ -346,7 +350,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn delay(&self) -> u64 {
-        // Nobody begins a sweep before it has the border that rank 0 sends in it, after its directive.
+        // No rank begins a sweep before it has the halo row that rank 0 sends in it, after its directive.
         1
     }
 

@@ -1,4 +1,4 @@
-//! What the workers of both kinds of loop have in common: what they ask of their rank, and what they get.
+//! Interface between a rank and its worker, for both kinds of loop over grids.
 
 use bytes::Bytes;
 
@@ -8,118 +8,120 @@ use super::row_migration::RowMigration;
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// What is to be done next.
+/// Next step of a rank.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<P> {
-    /// User code computes this in the rows that [`Worker::lend`] gives it; then they come back, and [`Worker::computed`] is called.
+    /// User code computes this piece in the rows that [`Worker::lend`] returns. Then the rows are put back with [`Worker::take_back`], and
+    /// [`Worker::computed`] is called.
     Compute(P),
-    /// This sweep is about to begin: reports and directives have their place here.
+    /// This sweep is about to begin. Reports are sent and directives are issued here.
     Boundary(u64),
     /// The rank begins its part of a movement.
     Moving,
-    /// The rank has made its part of a movement, and how many rows it has sent and received.
+    /// The rank has done its part of a movement, with these numbers of rows sent and received.
     Moved { sent: u64, received: u64 },
-    /// Nothing can be done before a message comes.
+    /// Nothing can be done before a message arrives.
     Wait,
     /// All sweeps are done.
     Done,
 }
 
-/// Where a worker is.
+/// Phase of a worker.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
-    /// Before a sweep: nothing is known of it.
+    /// Before a sweep; it is not yet determined if rows move before it.
     Between,
-    /// Rows move before it.
+    /// Rows move before the sweep.
     Moving(RowMigration),
     /// Rows have moved; the next step is the boundary.
     Moved,
     /// In the sweep.
     Sweeping(S),
-    /// After the last.
+    /// After the last sweep.
     Closing,
 }
 
-/// A rank's side of a loop, without clock and transport: messages in, messages and steps out.
+/// A rank's part in a loop, without clock and transport. It receives messages, and returns steps and sends messages.
 pub(super) trait Worker {
-    /// What user code computes at a time.
+    /// Part of a sweep that user code computes in one call.
     type Piece: Send;
-    /// The rows that it computes them in.
+    /// Rows in which user code computes.
     type Storage: Send;
 
-    /// Goes on as far as it can without user code.
+    /// Advances as far as possible without user code.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Self::Piece>>;
 
-    /// Gives the rows away, for a piece. How many they are is known meanwhile, but not their values.
+    /// Moves the rows out to compute a piece. Their number stays known, but not their values.
     fn lend(&mut self) -> Self::Storage;
 
-    /// The rows come back.
+    /// Puts the rows back.
     fn take_back(&mut self, storage: Self::Storage);
 
-    /// The piece is computed.
+    /// Records that the piece is computed.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// A halo row, rows or a directive has come.
+    /// Processes a halo row, rows or a directive of a neighbour.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
-    /// Rank 0, before it begins a sweep: this directive is for all.
+    /// Issues a directive to all ranks, on rank 0 before it begins a sweep; other ranks call this to process and forward it.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Whether it makes its part of a movement and the rank that is to send rows has not begun to: that is waiting, as for a
-    /// border, and no cost of the movement.
+    /// Returns true if the rank is in its part of a movement and waits for a sender that has not begun to send. Such a wait is no cost of the
+    /// movement, like a wait for a halo row.
     fn awaits_sender(&self) -> bool;
 
-    /// After which sweep the rank reports.
+    /// Returns the sweep after which the rank reports.
     fn report_after(&self) -> u64;
 
-    /// Bytes of the longest message to a neighbour, if the costs of messages are asked for.
+    /// Returns the size of the longest message to a neighbour in bytes, if the costs of messages are to be measured.
     fn asks_for_costs(&self) -> Option<usize> {
         None
     }
 
-    /// What a message costs without content, and with as many bytes as were asked for (s).
+    /// Sets the measured costs of an empty message and of a message of the requested size, in seconds.
     fn know_costs(&mut self, _empty: f64, _full: f64) {}
 
-    /// On rank 0, before a sweep: the one before took `seconds`, if there was one, and the rank with the most rows has
-    /// `most` of them. Returns the size of blocks from now on and why, when one is chosen for good.
+    /// Tunes the block size, on rank 0 before a sweep. `seconds` is the duration of the previous sweep, if there was one, and `most` the number of
+    /// rows on the rank with the most rows. Returns the new block size and the reason when a size is chosen for good.
     fn tune(&mut self, _seconds: Option<f64>, _most: u64) -> Option<(u64, String)> {
         None
     }
 
-    /// Before a sweep: there is none any more.
+    /// Ends the loop before the present sweep.
     fn stop(&mut self);
 
-    /// On rank 0: the size of blocks in the sweep that begins; 0 where there are none.
+    /// Returns the block size of the sweep that begins, on rank 0; 0 if the loop has no blocks.
     fn grain(&self) -> u64 {
         0
     }
 
-    /// How many sweeps after the order to do so rows can move: by then all ranks know of it that can be there.
+    /// Returns the number of sweeps between a directive and the movement that it orders. By then every rank that can have reached that sweep knows
+    /// the directive.
     fn delay(&self) -> u64;
 
-    /// Before which sweep, if any, its rows are to be written to a checkpoint.
+    /// Returns the sweep before which the rows are to be written to a checkpoint, if there is one.
     fn save_before(&self) -> Option<u64>;
 
-    /// Its rows as they are now, for a checkpoint.
+    /// Returns the present rows as pieces of a checkpoint.
     fn pieces(&self) -> Vec<Piece>;
 
-    /// Rows that it has.
+    /// Returns the number of rows.
     fn held(&self) -> u64;
 
-    /// The part of all columns that a piece has, times its rows: the units that it is worth.
+    /// Returns the units in a piece: its fraction of the computed values of a row, times the number of its rows.
     fn units(&self, piece: &Self::Piece) -> f64;
 
-    /// The sweep that is being done.
+    /// Returns the present sweep.
     fn sweep(&self) -> u64;
 
-    /// How much of it is done, less than 1, where it is done in pieces.
+    /// Returns the fraction of the sweep that is done, less than 1; 0 if the worker does not count it.
     fn part_done(&self) -> f64 {
         0.0
     }
 
-    /// Where in the loop a piece of this sweep is, for errors.
+    /// Describes the place of a piece of this sweep in the loop, for errors.
     fn whereabouts(sweep: u64, storage: &Self::Storage, piece: &Self::Piece) -> String;
 
-    /// Whom it waits for, and for what, in words that follow "waits".
+    /// Describes what the rank waits for, and from which rank, to follow "waits".
     fn waiting_for(&self) -> String;
 }

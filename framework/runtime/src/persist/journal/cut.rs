@@ -1,4 +1,4 @@
-//! What is cut off a journal is kept beside it.
+//! Copies of the damaged data that is cut off a journal, in the journal's directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::holes;
 
-/// Copies of one journal at most. Nobody needs more, and they must not fill the disk.
+/// Maximum number of copies for one journal, so that they do not fill the disk.
 const MOST: u32 = 100;
 
-/// Copies what `file` has between the bytes `at` and `size` to a file of its own, whose name is that of the journal with
-/// `.cut-1` behind it, or the next number that is free. Holes stay holes. `None` if there are only zeros, which say nothing.
+/// Copies the bytes of `file` between the offsets `at` and `size` to a new file, whose name is that of the journal with the suffix
+/// `.cut-1`, or with the next unused number. Holes are preserved. Returns `None` if the bytes are all zero and therefore contain no data.
 ///
 /// # Errors
-/// When the copy cannot be written, or there are too many; nothing is left of it then.
+/// If the copy cannot be written, in which case it is removed, or if there are too many copies.
 pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<Option<PathBuf>> {
     if is_zero(file, at, size)? {
         return Ok(None);
@@ -28,7 +28,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
     match write() {
         Ok(()) => Ok(Some(name)),
         Err(error) => {
-            // Half a copy is of no use.
+            // An incomplete copy is useless.
             let _ = fs::remove_file(&name);
             Err(error)
         }
@@ -36,7 +36,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
 }
 
 fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
-    /// Something else was found.
+    /// Marks a byte other than zero.
     const FOUND: io::ErrorKind = io::ErrorKind::AlreadyExists;
     let look = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
         true => Ok(()),
@@ -49,7 +49,7 @@ fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
     }
 }
 
-/// A new file beside the journal. What bears such a name already stays as it is, a link, too.
+/// Creates a new file in the journal's directory. An existing file or link with the name is not changed.
 fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1..=MOST {
         let mut name = path.as_os_str().to_owned();

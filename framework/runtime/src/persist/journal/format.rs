@@ -1,27 +1,27 @@
-//! The bytes of a journal, as `README.md` describes them. Pure.
+//! Binary format of a journal, as `README.md` describes it. Pure functions.
 
 use super::Identity;
 use crate::wire::header::header;
 
-/// How every journal begins.
+/// First bytes of every journal.
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
-/// The version of the format that we read and write.
+/// Version of the format that this program reads and writes.
 pub(super) const VERSION: u32 = 1;
-/// Bytes of a checksum.
+/// Size of a checksum in bytes.
 pub(super) const SUM: usize = size_of::<u32>();
-/// No identity is longer than this, in bytes.
+/// Maximum size of an identity in bytes.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
 
 header! {
-    /// What stands before the identity.
+    /// Start of a journal, before the identity.
     pub(super) struct Start {
         magic: u64, version: u32,
-        /// Of the identity.
+        /// Size of the identity in bytes.
         length: u32,
     }
 }
 
-/// The header of a journal of `identity`, or which part of the identity is too long.
+/// Returns the header of a journal of `identity`, or an error message with the part of the identity that is too long.
 pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     let Identity { name, version, fingerprint } = identity;
     let mut body = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(bytes);
     }
-    // At most LONGEST_IDENTITY.
+    // At most [`LONGEST_IDENTITY`], so the cast is lossless.
     let start = Start { magic: u64::from_le_bytes(MAGIC), version: VERSION, length: body.len() as u32 };
     let mut header = start.to_bytes().to_vec();
     header.extend_from_slice(&body);
@@ -43,7 +43,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     Ok(header)
 }
 
-/// The identity in `bytes`, which are the part of a header between its [`Start`] and its checksum.
+/// Parses the identity in `bytes`, which are the part of a header between its [`Start`] and its checksum.
 pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
     let mut field = || {
         let (length, rest) = bytes.split_first_chunk()?;
@@ -58,19 +58,19 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
 }
 
 header! {
-    /// The head of a record, before its payload.
+    /// Head of a record, before its payload.
     pub(super) struct Head {
-        /// Bytes of payload.
+        /// Size of the payload in bytes.
         length: u32,
-        /// Checksum of the record and of its place, see [`Head::hasher`].
+        /// Checksum of the record and its position in the journal, see [`Head::hasher`].
         sum: u32,
-        /// Whose result it is.
+        /// Number of the task.
         task: u64,
     }
 }
 
 impl Head {
-    /// The head of the record behind the one (or the header) with the checksum `before`.
+    /// Creates the head of a record that follows the record (or header) with the checksum `before`.
     pub(super) fn new(before: u32, task: u64, length: u32, parts: &[&[u8]]) -> Self {
         let mut head = Head { length, sum: 0, task };
         let mut hasher = head.hasher(before);
@@ -79,8 +79,8 @@ impl Head {
         head
     }
 
-    /// Makes the checksum that a record with this head has behind one with the checksum `before`, when it gets the payload:
-    /// records that are intact but not where they were written have another.
+    /// Returns a hasher that computes the checksum of a record with this head after a record with the checksum `before`, once it receives
+    /// the payload. Because of `before`, an intact record at another position than it was written to has another checksum.
     pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&before.to_le_bytes());

@@ -1,7 +1,7 @@
-//! Journals: results that are done are kept in a file, and a job that is started again does not compute them again.
+//! Journals: a file of completed results, so that a restarted job does not compute them again.
 //!
-//! A [`Journal`] is an append-only file of (task number, payload), each with a checksum. It belongs to one job
-//! ([`Identity`]) and has one writer, rank 0. `README.md` beside this file has the format and what is promised.
+//! A [`Journal`] is an append-only file of records, each with a task number, a payload and a checksum. It belongs to one job ([`Identity`])
+//! and has one writer, rank 0. `README.md` in this directory describes the format and the guarantees.
 //!
 //! ```
 //! use armature::journal::{Identity, Journal};
@@ -50,10 +50,10 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
-/// Numbers of records from here on are those of notes about deaths; results have lower numbers.
+/// First record number of notes about deaths; results have lower numbers.
 pub(crate) const FIRST_NOTE: u64 = 1 << 63;
 
-/// Whose results a journal holds.
+/// Identity of the job whose results a journal holds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     name: String,
@@ -62,21 +62,21 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A job by its `name` and `version`, which people read in messages, and by a `fingerprint`: any bytes that differ
-    /// where the results may differ, as input, parameters or seeds do. Each has 65535 bytes at most, which is checked
-    /// when a journal is opened.
+    /// Identifies a job by its `name` and `version`, which appear in messages, and by a `fingerprint`: any bytes that differ if the results
+    /// may differ, such as input, parameters or seeds. Each of the three has at most 65535 bytes, which is checked when a journal is
+    /// opened.
     pub fn new(name: impl Into<String>, version: impl Into<String>, fingerprint: impl Into<Vec<u8>>) -> Self {
         Identity { name: name.into(), version: version.into(), fingerprint: fingerprint.into() }
     }
 }
 
-/// Bytes. A fingerprint that is a text of at most this length is shown as it is.
+/// Maximum size in bytes of a fingerprint that is shown as text.
 const READABLE: usize = 200;
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` version `{}`, fingerprint ", shown(&self.name), shown(&self.version))?;
-        // Many are texts, and then they say what differs.
+        // Many fingerprints are texts, which show the difference between two jobs.
         let text = std::str::from_utf8(&self.fingerprint).ok();
         if let Some(text) =
             text.filter(|t| !t.is_empty() && t.len() <= READABLE && !t.contains(char::is_control))
@@ -92,29 +92,29 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// What was found in a journal when it was opened.
+/// Contents of a journal when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Tasks whose results it holds.
+    /// Number of tasks whose results the journal holds.
     pub tasks: u64,
-    /// Records that were passed over because an earlier one is of the same task.
+    /// Number of records that were skipped because an earlier record has the same task.
     pub duplicates: u64,
-    /// What was cut off its end, if it did not end with a whole record.
+    /// Data that was cut off the end, if the journal did not end with a whole record.
     pub cut: Option<Cut>,
 }
 
-/// The end of a journal that was torn or damaged, and has been cut off.
+/// Torn or damaged end of a journal that has been cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cut {
-    /// Where it began, in bytes from the start of the file.
+    /// Start of the damaged end, in bytes from the start of the file.
     pub at: u64,
-    /// How long it was, in bytes.
+    /// Size of the damaged end in bytes.
     pub bytes: u64,
-    /// Records in it that can be recognised behind the damage. They are not trusted: their tasks are computed again.
+    /// Number of records that were recognised after the damage. They are not trusted: their tasks are computed again.
     pub records: u64,
-    /// The file beside the journal that has these bytes now; `None` if all of them are zero.
+    /// File in the journal's directory that now holds these bytes; `None` if all of them are zero.
     pub copy: Option<PathBuf>,
 }
 
@@ -132,12 +132,12 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// An error of the file system.
+/// Creates an error of the file system.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} the journal {}: {error}", path.display()))
 }
 
-/// A journal that is not to be used, or a job that cannot have one.
+/// Creates an error for a journal that must not be used, or a job that cannot have a journal.
 fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the journal {}: {why}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! Opening a journal: whose is it, what does it hold, where does it go on.
+//! Opening of a journal: checks its identity, reads its records, and finds the end at which records are appended.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as IoKind, Read, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use super::scan::{Scan, Stop, scan};
 use super::{Identity, cut, io_error, refused};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Opens the file at `path` for adding records behind the last whole one, and locks it; tries `tries` times to.
+/// Opens and locks the file at `path`, so that records can be appended after the last whole one. Tries `tries` times to lock it.
 pub(super) fn open(
     path: &Path,
     identity: &Identity,
@@ -21,7 +21,7 @@ pub(super) fn open(
     each: impl FnMut(u64, Bytes) -> Result<()>,
 ) -> Result<(File, Scan)> {
     let header = format::header(identity).map_err(|why| refused(path, &why))?;
-    // The end of the header is its checksum.
+    // The header ends with its checksum.
     let chain = header.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum));
     let io = |doing: &'static str| move |error| io_error(doing, path, &error);
     let mut options = OpenOptions::new();
@@ -51,7 +51,7 @@ pub(super) fn open(
     Ok((file, scan))
 }
 
-/// Goes over the whole records of the file at `path`, which this process writes.
+/// Passes the whole records of the file at `path`, which this process writes, to `each`.
 pub(super) fn read(
     path: &Path,
     identity: &Identity,
@@ -71,8 +71,8 @@ fn stopped(stop: Stop, path: &Path) -> Error {
     }
 }
 
-/// Whether the file is empty, or is what is left of writing this very header: a part of it, or zeros in place of what
-/// did not reach the disk.
+/// Returns true if the file is empty or contains an incomplete write of this header: a part of it, or zeros in place of bytes that did not
+/// reach the disk.
 fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<bool> {
     if size > header.len() as u64 {
         return Ok(false);
@@ -84,7 +84,7 @@ fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<b
     Ok(same < header.len() && found[same..].iter().all(|&byte| byte == 0))
 }
 
-/// Writes the header and makes sure that it and the file's name are on the disk.
+/// Writes the header and syncs the file and its directory.
 pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> Result<()> {
     let io = |error| io_error("begin", path, &error);
     if size > 0 {
@@ -118,7 +118,7 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
     Err(Error::new(ErrorKind::Config, format!("the journal {}: {text}", path.display())))
 }
 
-/// The identity in the header at the start of `bytes`.
+/// Parses the identity in the header at the start of `bytes`.
 fn read_header(bytes: &[u8]) -> Result<Identity, String> {
     let Some(Start { magic, version, length }) = Start::read(bytes) else {
         return Err("the file is no journal: it is shorter than a header".into());

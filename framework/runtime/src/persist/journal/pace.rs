@@ -1,8 +1,8 @@
-//! When to sync. Pure: time comes in from outside.
+//! Schedule of syncs. Pure: the caller passes the time.
 
 use std::time::Duration;
 
-/// Decides when what was written is synced: not more often than once a period, and one sync at a time.
+/// Schedule of syncs: at most one sync per period, and one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) period: Duration,
@@ -16,17 +16,17 @@ impl Pace {
         Pace { period, last: None, unsynced: false, running: false }
     }
 
-    /// Something was written.
+    /// Records that data was written.
     pub(super) fn wrote(&mut self) {
         self.unsynced = true;
     }
 
-    /// A sync has ended.
+    /// Records that the sync has ended.
     pub(super) fn ended(&mut self) {
         self.running = false;
     }
 
-    /// Whether a sync is to begin at `now`; if so, it has begun.
+    /// Returns true, and records the start of a sync, if one is due at time `now`.
     pub(super) fn begin(&mut self, now: Duration) -> bool {
         let rested = self.last.is_none_or(|last| now.saturating_sub(last) >= self.period);
         let begin = self.unsynced && !self.running && rested;
@@ -36,12 +36,12 @@ impl Pace {
         begin
     }
 
-    /// Whether something was written and no sync has begun since.
+    /// Returns true if data was written and no sync has started since.
     pub(super) fn unsynced(&self) -> bool {
         self.unsynced
     }
 
-    /// Whether a sync has begun and not ended.
+    /// Returns true if a sync is running.
     pub(super) fn running(&self) -> bool {
         self.running
     }

@@ -1,7 +1,7 @@
-//! Reading records one after the other, up to the first that is not whole.
+//! Sequential reading of records, up to the first one that is not whole.
 //!
-//! A record is read in pieces, and believed when its checksum is right. Only then is memory taken for its payload: a length
-//! that is damaged, or a file that is mostly hole, costs no more than a record of moderate size.
+//! A record is read in pieces, and accepted only if its checksum is correct. Memory for its payload is allocated only after that, so that a
+//! damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,33 +13,33 @@ use super::format::Head;
 use super::holes;
 use super::{Cut, Recovery};
 
-/// So much is read at once, in bytes. A payload that is longer may have holes, which are not read.
+/// Size of a read in bytes. A longer payload may contain holes, which are not read.
 const PIECE: usize = 1 << 20;
-/// Behind damage, records are counted until this number in a row are not whole. The number is for people; it bounds how long
-/// zeros at the end of a file are taken for records without a payload.
+/// After damage, records are counted until this number of records in a row are not whole. The count only informs the user. The limit bounds
+/// the time for which zeros at the end of a file are parsed as records without a payload.
 const STRANGE: u32 = 16;
 
-/// Why reading ended early.
+/// Reason for ending a scan early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The file could not be read.
     Io(io::Error),
-    /// Who was handed the records did not want any more.
+    /// The caller's function returned an error.
     Caller(crate::error::Error),
 }
 
-/// What reading has come to.
+/// Result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) recovery: Recovery,
-    /// Where the last whole record ends, in bytes from the start of the file.
+    /// End of the last whole record, in bytes from the start of the file.
     pub(super) end: u64,
-    /// The checksum of the last whole record, or of the header.
+    /// Checksum of the last whole record, or of the header.
     pub(super) chain: u32,
 }
 
-/// Reads the records of `file` between the bytes `start`, behind the header, and `size`. `chain` is the header's checksum. A
-/// task's first record is handed to `each`.
+/// Reads the records of `file` between the offset `start`, after the header, and `size`. `chain` is the checksum of the header. The first
+/// record of each task is passed to `each`.
 pub(super) fn scan(
     file: &File,
     start: u64,
@@ -72,10 +72,10 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-/// A file on its way from record to record.
+/// Reader of a file, record by record.
 struct Records<'f> {
     file: BufReader<&'f File>,
-    /// Where it stands, in bytes from the start of the file.
+    /// Current offset from the start of the file, in bytes.
     at: u64,
     size: u64,
 }
@@ -87,11 +87,11 @@ impl<'f> Records<'f> {
         Ok(Records { file, at, size })
     }
 
-    /// Goes over the next record; `before` is the checksum of the one before. Returns its head, and whether it is whole;
-    /// `None` if it would not end within the file.
+    /// Reads past the next record; `before` is the checksum of the record before it. Returns its head, and true if the record is whole;
+    /// `None` if the record would extend beyond the end of the file.
     fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
         match self.go_over(before) {
-            // Somebody has made the file shorter meanwhile.
+            // Another process has truncated the file in the meantime.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             other => other,
         }
@@ -131,7 +131,7 @@ impl<'f> Records<'f> {
         Ok(Some((head, hasher.finalize() == head.sum)))
     }
 
-    /// The payload of the record that it has just gone over, which is whole.
+    /// Returns the payload of the record that was read last, which is whole.
     fn payload(&mut self, head: Head) -> io::Result<Vec<u8>> {
         self.file.seek_relative(-i64::from(head.length))?;
         let mut payload = vec![0; head.length as usize];
@@ -139,8 +139,7 @@ impl<'f> Records<'f> {
         Ok(payload)
     }
 
-    /// How many whole records follow the damaged one that it has just gone over: as far as the lengths in between can be
-    /// believed.
+    /// Returns the number of whole records after the damaged record that was read last, as far as the lengths between them are plausible.
     fn further(&mut self, mut damaged: Option<Head>) -> io::Result<u64> {
         let (mut count, mut strange) = (0, 0);
         while let Some(before) = damaged.filter(|_| strange < STRANGE) {

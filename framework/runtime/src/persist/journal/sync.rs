@@ -1,13 +1,13 @@
-//! Syncs on a thread of their own: a disk may take seconds, and the rank has to answer others meanwhile.
+//! Syncs on a separate thread, because a disk may take seconds and the rank must answer other ranks meanwhile.
 
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// A thread that syncs a file when it is asked to.
+/// A thread that syncs a file on request.
 ///
-/// Dropping it does not wait: a sync that is under way goes on to its end, and then the thread ends.
+/// Dropping it does not wait: a running sync is completed, and then the thread ends.
 #[derive(Debug)]
 pub(super) struct Syncer {
     asked: SyncSender<()>,
@@ -15,10 +15,9 @@ pub(super) struct Syncer {
 }
 
 impl Syncer {
-    /// Starts the thread for `file`.
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // One sync at a time, so that neither end ever waits for room.
+        // There is one sync at a time, so that neither channel is ever full.
         let (asked, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
@@ -31,13 +30,13 @@ impl Syncer {
         Ok(Syncer { asked, answers })
     }
 
-    /// Begins a sync. The one before has been answered.
+    /// Starts a sync. The result of the previous sync must have been received.
     pub(super) fn begin(&self) {
-        // The thread is gone only after a panic, which the next answer tells.
+        // The thread has ended only after a panic, which the next call of `answer` or `wait` reports.
         let _ = self.asked.try_send(());
     }
 
-    /// What came of the sync, if it has ended.
+    /// Returns the result of the sync, if it has ended.
     pub(super) fn answer(&self) -> Option<io::Result<()>> {
         match self.answers.try_recv() {
             Ok(result) => Some(result),
@@ -46,7 +45,7 @@ impl Syncer {
         }
     }
 
-    /// Waits for the sync to end, for so long at most.
+    /// Waits for the sync to end, for at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self.answers.recv_timeout(limit) {
             Ok(result) => result,

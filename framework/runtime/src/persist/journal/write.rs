@@ -1,4 +1,4 @@
-//! Adding results.
+//! Appending of results.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,25 +14,25 @@ use super::sync::Syncer;
 use super::{Identity, Recovery, io_error, open};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is appended is written when there is so much of it, in bytes, even without a tick.
+/// Size of the buffer in bytes above which it is written even without a tick.
 const WRITE_ABOVE: usize = 64 << 10;
-/// How often the disk is asked to keep what was written, unless the caller says otherwise.
+/// Default minimum time between two syncs.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long closing waits for the disk.
+/// Time limit for the sync when a journal is closed.
 const CLOSE: Duration = Duration::from_secs(60);
 
-/// An open journal: reads what an earlier run of the job has left, and takes new results.
+/// An open journal: reads the results of earlier runs of the job, and appends new results.
 ///
-/// It has one writer. Rank 0 opens it; a second process that tries to is refused.
+/// A journal has one writer. Rank 0 opens it; a second process that tries to open it is refused.
 ///
-/// # What may be lost
-/// Where the process dies, what was appended since the last [`tick`](Journal::tick). Where the host dies, what was
-/// appended in the last [`sync_every`](Journal::sync_every) and the time that one sync takes.
+/// # Data loss
+/// If the process dies, records that were appended since the last [`tick`](Journal::tick) may be lost. If the host dies, records that were
+/// appended in the last [`sync_every`](Journal::sync_every) period and the duration of one sync may be lost.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Checksum of the last record, in the buffer or in the file.
+    /// Checksum of the last record in the buffer, or in the file if the buffer is empty.
     chain: u32,
     buffer: Vec<u8>,
     pace: Pace,
@@ -41,19 +41,19 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of a job, or begins one where there is no file, and locks it for as long as it is open.
+    /// Opens the journal of a job, or creates it if the file does not exist, and locks it until it is closed or dropped.
     ///
-    /// The results that it holds go to `each` as task number and payload, in the order in which they were written. Each
-    /// task comes once: of several records of a task, the first counts. A torn or damaged end is moved to
-    /// a file beside it, `NAME.cut-1` or the next number that is free, which is logged as a warning and told in the
-    /// [`Recovery`]; nothing behind damage is believed.
+    /// The results in the journal are passed to `each` as task number and payload, in the order in which they were written. Each task is
+    /// passed once: of several records of a task, the first counts. A torn or damaged end is moved to a file in the same directory,
+    /// `NAME.cut-1` or the next unused number; this is logged as a warning and reported in the [`Recovery`]. No record after the damage is
+    /// used.
     ///
     /// # Errors
-    /// - [`ErrorKind::Config`] when the file is a journal of another job or in another version of the format, is no
-    ///   journal, has a damaged header, or has been in use by another process for ten seconds. It is left as it is.
-    /// - [`ErrorKind::Io`] when it cannot be opened, read or begun, is no regular file (a FIFO, say), is on a file system without
-    ///   locks, or when what is to be cut off cannot be kept: then it is left as it is.
-    /// - What `each` returns; the file is left as it is.
+    /// - [`ErrorKind::Config`] if the file is a journal of another job or in another version of the format, is not a journal, has a damaged
+    ///   header, or has been in use by another process for ten seconds. The file is unchanged.
+    /// - [`ErrorKind::Io`] if the file cannot be opened, read or created, is not a regular file (for example a FIFO), is on a file system
+    ///   without locks, or if the damaged end cannot be copied. In the last case the file is unchanged.
+    /// - An error returned by `each`; the file is unchanged.
     pub fn open(
         path: impl AsRef<Path>,
         identity: &Identity,
@@ -62,8 +62,8 @@ impl Journal {
         Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
-    /// Goes over the results in the file of a journal that this process has open, as [`open`](Journal::open) does; of several of a task
-    /// only the first is handed out.
+    /// Passes the results in the file of a journal that this process has open to `each`, as [`open`](Journal::open) does. Of several
+    /// records of a task only the first is passed.
     pub(crate) fn read(
         path: &Path,
         identity: &Identity,
@@ -86,32 +86,32 @@ impl Journal {
         Ok((journal, scan.recovery))
     }
 
-    /// From now on the disk is asked at most once in this time to keep what was written; 100 ms unless said.
-    /// Syncs run on a thread of their own, one at a time, so that nobody waits for them.
+    /// Sets the minimum time between two syncs; the default is 100 ms. Syncs run one at a time on a separate thread, so that appending does
+    /// not wait for them.
     pub fn sync_every(mut self, period: Duration) -> Self {
         self.pace.period = period;
         self
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds the result of a task at the time `now` (of any one clock). It is in memory until the next
-    /// [`tick`](Journal::tick), unless there is much of it.
+    /// Appends the result of a task at the time `now`, which may be on any clock, but always on the same one. The record stays in memory
+    /// until the next [`tick`](Journal::tick), or until the buffer exceeds 64 KiB.
     ///
     /// # Errors
-    /// As [`append_parts`](Journal::append_parts).
+    /// The errors of [`append_parts`](Journal::append_parts).
     pub fn append(&mut self, now: Duration, task: u64, payload: &[u8]) -> Result<()> {
         self.append_parts(now, task, &[payload])
     }
 
-    /// Adds a result whose payload is in pieces.
+    /// Appends a result whose payload consists of several parts.
     ///
     /// # Errors
-    /// When the file cannot be written or synced (the disk is full, say), with its path; from then on every call
-    /// returns this error. [`ErrorKind::Config`] for a payload of 4 GiB or more, which is not added.
+    /// If the file cannot be written or synced (for example because the disk is full), with its path; after that, every call returns this
+    /// error. [`ErrorKind::Config`] for a payload of 4 GiB or more, which is not appended.
     pub fn append_parts(&mut self, now: Duration, task: u64, parts: &[&[u8]]) -> Result<()> {
         self.usable()?;
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
@@ -127,12 +127,10 @@ impl Journal {
         if self.buffer.len() > WRITE_ABOVE { self.tick(now) } else { Ok(()) }
     }
 
-    /// To be called often, and always before something that takes long: writes what is in memory and begins a sync
-    /// if one is due.
+    /// Writes buffered records and starts a sync if one is due. Call it often, and always before an operation that takes long.
     ///
     /// # Errors
-    /// When the file cannot be written or an earlier sync has failed, with its path; from then on every call returns
-    /// this error.
+    /// If the file cannot be written or an earlier sync has failed, with its path; after that, every call returns this error.
     #[inline]
     pub fn tick(&mut self, now: Duration) -> Result<()> {
         if self.buffer.is_empty() && !self.pace.running() && !self.pace.unsynced() && self.failed.is_none() {
@@ -155,10 +153,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes what is in memory and waits until all of it is on the disk, a minute at most.
+    /// Writes buffered records and waits until all records are on the disk, for at most a minute per sync.
     ///
     /// # Errors
-    /// When the file cannot be written or synced, with its path.
+    /// If the file cannot be written or synced, with its path.
     pub fn close(mut self) -> Result<()> {
         self.write()?;
         if self.pace.running() {
@@ -189,7 +187,7 @@ impl Journal {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// After an error nobody knows what is in the file: nothing more is added to it.
+    /// Stores the first error. After an error the contents of the file are unknown, so no more records are appended.
     fn check(&mut self, doing: &str, result: std::io::Result<()>) -> Result<()> {
         result.map_err(|error| {
             let error = io_error(doing, &self.path, &error);
@@ -200,14 +198,14 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Writes what is in memory, and does not wait for the disk.
+    /// Writes buffered records, without a sync.
     fn drop(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.write()
         {
             log::warn!("{error}");
         }
-        // The thread that syncs may have the file open for a while yet.
+        // The sync thread may keep the file open for some time, so the lock is released explicitly.
         unlock(&self.file);
     }
 }

@@ -1,4 +1,4 @@
-//! How ranks learn at their start which checkpoint they go on from, and how rank 0 keeps account of those of a run.
+//! Distribution of the starting point to the ranks, and rank 0's schedule of the checkpoints of a run.
 
 use std::time::Duration;
 
@@ -18,42 +18,43 @@ use crate::wire;
 tags! {
     "what a rank begins with";
     pub(super) enum Tag {
-        /// Which checkpoint counts.
+        /// Checkpoint from which the job resumes.
         StartingPoint = 2,
     }
 }
 
-/// Rank that sends the starting point to a rank.
+/// Route of the starting point to the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// From rank 0.
+    /// From rank 0 to each rank.
     Star,
-    /// From the rank before.
+    /// From each rank to the next one.
     Chain,
 }
 
-/// What a rank begins with.
+/// State of checkpointing at the start of a rank.
 #[derive(Debug)]
 pub(crate) struct StartingPoint {
-    /// Rank 0's store of checkpoints.
+    /// Store of checkpoints; set on rank 0.
     pub(crate) store: Option<SnapshotStore>,
-    /// The checkpoint that the job goes on from, if there is one.
+    /// Checkpoint from which the job resumes, if there is one.
     pub(crate) found: Option<Manifest>,
-    /// Writes this rank's part of the next ones.
+    /// Writer of this rank's part of later checkpoints.
     pub(crate) writer: SnapshotWriter,
 }
 
-/// What ranks learn.
+/// Message with the starting point.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
     pub(super) attempt: Attempt,
     pub(super) found: Option<Manifest>,
 }
 
-/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, learn of it; all of these call it.
+/// Looks for a checkpoint on rank 0 and sends it to the ranks that have units, `0..ranks`; all of them call this function.
 ///
 /// # Errors
-/// As [`SnapshotStore::open`]; if the rank that is to send it is silent for longer than `limit`.
+/// The errors of [`SnapshotStore::open`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the rank that sends the starting point is
+/// silent for longer than `limit`.
 pub(crate) fn starting_point(
     endpoint: &mut Endpoint,
     (ranks, route): (usize, Route),
@@ -70,7 +71,8 @@ pub(crate) fn starting_point(
     } else {
         let from = if route == Route::Chain { rank - 1 } else { 0 };
         let waits = Waits { whom: from, limits: Limits { join: limit, peer: limit }, signs: &[] };
-        // Other ranks may have started: rank 0, which sends signs of life to all, and the neighbour across the edge of a periodic grid.
+        // Other ranks may have started already and send messages: rank 0, which sends heartbeats to all ranks, and the neighbour across the
+        // edge of a periodic grid.
         let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();
         let why = || format!("for rank {from} to say which checkpoint counts");
         (None, wire::from_bytes::<Resume>(&endpoint.await_from(&waits, is_it, why)?.body)?)
@@ -88,20 +90,20 @@ pub(crate) fn starting_point(
     Ok(StartingPoint { store, found, writer })
 }
 
-/// Rank 0's part in a run: when checkpoints are due, and who has written.
+/// Rank 0's schedule of the checkpoints of a run, and the ranks that have written their part.
 #[derive(Debug)]
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
     every: Duration,
-    /// When the last checkpoint began.
+    /// Start of the last checkpoint.
     last: Duration,
     ranks: usize,
-    /// Passes that were done before this run.
+    /// Number of passes of earlier runs.
     before: u64,
 }
 
 impl SnapshotCoordinator {
-    /// The run begins `now`, with `ranks` that have units, after `before` passes in earlier ones.
+    /// Starts the schedule at time `now` for a run with `ranks` ranks that have units, after `before` passes of earlier runs.
     pub(crate) fn new(
         store: SnapshotStore,
         checkpoint: &Checkpoint,
@@ -112,8 +114,8 @@ impl SnapshotCoordinator {
         SnapshotCoordinator { store, every: checkpoint.every, last: now, ranks, before }
     }
 
-    /// Whether units are to be written as they are after `pass` passes of this run, which none has gone beyond yet; then how
-    /// many passes these are, those of earlier runs included.
+    /// Returns the total number of passes, including those of earlier runs, if a checkpoint is due after `pass` passes of this run; no rank
+    /// may have gone beyond that pass. Starts the checkpoint.
     pub(crate) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         if now.saturating_sub(self.last) < self.every || self.store.is_open() {
             return None;
@@ -123,10 +125,10 @@ impl SnapshotCoordinator {
         self.store.begin(pass, self.ranks).then_some(pass)
     }
 
-    /// A rank has written its part of a checkpoint.
+    /// Records that a rank has written its part of a checkpoint.
     ///
     /// # Errors
-    /// As [`SnapshotStore::add`].
+    /// The errors of [`SnapshotStore::add`].
     pub(crate) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
         if self.store.add(rank, pass, saved)? {
             log::debug!("the checkpoint after {pass} passes is whole");

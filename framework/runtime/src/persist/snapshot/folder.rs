@@ -1,7 +1,7 @@
-//! Where the data of a checkpoint are: a directory of its own, which no other start of the job writes to.
+//! Directory of the data of a checkpoint, to which only one start of the job writes.
 //!
-//! A job that was killed may have left a rank behind on another machine, or a thread that waits for its disk. What these write
-//! must not meet the files of the job that was started in its place, not even where both write the same pass.
+//! A killed job may have left a running rank on another machine, or a thread that waits for its disk. Their writes must not affect the
+//! files of the job that was started in its place, even if both write the same pass.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use serde::{Deserialize, Serialize};
 
-/// How the name of a directory begins.
+/// Prefix of the directory names.
 const START: &str = "pass-";
 
-/// One start of a job: sixteen hexadecimal digits that no other start has.
+/// Identity of one start of a job: sixteen hexadecimal digits that differ for each start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Attempt(String);
 
 impl Attempt {
-    /// This one.
+    /// Creates the identity of this start.
     pub(super) fn new() -> Self {
         Attempt(armature_files::fresh())
     }
 }
 
-/// What a manifest says becomes part of a path, so it is checked.
+/// Validates the text, because the identity in a manifest becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 
@@ -35,7 +35,7 @@ impl TryFrom<String> for Attempt {
     }
 }
 
-/// The directory of the units as they are after a number of passes.
+/// Directory with the units as they are after `pass` passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) pass: u64,
@@ -43,39 +43,39 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The one that has this name.
+    /// Returns the directory with this name, if the name is valid.
     pub(super) fn named(name: &str) -> Option<Folder> {
         let (pass, attempt) = name.strip_prefix(START)?.split_once('-')?;
         Some(Folder { pass: pass.parse().ok()?, attempt: attempt.to_string().try_into().ok()? })
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
         dir.join(format!("{START}{}-{}", self.pass, self.attempt.0))
     }
 
-    /// The file of a rank.
+    /// Returns the path of the file of a rank.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.path(dir).join(file_name(rank))
     }
 
-    /// Makes the file of a rank, and the directory, if no other rank has done that. Nothing is written over, and no link is
+    /// Creates the file of a rank, and the directory if no other rank has created it. Existing files are not overwritten, and links are not
     /// followed. Returns the file and the directory.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub(super) fn create(&self, dir: &Path, rank: usize) -> io::Result<(File, File)> {
         let path = self.path(dir);
         fs::create_dir_all(&path)?;
         let own = OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = open(&path, own | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let new = own | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        // As any new file; the process's mask takes away what it is to.
+        // Default mode of a new file; the umask of the process is applied.
         let file = openat(&folder, file_name(rank), new, Mode::from_raw_mode(0o666))?;
         Ok((file.into(), folder.into()))
     }
 
-    /// Removes it. What cannot be removed takes room and nothing else.
+    /// Removes the directory. A failure is only logged, because the remaining files only occupy disk space.
     pub(super) fn remove(&self, dir: &Path) {
         if let Err(error) = fs::remove_dir_all(self.path(dir)) {
             log::debug!("{} stays: {error}", self.path(dir).display());

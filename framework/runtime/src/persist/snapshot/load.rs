@@ -1,4 +1,4 @@
-//! Reading units back.
+//! Loading of units from a checkpoint.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,27 +11,25 @@ use super::manifest::{Manifest, Saved};
 use super::{Checkpoint, io_error, refused};
 use crate::error::{Error, Result};
 
-/// Neighbouring units from a checkpoint.
+/// Contiguous units from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedPiece {
-    /// Which units.
     pub(crate) units: Range<u64>,
-    /// Their data.
     pub(crate) data: Vec<u8>,
 }
 
 impl Checkpoint {
-    /// An error: what is in the directory is not to be used.
+    /// Creates an error for a checkpoint that must not be used.
     pub(crate) fn refused(&self, why: &str) -> Error {
         refused(&self.dir, why)
     }
 }
 
 impl LoadedPiece {
-    /// Whether each unit has `bytes` bytes.
+    /// Checks that each unit has `bytes` bytes.
     ///
     /// # Errors
-    /// If not: the checkpoint is of another program.
+    /// If the sizes differ, because the checkpoint belongs to another program.
     pub(crate) fn check(&self, checkpoint: &Checkpoint, bytes: usize) -> Result<()> {
         let LoadedPiece { units, data } = self;
         let expected = (units.end - units.start) as usize * bytes;
@@ -43,10 +41,11 @@ impl LoadedPiece {
     }
 }
 
-/// All pieces with units of `range`, which is not empty, in their order. The first and the last may have units outside it.
+/// Loads all pieces with units of `range`, which is not empty, in order. The first and the last piece may contain units outside of the
+/// range.
 ///
 /// # Errors
-/// If a file is shorter than the manifest says or a checksum is wrong; errors of the file system.
+/// If a file is shorter than stated in the manifest or a checksum is wrong; errors of the file system.
 pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Result<Vec<LoadedPiece>> {
     let mut loaded = Vec::new();
     for (rank, pieces) in manifest.ranks.iter().enumerate() {
@@ -66,10 +65,11 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// What ranks have written beside their units, in a piece without any; nothing of a rank that has not. Of those of the job before of which `is_mine` says so.
+/// Loads the data that ranks have written in addition to their units, in a piece without units; empty for a rank that has written none.
+/// Only ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub(crate) fn load_beside(
     dir: &Path,
     manifest: &Manifest,
@@ -93,7 +93,7 @@ fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loade
         Err(refused(dir, &text))
     };
     file.seek(SeekFrom::Start(at)).map_err(io)?;
-    // Not reserved in advance: the file may be shorter than it should be.
+    // Without a reservation: the file may be shorter than stated.
     let mut data = Vec::new();
     file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
     if data.len() as u64 != bytes {

@@ -1,4 +1,4 @@
-//! The manifest: which checkpoint counts, and what is in it.
+//! The manifest: identifies the current checkpoint and describes its contents.
 
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
@@ -10,77 +10,77 @@ use super::folder::{Attempt, Folder};
 use super::{io_error, refused};
 use crate::error::Result;
 
-/// The version of the format that we read and write.
+/// Version of the format that this program reads and writes.
 const VERSION: u32 = 2;
-/// No manifest is longer than this, in bytes: a rank's pieces take some two kilobytes in it.
+/// Maximum size of a manifest in bytes; the pieces of a rank take some two kilobytes in it.
 const LONGEST: u64 = 256 << 20;
-/// The manifest's name.
+/// File name of the manifest.
 pub(super) const NAME: &str = "manifest";
 
-/// A piece of a rank's file: neighbouring units.
+/// A piece of a rank's file: contiguous units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saved {
-    /// The first unit.
+    /// First unit.
     pub(crate) first: u64,
-    /// How many there are.
+    /// Number of units.
     pub(crate) count: u64,
-    /// Where in the file their data begin.
+    /// Offset of the data in the file, in bytes.
     pub(crate) at: u64,
-    /// Bytes of the data.
+    /// Size of the data in bytes.
     pub(crate) bytes: u64,
     /// CRC-32 of the data.
     pub(crate) sum: u32,
 }
 
-/// Whose units a checkpoint holds: it is of no use to others.
+/// Owner of a checkpoint. A checkpoint of another owner must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Owner {
-    /// Whose they are.
+    /// Name of the owner.
     pub(super) name: String,
-    /// What else the units depend on, as hexadecimal digits.
+    /// Fingerprint of everything else that the units depend on, as hexadecimal digits.
     pub(super) fingerprint: String,
-    /// Its units.
+    /// Total number of units.
     pub(super) units: u64,
 }
 
-/// A checkpoint.
+/// Manifest of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
     version: u32,
     pub(super) owner: Owner,
-    /// Passes that have been done.
+    /// Number of completed passes.
     pub(crate) pass: u64,
-    /// The start of the job that has written it.
+    /// Start of the job that has written the checkpoint.
     attempt: Attempt,
-    /// By rank: what it has written.
+    /// Pieces written by each rank.
     pub(super) ranks: Vec<Vec<Saved>>,
 }
 
 impl Manifest {
-    /// The manifest of a checkpoint whose ranks have written these pieces.
+    /// Creates the manifest of a checkpoint whose ranks have written these pieces.
     ///
     /// # Errors
-    /// If the pieces are not all units, each once.
+    /// If the pieces do not contain each unit exactly once.
     pub(super) fn new(owner: Owner, folder: &Folder, ranks: Vec<Vec<Saved>>) -> Result<Self, String> {
         let (pass, attempt) = (folder.pass, folder.attempt.clone());
         let manifest = Manifest { version: VERSION, owner, pass, attempt, ranks };
         manifest.check().map(|()| manifest)
     }
 
-    /// Where its data are.
+    /// Returns the directory of the data.
     pub(super) fn folder(&self) -> Folder {
         Folder { pass: self.pass, attempt: self.attempt.clone() }
     }
 
-    /// The file of a rank.
+    /// Returns the path of the file of a rank.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.folder().file(dir, rank)
     }
 
-    /// Whether the pieces are all units, each once.
+    /// Checks that the pieces contain each unit exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);
@@ -106,10 +106,10 @@ impl Manifest {
         }
     }
 
-    /// Puts it in the place of the one before, in one step. It is on the disk then.
+    /// Replaces the previous manifest atomically and syncs the new one.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
         let mut text = serde_json::to_string(self)?;
         let sum = crc32fast::hash(text.as_bytes());
@@ -117,7 +117,7 @@ impl Manifest {
         output::replace(&dir.join(NAME), text.as_bytes())
     }
 
-    /// The manifest in a directory, if there is one.
+    /// Reads the manifest in a directory, if there is one.
     ///
     /// # Errors
     /// If it is damaged; errors of the file system.

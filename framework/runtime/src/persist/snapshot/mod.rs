@@ -1,8 +1,8 @@
-//! Checkpoints: units as they are at the end of a pass, in files, from which a job that is started again goes on.
+//! Checkpoints: files with the units at the end of a pass, from which a restarted job resumes.
 //!
-//! Every rank writes its own units, on a thread beside the one that computes, and reports that to rank 0; when all have, rank 0
-//! replaces the manifest, and with that the checkpoint before. So there is always one whole checkpoint, or none. What is
-//! read again may be shared out to any number of ranks. The directory must be one that all ranks see.
+//! Every rank writes its own units, on a thread besides the computing one, and reports to rank 0. When all ranks have reported, rank 0
+//! replaces the manifest, and thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units
+//! can be loaded by any number of ranks. All ranks must have access to the directory.
 //!
 //! ```text
 //! DIR/lock                               locked by rank 0 of the job that has the directory; says which process that is
@@ -11,10 +11,10 @@
 //! DIR/pass-120-0123456789abcdef/rank-3   the data of rank 3's units, piece after piece; behind the pass, the start of the job
 //! ```
 //!
-//! A piece of no units is what a rank keeps beside its units.
+//! A piece without units holds the data that a rank stores in addition to its units.
 //!
-//! A job that dies may leave a directory without a manifest, and a manifest that was not finished (`.manifest-….tmp`). The next
-//! job that has the lock removes them.
+//! A job that dies may leave a directory without a manifest, and an incomplete manifest (`.manifest-….tmp`). The next job that holds the
+//! lock removes them.
 
 mod coordinator;
 mod folder;
@@ -37,7 +37,7 @@ pub(crate) use writer::{Piece, SnapshotWriter};
 
 use crate::error::{Error, ErrorKind};
 
-/// Where units are kept, and how often.
+/// Directory and period of checkpoints.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub(crate) dir: PathBuf,
@@ -46,25 +46,26 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// In this directory, which all ranks see and no other job uses, every minute. `fingerprint` is whatever the units depend on beside their
-    /// owner's name and their number: parameters, seeds, the input or a checksum of it.
+    /// Writes checkpoints to this directory every minute. All ranks must have access to the directory, and no other job may use it.
+    /// `fingerprint` covers everything that the units depend on besides the name of their owner and their number: parameters, seeds, the
+    /// input or a checksum of it.
     pub fn new(dir: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
         Checkpoint { dir: dir.into(), every: Duration::from_secs(60), fingerprint: fingerprint.into() }
     }
 
-    /// A checkpoint begins when this time has passed since the one before began; none while one is being written.
+    /// Sets the time after the start of a checkpoint at which the next one starts. No checkpoint starts while another one is being written.
     pub fn every(mut self, every: Duration) -> Self {
         self.every = every;
         self
     }
 }
 
-/// An error of the file system.
+/// Creates an error of the file system.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} {} of a checkpoint: {error}", path.display()))
 }
 
-/// A checkpoint that is not to be used.
+/// Creates an error for a checkpoint that must not be used.
 fn refused(dir: &Path, why: &str) -> Error {
     config_error(dir, &format!("{why}. Remove the directory, or name another"))
 }

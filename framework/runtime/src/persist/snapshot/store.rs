@@ -1,4 +1,4 @@
-//! Rank 0's records: what ranks have written, when a checkpoint is whole, and whose the directory is meanwhile.
+//! Rank 0's store of checkpoints: collects the parts of the ranks, completes checkpoints and locks the directory.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;
@@ -13,29 +13,29 @@ use super::manifest::{self, Manifest, Owner, Saved};
 use super::{io_error, refused};
 use crate::error::Result;
 
-/// The name of the file whose lock the job has.
+/// Name of the file whose lock the job holds.
 const LOCK: &str = "lock";
 
-/// Collects what ranks have written, and says when a checkpoint is whole. The directory is this job's until it is dropped.
+/// Collects the parts that ranks have written and completes checkpoints. The directory stays locked until the store is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
     dir: PathBuf,
     owner: Owner,
     attempt: Attempt,
-    /// The checkpoint that counts.
+    /// Directory of the current checkpoint.
     last: Option<Folder>,
-    /// The one that is being written.
+    /// Pass of the checkpoint that is being written, and the parts of its ranks.
     next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
     _lock: LockFile,
 }
 
 impl SnapshotStore {
-    /// The directory of an owner's checkpoints, which is made if it is not there; with the checkpoint in it. What a job that died
-    /// has left behind beside that is removed.
+    /// Opens the directory of an owner's checkpoints, which is created if it does not exist, and returns the checkpoint in it. Removes
+    /// other files that a dead job has left behind.
     ///
     /// # Errors
-    /// If it holds one of another owner, or one that is damaged, or another job has it for ten seconds; errors of the file
-    /// system.
+    /// If the directory holds a checkpoint of another owner or a damaged checkpoint, or if another job holds the lock for ten seconds;
+    /// errors of the file system.
     pub(crate) fn open(
         dir: &Path,
         name: &str,
@@ -76,18 +76,18 @@ impl SnapshotStore {
         Ok((SnapshotStore { dir, owner, attempt, last, next: None, _lock: lock }, found))
     }
 
-    /// This start of the job.
+    /// Returns the identity of this start of the job.
     pub(super) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
-    /// Whether a checkpoint is being written.
+    /// Returns true if a checkpoint is being written.
     pub(crate) fn is_open(&self) -> bool {
         self.next.is_some()
     }
 
-    /// A checkpoint of the units after `pass` passes begins, of `ranks` ranks. False, and nothing begins, if that is the pass
-    /// of the one that counts.
+    /// Starts a checkpoint of the units after `pass` passes, written by `ranks` ranks. Returns false, and starts nothing, if the current
+    /// checkpoint is of the same pass.
     pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
@@ -96,10 +96,10 @@ impl SnapshotStore {
         true
     }
 
-    /// A rank has written its part. True if with that the checkpoint is whole, and counts from now on.
+    /// Records the part of a rank. Returns true if this completes the checkpoint, which is the current one from now on.
     ///
     /// # Errors
-    /// If the pieces are not all units, each once; errors of the file system.
+    /// If the pieces do not contain each unit exactly once; errors of the file system.
     pub(crate) fn add(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
@@ -122,7 +122,6 @@ impl SnapshotStore {
     }
 }
 
-/// Locks the directory.
 fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
     let waiting = |holder: &str| {
         log::info!("the checkpoint in {} is in use by {holder}; waiting for its lock", dir.display());
@@ -137,14 +136,14 @@ fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
     })
 }
 
-/// Removes what jobs that died have left behind: data of checkpoints that never were whole, or count no more, and manifests that
-/// were not finished. All else in the directory is somebody else's.
+/// Removes files that dead jobs have left behind: data of incomplete or superseded checkpoints, and incomplete manifests. Other files in
+/// the directory are not touched.
 fn tidy(dir: &Path, last: Option<&Folder>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if is_left_over(name, manifest::NAME) {
-            // It takes room and nothing else.
+            // A failure is ignored, because the file only occupies disk space.
             let _ = fs::remove_file(entry.path());
         } else if let Some(folder) = Folder::named(name).filter(|folder| Some(folder) != last) {
             folder.remove(dir);

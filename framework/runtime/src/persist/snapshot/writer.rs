@@ -1,4 +1,4 @@
-//! Writing units beside the computing.
+//! Writing of checkpoints, concurrently with the computation.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,13 +12,14 @@ use super::io_error;
 use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The time that a writer that is dropped waits for each checkpoint that is being written: a slow disk gets that, a dead one ends the job no later.
+/// Time for which a dropped writer waits for each checkpoint that is being written. It gives a slow disk time to finish, but a disk that
+/// does not respond delays the end of the job only by this time.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Neighbouring units to be written: the first, how many, and their data.
+/// Contiguous units to be written: the first unit, the number of units, and their data.
 pub(crate) type Piece = (u64, u64, Vec<u8>);
 
-/// One rank's writer. It has a thread from its first job on, but under the simulator, whose ranks have none.
+/// Writer of one rank. It starts a thread at its first job, except under the simulator, whose ranks have no threads.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
     dir: PathBuf,
@@ -26,13 +27,13 @@ pub(crate) struct SnapshotWriter {
     rank: usize,
     has_thread: bool,
     thread: Option<Thread>,
-    /// Jobs whose outcome has not been fetched.
+    /// Number of jobs whose outcome has not been received.
     outstanding: usize,
-    /// Outcomes without a thread.
+    /// Outcomes of jobs that were done without a thread.
     done: Vec<Outcome>,
 }
 
-/// A pass, and what was written of it.
+/// Number of passes, and the pieces that were written.
 type Outcome = Result<(u64, Vec<Saved>)>;
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct Thread {
 }
 
 impl SnapshotWriter {
-    /// A writer of this rank's files in this start of the job; without a thread it writes at once.
+    /// Creates the writer of this rank's files in this start of the job; without a thread it writes synchronously.
     pub(super) fn new(dir: &Path, attempt: Attempt, rank: usize, has_thread: bool) -> Self {
         let dir = dir.to_path_buf();
         SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
@@ -60,7 +61,7 @@ impl SnapshotWriter {
         (writer, (to_do, finished))
     }
 
-    /// Begins to write the units of this rank as they are after `pass` passes, and returns.
+    /// Starts to write the units of this rank after `pass` passes, and returns.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -75,16 +76,16 @@ impl SnapshotWriter {
             self.thread = Some(start(self.dir.clone(), self.rank)?);
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
-            // If the thread is gone, its outcomes say so.
+            // If the thread has ended, the next poll reports it.
             let _ = jobs.send((folder, pieces));
         }
         Ok(())
     }
 
-    /// What has been written since the last call, if anything has. Never waits.
+    /// Returns the pieces that have been written since the last call, if there are any. Never blocks.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The errors of the file system.
     pub(crate) fn poll(&mut self) -> Result<Option<(u64, Vec<Saved>)>> {
         if self.outstanding == 0 {
             return Ok(None);
@@ -104,13 +105,13 @@ impl SnapshotWriter {
         outcome.transpose()
     }
 
-    /// Whether something is being written, or has been and was not fetched.
+    /// Returns true if a job is being written or its outcome has not been received.
     pub(crate) fn is_busy(&self) -> bool {
         self.outstanding > 0
     }
 
-    /// Waits no more for what is being written, also when it is dropped: the thread is left to itself. Returns the error that
-    /// the disk has not taken it in `waited`.
+    /// Abandons the jobs that are being written: they are not waited for, even when the writer is dropped, and their thread is detached.
+    /// Returns the error that the disk has not completed the write within `waited`.
     pub(crate) fn give_up(&mut self, waited: Duration) -> Error {
         self.thread = None;
         self.outstanding = 0;
@@ -120,12 +121,12 @@ impl SnapshotWriter {
     }
 }
 
-/// The thread ends with its writer: what it is writing is finished first, if that was not given up and the disk takes it.
+/// Ends the thread. Jobs in progress are completed first, unless they were abandoned or the disk does not respond in time.
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // It drops its end when it is done, and what it reports till then is of no use any more.
+            // The thread drops its end of the channel when it is done. Outcomes until then are no longer needed.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}
@@ -165,7 +166,7 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
     Ok(Thread { jobs, outcomes, handle })
 }
 
-/// Writes a rank's units, and makes sure that they are on the disk.
+/// Writes the units of a rank and syncs the file and its directories.
 fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);
@@ -180,7 +181,7 @@ fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     }
     let file = out.into_inner().map_err(|error| io(error.into_error()))?;
     file.sync_all().map_err(io)?;
-    // The names, too.
+    // Directory entries are synced as well.
     parent.sync_all().and_then(|()| File::open(dir)?.sync_all()).map_err(io)?;
     Ok((folder.pass, saved))
 }

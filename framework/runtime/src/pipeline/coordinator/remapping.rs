@@ -1,4 +1,4 @@
-//! From one mapping to the next: every rank prepares, and when all are ready all switch.
+//! Change of mapping: every rank prepares the next mapping, and when all are ready all switch to it.
 
 use armature_planner::pipeline::Mapping;
 
@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// Batches on which the sizes of items are taken at least: one may be the first, or the last, and unlike the others.
+/// Minimum number of batches on which the sizes of items are measured. A single batch may be the first or the last one, and unlike the others.
 const SIZED_BATCHES: usize = 3;
 
 impl Coordinator<'_, '_> {
-    /// Has a mapping prepared on every rank. It comes into force when all are ready.
+    /// Starts the preparation of a mapping on every rank. It comes into force when all ranks are ready.
     pub(super) fn begin(
         &mut self,
         mapping: Mapping,
@@ -55,7 +55,7 @@ impl Coordinator<'_, '_> {
         Ok(())
     }
 
-    /// A rank has set up the stages that the mapping to come puts there.
+    /// Registers that rank `from` has set up its stages of the next mapping.
     pub(super) fn ready(
         &mut self,
         from: usize,
@@ -70,7 +70,7 @@ impl Coordinator<'_, '_> {
         if all { self.switch(at, out) } else { Ok(()) }
     }
 
-    /// All are ready: the mapping that was prepared comes into force.
+    /// Puts the prepared mapping into force, because all ranks are ready.
     fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
         let epoch = self.participant.epoch() + 1;

@@ -1,4 +1,4 @@
-//! Rank 0's looks at a stream that runs: whether another mapping pays, and what the last change cost.
+//! Replanning on rank 0 while the stream runs: evaluates other mappings, and measures the cost of the last change.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// How often rank 0 looks whether something is due: a small part of the time between two decisions, or two lines on the screen.
+/// Interval of checks for due changes: a small part of the time between two decisions or two lines on the screen.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Coordinator<'_, '_> {
-    /// Looks now and then whether something is due.
+    /// Checks periodically whether a change is due.
     pub(super) fn look_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if !matches!(self.phase, Phase::Streaming) || (now < self.next_look && !self.is_calibrating) {
             return Ok(());
@@ -27,14 +27,14 @@ impl Coordinator<'_, '_> {
         self.look(at, out)
     }
 
-    /// Items have reached the sink.
+    /// Handles that items have reached the sink.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // The calibration is to be short, and a mapping that was asked for after a number of items is to come right after them.
+        // The calibration should be short, and a mapping that was requested after a number of items should follow right after them.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.look(at, out) } else { Ok(()) }
     }
 
-    /// Whether another mapping is due.
+    /// Starts the change to another mapping, if one is due.
     fn look(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(progress) = self.progress_at(at) else { return Ok(()) };
         let Progress { elapsed, items, .. } = progress;
@@ -42,7 +42,7 @@ impl Coordinator<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            // Before all is made of the first item, much may have been made of it.
+            // An expanding stage may deliver many items before the first item of the source is finished.
             let delivered = self.participant.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
@@ -55,7 +55,7 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Decides whether another mapping pays, and has it prepared if so.
+    /// Evaluates the current mapping, and starts the preparation of another one if it pays.
     fn control(&mut self, progress: Progress, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let mine = self.participant.measurements();
         self.performance_model.measured(0, mine, progress.now)?;
@@ -89,7 +89,7 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Puts what the decision stands on into the log of events.
+    /// Writes the measurements behind a decision to the event log.
     fn log_measurements(&mut self, at: &Moment) {
         for (rank, stage, service) in self.performance_model.services() {
             self.participant.log(at, || Event::Measured {
@@ -107,7 +107,7 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Plans a mapping from what the calibration run has measured.
+    /// Plans a mapping from the measurements of the calibration.
     fn plan_first(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let drawn = self.drawn();
         let now = at.now();
@@ -123,7 +123,7 @@ impl Coordinator<'_, '_> {
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
     }
 
-    /// Gives the account of changes what has arrived, where that is needed.
+    /// Updates the cost meter with the progress of the stream, if it needs an update.
     fn update_cost(&mut self, at: &Moment) {
         let Some(source) = self.participant.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());
@@ -135,7 +135,7 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Takes up what has become known of the cost of the mapping in force.
+    /// Passes an update of the cost of the last change to the controller and to the records of changes.
     pub(super) fn take_cost(&mut self, progress: Progress, update: Option<CostUpdate>) {
         let Some(update) = update else { return };
         if let Some(controller) = &mut self.controller {

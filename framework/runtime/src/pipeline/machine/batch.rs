@@ -1,4 +1,4 @@
-//! Consecutive items of the stream on their way through it.
+//! Batches of consecutive items of the stream.
 
 use std::time::Duration;
 
@@ -9,57 +9,56 @@ use super::super::range::Range;
 use super::sequence_number::SequenceNumber;
 use crate::comm::Part;
 
-/// A batch with its place in the stream. Its items are looked at by stages only.
+/// Batch with its place in the stream. Only stages access its items.
 pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
-    /// What it is a piece of, by expanding stage that it has been through.
+    /// By expanding stage that the batch has passed: the piece of that stage's output that the batch is.
     pub(crate) pieces: Vec<Piece>,
-    /// Nothing comes behind it: serial stages give what they still have.
+    /// True if no batch follows: serial stages then emit their last item.
     pub(crate) is_end: bool,
-    /// The stage that comes next; the number of stages where that is the sink. What it holds are that stage's
-    /// inputs.
+    /// Stage that processes the batch next and takes its items; the number of stages if the sink is next.
     pub(crate) stage: usize,
     pub(crate) range: Range,
-    /// Time that stages have spent on it so far.
+    /// Time that stages have spent on the batch so far.
     pub(crate) service: Duration,
-    /// Bytes that it had at its widest edge so far, on a wire or from a block to the next on the same rank; 0 before.
+    /// Size in bytes at the widest edge so far, on a wire or between two blocks of one rank; 0 before the first edge.
     pub(crate) widest: u64,
-    /// Items of the stream that come behind it, if the source knew.
+    /// Items of the stream behind the batch, if the source knows their number.
     pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
 }
 
-/// What is known of a piece that an expanding stage has made.
+/// Piece of a batch, made by an expanding stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Whether the stage has made all of the batch with it.
+    /// True if the stage has finished the batch with this piece.
     pub(crate) is_last: bool,
-    /// Items in it when it was made.
+    /// Number of items when the piece was made.
     pub(crate) items: u32,
 }
 
-/// What a batch holds: items, or the bytes that they travel as.
+/// Content of a batch: items, or their encoded bytes.
 pub(crate) enum Payload {
     Items(Items),
     Bytes {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// The next expanding stage has it, and has made `made` pieces of it.
+    /// The next expanding stage holds the items, and has made `made` pieces of them.
     Kept {
         made: u64,
     },
 }
 
 impl Batch {
-    /// It stays on this rank: what it holds is weighed instead of packed.
+    /// Measures the size of a batch that stays on this rank and is not encoded.
     pub(crate) fn weigh(&mut self, codec: &dyn Codec) {
         if let Payload::Items(items) = &self.payload {
             self.widest = self.widest.max(codec.weigh(items));
         }
     }
 
-    /// The number of what comes behind it at the stages where it is now.
+    /// Returns the number of the batch that follows at the stages where this batch is.
     pub(crate) fn following(&self) -> SequenceNumber {
         let mut next = self.number.clone();
         for (at, piece) in next.pieces.iter_mut().zip(&self.pieces).rev() {
@@ -73,17 +72,17 @@ impl Batch {
         next
     }
 
-    /// Of the expanding stages behind it, counted from the last, those that have made all of what they had with it.
+    /// Returns the number of expanding stages, counted back from the last one, that have finished their input batch with this batch.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
 
-    /// Whether it is all that has become of a batch of the source.
+    /// Returns true if the batch holds everything that was made of a batch of the source.
     pub(crate) fn is_whole(&self) -> bool {
         self.ended() == self.pieces.len() && self.number.pieces.iter().all(|&at| at == 0)
     }
 
-    /// Items of the source of which it holds something, or held something before it was dropped.
+    /// Returns the number of items of the source from which the batch holds items, or held items before they were dropped.
     pub(crate) fn sources(&self) -> usize {
         match &self.range.made {
             Some(made) if !self.is_whole() => made.sources().max(1),
@@ -91,11 +90,11 @@ impl Batch {
         }
     }
 
-    /// About how many of its items come behind it, if the source knew.
+    /// Returns the approximate number of items behind the batch at its stage, if the source knows how many items follow.
     pub(crate) fn items_behind(&self) -> Option<u64> {
         match &self.range.made {
             None => self.behind,
-            // What was made of one item is about what will be made of others.
+            // Following items of the source are assumed to yield as many items as those of this batch.
             Some(_) if self.is_whole() => self.behind.map(|behind| {
                 let ratio = self.range.live() as f64 / f64::from(self.range.count.max(1));
                 (behind as f64 * ratio) as u64
@@ -104,7 +103,7 @@ impl Batch {
         }
     }
 
-    /// The batch as the expanding stage has it that has made this piece of it, after `made` pieces.
+    /// Returns the batch `whole`, of which this batch is a piece, as the expanding stage holds it after `made` pieces.
     pub(crate) fn kept(&self, whole: SequenceNumber, made: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -120,7 +119,7 @@ impl Batch {
         }
     }
 
-    /// The same batch, which an expanding stage has, after it has made `made` pieces.
+    /// Returns a copy of this batch as the expanding stage holds it after `made` pieces.
     pub(crate) fn kept_on(&self, made: u64) -> Batch {
         Batch {
             number: self.number.clone(),

@@ -1,11 +1,11 @@
-//! A machine's state in words.
+//! Description of the state of a machine.
 
 use super::Machine;
 use super::dispatcher::Dispatcher;
 use super::source::Flow;
 
 impl Machine {
-    /// What this rank holds and waits for, in words: for the message when a run stands still.
+    /// Describes what this rank holds and waits for, for the message about a stalled run.
     pub(crate) fn describe(&self) -> String {
         let mut words = Vec::new();
         for (edge, input) in self.inputs.iter().enumerate() {

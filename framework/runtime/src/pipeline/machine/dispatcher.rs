@@ -1,20 +1,21 @@
-//! Brings batches and free replicas together.
+//! Dispatcher: assigns batches to free replicas.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// A sender keeps a batch if it finishes it within this multiple of the time that the best other receiver needs: sending costs
-/// something, and idle receivers more.
+/// A sender keeps a batch if it finishes the batch within this multiple of the time that the best receiver needs: sending has a cost, but idle
+/// receivers have a higher one.
 const KEEP: f64 = 2.0;
-/// Near the end, a batch is taken to need this number of standard deviations more than batches need in the mean: that it
-/// takes longer than most is what would make everybody wait.
+/// Near the end of the stream, the time of a batch is assumed to exceed its mean by this number of standard deviations, because a batch that takes
+/// longer than most makes all ranks wait.
 const SURE: f64 = 2.0;
-/// Items are not taken to differ by more than this part of their mean: where a few are very long, it cannot be foreseen which.
+/// Maximum standard deviation of the time of an item that is assumed, as a fraction of the mean. If a few items are very long, it cannot be predicted
+/// which ones.
 const MOST_SPREAD: f64 = 1.0;
 
-/// A decision: `sender` gives batch `number` to `receiver`.
+/// Decision of a dispatcher: `sender` sends batch `number` to `receiver`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) sender: usize,
@@ -22,69 +23,69 @@ pub(crate) struct Assignment {
     pub(crate) receiver: usize,
 }
 
-/// A batch that a sender holds.
+/// Batch that a sender offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) sender: usize,
     pub(crate) items: u32,
-    /// Items of the stream that come behind this batch, if the source knew.
+    /// Items of the stream behind this batch, if the source knows their number.
     pub(crate) behind: Option<u64>,
 }
 
-/// How long items keep a receiver busy, in nanoseconds.
+/// Service time of a receiver per item, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ItemTime {
-    /// 0 if it is not known yet.
+    /// Mean; 0 if it is unknown.
     pub(crate) mean: u64,
-    /// From item to item; 0 if it is not known yet.
+    /// Standard deviation between items; 0 if it is unknown.
     pub(crate) deviation: u64,
 }
 
-/// Who gets what on one edge on which receivers pull: batches that are offered, and receivers that have asked.
+/// Dispatcher of an edge on which receivers request batches: matches offered batches and requests.
 ///
-/// A batch goes to the receiver that is likely to finish it first. One that has asked may yet get none: where the end of the
-/// stream is near, a slow receiver would still be at its batch when all the others have finished everything else.
+/// A batch is assigned to the receiver that is likely to finish it first. A request may stay open: near the end of the stream, a slow receiver would
+/// still process its batch when all other receivers have finished the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatcher {
-    /// Batches that senders hold, by number: the oldest goes first, which keeps the resequencer short.
+    /// Offered batches by number. The oldest is assigned first, which keeps the queues of resequencers short.
     offers: BTreeMap<SequenceNumber, Offered>,
-    /// Receivers that have asked at least once.
+    /// Receivers that have sent at least one request.
     receivers: BTreeMap<usize, Receiver>,
 }
 
-/// What is known of one receiver.
+/// State of a receiver, as far as the dispatcher knows it.
 #[derive(Debug, Default)]
 struct Receiver {
-    /// Batches asked for and not yet given.
+    /// Number of requested batches that are not assigned.
     open: usize,
-    /// Items of each batch that was given and that it has not begun yet, as far as is known.
+    /// Items of each assigned batch that the receiver, as far as known, has not started.
     waiting: VecDeque<u32>,
-    /// Items of the batch that it was at when it asked last.
+    /// Items of the batch that the receiver was processing at its last request.
     working: u32,
-    /// Seconds that an item keeps it busy, whatever else it does in between; `None` before it has done one.
+    /// Seconds per item, including the receiver's other work between items; `None` until it has finished an item.
     service_time: Option<f64>,
-    /// The standard deviation of that, as a part of it; `None` before it is known.
+    /// Standard deviation of the service time as a fraction of the service time; `None` until it is known.
     spread: Option<f64>,
 }
 
 impl Receiver {
-    /// Items that it has to do before another one, and half of what it is at.
+    /// Returns the items of all assigned batches that are not started, plus half of the batch in progress.
     fn backlog(&self) -> f64 {
         self.waiting.iter().map(|&items| f64::from(items)).sum::<f64>() + 0.5 * f64::from(self.working)
     }
 }
 
 impl Dispatcher {
-    /// A sender has batch `number` to give.
+    /// Registers the offer of batch `number`.
     pub(crate) fn offer(&mut self, number: SequenceNumber, offered: Offered) {
         self.offers.insert(number, offered);
     }
 
-    /// `receiver` has room for `batches` more, beside `held` that it has asked for before and not begun. An item keeps
-    /// it busy for `time`.
+    /// Registers that `receiver` has room for `batches` batches, in addition to `held` batches that it requested before and has not started. `time`
+    /// is its service time per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
-        // What it has asked for and not been given has not been begun either.
+        // The batches in `held` that are not assigned have not been started either.
         let given = held.saturating_sub(entry.open);
         while entry.waiting.len() > given
             && let Some(items) = entry.waiting.pop_front()
@@ -100,15 +101,15 @@ impl Dispatcher {
         }
     }
 
-    /// The next decision, if there is an offer and somebody who asked and should have it. A receiver that is the sender
-    /// itself, has no other batch waiting and is not much later comes before those that finish earlier: nothing has to be sent.
+    /// Returns the next assignment, if a batch is offered and a receiver that requested one should get it. A receiver that is the sender itself, has
+    /// no other batch waiting and does not finish much later takes precedence over receivers that finish earlier, because nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         let (_, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
         let finish = |receiver: &Receiver| {
             (receiver.backlog() + f64::from(offered.items)) * receiver.service_time.unwrap_or(usual)
         };
-        // It gets the batch now, or else it has its hands full and will ask again.
+        // If the best receiver has no open request, it has enough batches and will send a request later.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
         let asked = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let spread = self.usual_spread();
@@ -131,32 +132,32 @@ impl Dispatcher {
         Some(Assignment { sender: offered.sender, number, receiver })
     }
 
-    /// Whether the other receivers will have done this batch and all that come behind it before `by`, in seconds from
-    /// now.
+    /// Returns true if the other receivers are expected to finish this batch and all batches behind it within the next `by` seconds.
     fn others_are_done(&self, receiver: usize, by: f64, offered: Offered, usual: f64) -> bool {
         let Some(behind) = offered.behind else { return false };
         let left = behind as f64 + f64::from(offered.items);
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Whole batches that are finished before then.
+            // Whole batches that are finished by then.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });
         done.sum::<f64>() >= left
     }
 
-    /// What stands in for the pace of a receiver that has not done anything yet.
+    /// Returns the seconds per item that are assumed for a receiver that has not finished any item.
     fn usual_pace(&self) -> f64 {
         mean(self.receivers.values().filter_map(|r| r.service_time)).unwrap_or(1.0)
     }
 
-    /// How much items differ, as a part of what they take: the same on all receivers, but slow ones have seen few.
+    /// Returns the mean of the receivers' standard deviations, as a fraction of the service time. It is assumed for all receivers, because slow ones
+    /// have processed few items.
     fn usual_spread(&self) -> f64 {
         mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
-    /// Offers without a request, and requests without an offer.
+    /// Returns the number of open offers and of open requests.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }

@@ -1,4 +1,4 @@
-//! What the expanding stages of this rank have begun, and how much more they may make of it.
+//! Batches that expanding stages of this rank have begun, and the room for their pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,29 +7,29 @@ use super::super::fill::Fill;
 use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 
-/// See the module's page.
+/// Expanding stages of this rank with their unfinished batches; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Expansions {
-    /// By stage: whether it makes several items of one.
+    /// By stage: true if the stage makes several items of one.
     expanding: Vec<bool>,
-    /// Batches of which pieces have been made here, and more are to be made.
+    /// Batches of which pieces have been made and more pieces are to be made.
     pub(super) open: BTreeMap<SequenceNumber, Open>,
-    /// Serial stages that are at a batch or have not made all of it: the next one has to wait.
+    /// Serial expanding stages that have an unfinished batch. The next batch waits for its end.
     pub(super) busy: BTreeSet<usize>,
-    /// When a piece is full.
+    /// Limits at which a piece is full.
     pub(super) fill: Fill,
 }
 
-/// A batch of which pieces have been made.
+/// Batch of which pieces have been made.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// As it is given to the stage for the next piece.
+    /// Batch as the stage gets it for the next piece.
     pub(super) batch: Batch,
-    /// Pieces that were made, that may be made, and that have been asked for beside them.
+    /// Number of pieces made. `granted` counts further pieces for which room is granted, and `asked` those for which it is requested.
     pub(super) made: u64,
     pub(super) granted: u64,
     pub(super) asked: u64,
-    /// Whether the compute side is at it.
+    /// True while the compute side makes a piece of the batch.
     pub(super) is_in_work: bool,
 }
 
@@ -42,18 +42,18 @@ impl Expansions {
         self.expanding.get(stage).copied().unwrap_or(false)
     }
 
-    /// How many expanding stages come before `stage`.
+    /// Returns the number of expanding stages before `stage`.
     pub(super) fn levels(&self, stage: usize) -> usize {
         self.expanding.iter().take(stage).filter(|&&expands| expands).count()
     }
 
-    /// The number that the first batch has at each of `stages` stages and at the sink.
+    /// Returns the number of the first batch at each of `stages` stages and at the sink.
     pub(super) fn first_numbers(&self, stages: usize) -> Vec<SequenceNumber> {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// The part of `stages` that a batch goes through in one job: where order matters at or behind an expanding stage, pieces
-    /// wait for their turn one by one.
+    /// Returns the part of `stages` that a batch passes in one job. If the expanding stage or a stage behind it is serial, the job ends behind the
+    /// expanding stage, because each piece waits for its turn.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,
@@ -61,18 +61,18 @@ impl Expansions {
         }
     }
 
-    /// Whether `stage` is serial and has not made all of what it has.
+    /// Returns true if `stage` is serial and has an unfinished batch that it expands.
     pub(super) fn is_busy(&self, stage: usize) -> bool {
         self.busy.contains(&stage)
     }
 
-    /// A batch is handed to the compute side for these stages, of which `is_serial` is true for some.
+    /// Registers that the compute side starts a batch at these stages. `is_serial` returns true for the serial ones.
     pub(super) fn begin(&mut self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) {
         let expanding = &self.expanding;
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));
     }
 
-    /// The oldest batch of which another piece may be made now.
+    /// Returns the oldest batch of which another piece may be made now, and marks it as in progress.
     pub(super) fn next_batch(&mut self) -> Option<Batch> {
         let open = self.open.values_mut().find(|open| open.granted > 0 && !open.is_in_work)?;
         open.granted -= 1;

@@ -1,11 +1,11 @@
-//! Rank 0 grants room for pieces that expanding stages make anywhere.
+//! Grants of room in the window, which rank 0 sends to expanding stages on all ranks.
 
 use super::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{AskForRoom, GiveBack, Grant};
 
 impl Machine {
-    /// An expanding stage on rank `from` wants to make more pieces.
+    /// Handles a request for room from an expanding stage on rank `from`.
     pub(super) fn on_ask_for_room(&mut self, from: usize, ask: AskForRoom) -> Result<()> {
         let (me, levels) = (self.me, self.levels_at_sink());
         let Some(source) = &mut self.source else {
@@ -20,7 +20,7 @@ impl Machine {
         self.grant()
     }
 
-    /// Room that was granted is not needed.
+    /// Handles the return of granted room that is not needed.
     pub(super) fn on_give_back(&mut self, back: &GiveBack) -> Result<()> {
         let levels = self.levels_at_sink();
         let Some(source) = &mut self.source else {
@@ -34,7 +34,7 @@ impl Machine {
         self.grant()
     }
 
-    /// Grants as much as there is room for, the oldest first. What the sink waits for is always granted.
+    /// Grants requests for room, oldest first, as far as the window allows. The piece that the sink waits for is always granted.
     pub(super) fn grant(&mut self) -> Result<()> {
         let sink = self.table.stage_count();
         loop {

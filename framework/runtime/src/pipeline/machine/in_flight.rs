@@ -1,56 +1,56 @@
-//! What is between source and sink, counted on rank 0.
+//! Batches between source and sink, counted on rank 0.
 
-/// Batches that have been drawn or made and have not reached the sink.
+/// Counter of batches and pieces that have been drawn or made and have not reached the sink.
 ///
-/// A piece may reach the sink before rank 0 has heard that more are to come, and without order the last before the first. So
-/// batches are counted at each level: what the source gave, the pieces that the first expanding stage makes of these, the pieces
-/// that the next one makes of those, and so on. There is one more piece than room was granted for, of each batch of the level above.
-/// A batch of a level is over when the last piece of it has come; only when nothing is open at any level, there is nothing left.
+/// A piece may reach the sink before rank 0 receives the request for the next pieces, and in an unordered stream the last piece may arrive before the
+/// first. Batches are therefore counted at each level: the batches of the source, the pieces that the first expanding stage makes of them, the pieces
+/// that the next expanding stage makes of those pieces, and so on. For each batch of the level above, there is one piece more than room was granted
+/// for. A batch of a level is complete when its last piece has arrived. The stream is empty only if no batch is open at any level.
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// By level. Less than nothing for a moment, where a piece has come and the next one has not been asked for.
+    /// By level. Negative for a moment if a piece has arrived and the next one has not been requested.
     open: Vec<i64>,
 }
 
 impl InFlight {
-    /// Nothing yet, of a stream with `levels` expanding stages.
+    /// Creates the counter of an empty stream with `levels` expanding stages.
     pub(super) fn new(levels: usize) -> Self {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
 
-    /// Another batch was drawn.
+    /// Counts a drawn batch.
     pub(super) fn drawn(&mut self) {
         self.drawn += 1;
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// There is room for more pieces of a level, from 1.
+    /// Counts granted room for pieces of a level, where levels of pieces start at 1.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Room for them was not needed.
+    /// Subtracts granted room for pieces of a level that was not needed.
     pub(super) fn given_back(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
-    /// A batch has reached the sink, and with it `ended` levels have [ended](super::batch::Batch::ended).
+    /// Registers that a batch has reached the sink, with which `ended` levels have [ended](super::batch::Batch::ended).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }
 
-    /// Batches and pieces that are on their way, and those that there is room for.
+    /// Returns the number of batches and pieces in flight, including pieces for which room is granted.
     pub(super) fn batches(&self) -> usize {
         self.open.last().map_or(0, |&open| open.max(0) as usize)
     }
 
-    /// Whether all that was drawn has reached the sink, with all that was made of it.
+    /// Returns true if everything that was drawn, and everything made of it, has reached the sink.
     pub(super) fn is_empty(&self) -> bool {
         self.open.iter().all(|&open| open == 0)
     }
 
-    /// Batches of the source that have reached the sink as a whole, and batches drawn.
+    /// Returns the number of batches of the source that have reached the sink completely, and of batches drawn.
     pub(super) fn of_source(&self) -> (u64, u64) {
         let open = self.open.first().map_or(0, |&open| open.max(0) as u64);
         (self.drawn.saturating_sub(open), self.drawn)

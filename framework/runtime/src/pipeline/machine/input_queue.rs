@@ -1,4 +1,4 @@
-//! Where batches wait in front of a block or the sink, the oldest first.
+//! Input queue in front of a block or the sink, ordered by age.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,27 +7,26 @@ use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 use super::service_time::ServiceTime;
 
-/// Batches that have arrived over one edge and are not yet being worked on.
+/// Batches that have arrived over one edge and have not been started.
 ///
-/// The oldest is given out first. Where order matters it is also the resequencer: the machine takes the oldest only
-/// when it is its turn. What an input queue holds is bounded by the source's window.
+/// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the machine takes the oldest batch only when
+/// its turn has come. The window of the source limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Bytes of these.
+    /// Total size of the waiting batches.
     bytes: u64,
     most: usize,
-    /// Batches asked for and not yet delivered (pull only).
+    /// Number of batches that were requested and have not arrived, for edges on which receivers request batches.
     pub(crate) asked: usize,
-    /// How fast this rank is at what comes in here.
+    /// Service time of this rank for the batches of this queue.
     pub(super) service_time: ServiceTime,
-    /// Batches that wait for an older one, as was reported to rank 0 last.
+    /// Number of batches waiting for an older one in the last report to rank 0.
     pub(super) out_of_order_reported: usize,
 }
 
 impl InputQueue {
-    /// Takes a batch in. Returns false for one that is here already, which cannot happen unless a rank is out of
-    /// step.
+    /// Adds a batch. Returns false if the batch is in the queue already, which happens only if a rank violates the protocol.
     #[must_use]
     pub(crate) fn put(&mut self, batch: Batch) -> bool {
         self.asked = self.asked.saturating_sub(1);
@@ -41,30 +40,30 @@ impl InputQueue {
         true
     }
 
-    /// The oldest batch.
+    /// Returns the oldest batch.
     pub(crate) fn first(&self) -> Option<&Batch> {
         self.waiting.first_key_value().map(|(_, batch)| batch)
     }
 
-    /// Gives the oldest batch out.
+    /// Removes and returns the oldest batch.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         let (_, batch) = self.waiting.pop_first()?;
         self.bytes -= batch.widest;
         Some(batch)
     }
 
-    /// Gives out all batches, and forgets what was asked for.
+    /// Removes and returns all batches, and resets the number of requested batches.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = Batch> + use<> {
         (self.asked, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Bytes of the batches here now, each at its widest edge so far.
+    /// Returns the total size of the waiting batches in bytes, each at its widest edge so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Batches here now, and the most there have been.
+    /// Returns the number of waiting batches and the maximum of this number so far.
     pub(crate) fn queued(&self) -> (usize, usize) {
         (self.waiting.len(), self.most)
     }

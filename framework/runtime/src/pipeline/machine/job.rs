@@ -1,4 +1,4 @@
-//! What goes between a machine and the compute side, and what is counted on the way.
+//! Jobs and results that the machine exchanges with the compute side, and counters of its traffic.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,56 +9,56 @@ use super::super::fill::Fill;
 use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 
-/// What the compute side is asked to do.
+/// Job for the compute side.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Draw a batch from the source; an empty one if that `is_end`.
+    /// Draw a batch from the source; an empty one if `is_end` is true.
     Draw { number: u64, first: u64, fill: Fill, is_end: bool },
-    /// Run these stages on a batch. What a stage makes of one item and more of another is cut as `fill` says: then the first
-    /// piece is what is done, and stages behind it are left to another job.
+    /// Run these stages on a batch. If `fill` cuts the output of an expanding stage into pieces, the job ends with the first piece, and the stages
+    /// behind the expanding one are left to another job.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Give a batch to the sink.
+    /// Pass a batch to the sink.
     Consume { batch: Batch },
-    /// Save the state of a serial stage, and let go of it.
+    /// Save the state of a serial stage and drop the stage.
     Release { stage: usize },
-    /// Go on with a serial stage from its saved state.
+    /// Continue a serial stage from its saved state.
     Restore { stage: usize, state: Vec<u8> },
 }
 
-/// What came of a job.
+/// Result of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// A batch was drawn (none at the very end); whether the stream ended behind it, and how many items are left
-    /// if the source knows.
+    /// A batch was drawn, or `None` if the stream ended without one. `ended` is true if the stream ended behind the batch, and `left` is the number
+    /// of remaining items, if the source knows it.
     Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
-    /// Stages have been through, which took so long; the batch knows which comes next.
+    /// Stages have processed the batch in the time `took`. The batch holds the stage that comes next.
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
-    /// What a serial stage remembers.
+    /// The serial stage was saved with this state.
     Released { stage: usize, state: Vec<u8> },
-    /// A serial stage is ready to go on here.
+    /// The serial stage is ready to continue on this rank.
     Restored { stage: usize },
 }
 
-/// A batch that the sink has taken.
+/// Batch that the sink has taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Consumed {
-    /// Items that the sink got.
+    /// Items that the sink received.
     pub(crate) items: usize,
-    /// Items that the source put into the batch of which this is the end, and 0 if more comes of that.
+    /// Items of the source batch that is complete with this batch; 0 if more pieces of it follow.
     pub(crate) done: u32,
-    /// [`Batch::sources`] and [`Batch::ended`].
+    /// Result of [`Batch::sources`]; `ended` is the result of [`Batch::ended`].
     pub(crate) sources: usize,
     pub(crate) ended: usize,
-    /// Items that it had when it was made, if it is a piece.
+    /// If the batch is a piece, number of its items when it was made.
     pub(crate) made: Option<u32>,
     pub(crate) service: Duration,
     pub(crate) bytes: u64,
 }
 
 impl Consumed {
-    /// That the sink takes this batch.
+    /// Returns the record of a batch that the sink takes.
     pub(crate) fn of(batch: &Batch) -> Self {
         let ended = batch.ended();
         Consumed {
@@ -73,12 +73,12 @@ impl Consumed {
     }
 }
 
-/// Why a rank has nothing to compute.
+/// Reason why a rank has nothing to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Nothing has arrived.
+    /// No batch has arrived.
     Input,
-    /// It has finished batches that nobody has asked for, or (rank 0) the window is closed.
+    /// The rank holds finished batches that no receiver has requested, or (rank 0) the window is closed.
     Downstream,
 }
 
@@ -89,21 +89,21 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
-    /// Batches that came under an older mapping, or waited when the mapping changed, and were sent on.
+    /// Batches that arrived under an earlier mapping, or waited when the mapping changed, and were forwarded.
     pub(crate) forwarded: u64,
-    /// Serial stages given to another rank.
+    /// Serial stages sent to another rank.
     pub(crate) handed_over: u64,
-    /// Mappings that came while a serial stage was between two ranks here.
+    /// Changes of mapping while a serial stage was migrating on this rank.
     pub(crate) overtaken: u64,
 }
 
-/// Something that the machine has done which a log of events wants to know.
+/// Event of the machine for the event log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StreamEvent {
-    /// A serial stage went to another rank.
+    /// A serial stage was sent to another rank.
     HandOver { stage: usize, to: usize, next: SequenceNumber, bytes: usize },
-    /// A serial stage came from another rank.
+    /// A serial stage was received from another rank.
     TakeOver { stage: usize, from: usize, next: SequenceNumber },
-    /// Batches that were here, or came here, by an earlier mapping went on to another rank.
+    /// Batches that arrived or waited under an earlier mapping were forwarded to other ranks.
     Forwarded { epoch: u32, batches: u64 },
 }

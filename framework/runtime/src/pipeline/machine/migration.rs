@@ -1,25 +1,25 @@
-//! Serial stages on their way from one rank to another.
+//! Migration of serial stages from one rank to another.
 
 use std::collections::BTreeMap;
 
 use super::job::Job;
 use super::sequence_number::SequenceNumber;
 
-/// Serial stages that are neither here nor away.
+/// Serial stages that this rank is saving or restoring.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
-    /// Given up here, and not yet saved.
+    /// Stages that this rank has given up and not saved.
     pub(super) leaving: Vec<usize>,
-    /// By stage: the batch that the next owner takes first, while the stage is being saved.
+    /// By stage that is being saved: the batch that the next owner takes first.
     pub(super) saving: BTreeMap<usize, SequenceNumber>,
-    /// Came here, with its state, and not yet restored.
+    /// Received stages that are not restored, with their states.
     pub(super) coming: Vec<(usize, Vec<u8>)>,
-    /// By stage: the batch that it takes first here, while it is being restored.
+    /// By stage that is being restored: the batch that it takes first on this rank.
     pub(super) restoring: BTreeMap<usize, SequenceNumber>,
 }
 
 impl Migration {
-    /// The next stage to save or restore.
+    /// Returns the job that saves or restores the next stage.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(stage) = self.leaving.pop() {
             return Some(Job::Release { stage });
@@ -31,7 +31,7 @@ impl Migration {
         self.saving.is_empty() && self.restoring.is_empty()
     }
 
-    /// How many stages are between two ranks, as seen from here.
+    /// Returns the number of stages that are being saved or restored on this rank.
     pub(super) fn len(&self) -> usize {
         self.saving.len() + self.restoring.len()
     }

@@ -1,7 +1,7 @@
-//! The protocol of one rank, as a state machine: messages and finished jobs go in, jobs and messages come out.
+//! Protocol of one rank as a state machine: its inputs are messages and finished jobs, its outputs are jobs and messages.
 //!
-//! It has no clock, no thread and no transport of its own (the time of an event is handed in), so the same
-//! machine runs under both drivers and on every transport. See the README beside it for states and invariants.
+//! The machine has no clock, no thread and no transport of its own (the time of an event is a parameter), so it runs under both drivers and on every
+//! transport. `README.md` in this directory describes its states and invariants.
 
 pub(crate) mod batch;
 mod describe;
@@ -47,7 +47,7 @@ use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The state of one rank in one run.
+/// State of one rank in one run.
 pub(crate) struct Machine {
     me: usize,
     run: u32,
@@ -56,16 +56,16 @@ pub(crate) struct Machine {
     /// Stage names, for messages.
     names: Vec<String>,
     ahead: usize,
-    /// By edge: present where this rank receives.
+    /// By edge: present if this rank receives batches over it.
     inputs: Vec<Option<InputQueue>>,
     /// By edge: finished batches that have been offered and wait for a receiver.
     output_buffers: Vec<BTreeMap<SequenceNumber, Batch>>,
-    /// By edge: present where this rank dispatches.
+    /// By edge: present if this rank dispatches its batches.
     dispatchers: Vec<Option<Dispatcher>>,
     resequencer: Resequencer,
     migration: Migration,
     expansions: Expansions,
-    /// Messages of a mapping that this rank does not use yet.
+    /// Messages of a mapping that is not in force on this rank yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
     /// Present on rank 0.
     source: Option<Source>,
@@ -74,13 +74,13 @@ pub(crate) struct Machine {
     traffic: Traffic,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
-    /// What the compute side has spent on stages so far.
+    /// Total time that the compute side has spent on stages.
     busy: Duration,
-    /// By first stage of a block that was hosted here: the most batches that have waited in front of it.
+    /// By first stage of a block that was hosted on this rank: maximum number of batches that waited in front of the block.
     longest: Vec<usize>,
 }
 
-/// A message that waits to be sent.
+/// Message that waits to be sent.
 struct Outgoing {
     to: usize,
     head: Vec<u8>,
@@ -88,7 +88,7 @@ struct Outgoing {
 }
 
 impl Machine {
-    /// The machine of rank `me`, which knows no mapping yet; replicas ask for `ahead` batches.
+    /// Creates the machine of rank `me`, without a mapping. Replicas request `ahead` batches in advance.
     pub(crate) fn new(me: usize, run: u32, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
         Machine {
             me,
@@ -114,36 +114,36 @@ impl Machine {
         }
     }
 
-    /// Gives the stages the names by which messages call them.
+    /// Sets the stage names that messages contain.
     pub(crate) fn with_names(mut self, names: &[String]) -> Self {
         self.names = names.to_vec();
         self
     }
 
-    /// Says which stages make several items of one, and when the first piece of what they make is full.
+    /// Sets which stages make several items of one, and when the first piece of their output is full.
     pub(crate) fn with_expanding(mut self, expanding: Vec<bool>, fill: Fill) -> Self {
         self.expansions = Expansions::new(expanding, fill);
         self
     }
 
-    /// Makes this the machine of rank 0, which reads the source. With `wants_end` an empty batch comes behind all others.
+    /// Makes this the machine of rank 0, which reads the source. With `wants_end`, an empty batch follows all others.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
         self.source = Some(Source::new(plan, levels, wants_end, now));
         self
     }
 
-    /// The mapping in force here; 0 before the first.
+    /// Returns the epoch of the mapping in force on this rank; 0 before the first mapping.
     pub(crate) fn epoch(&self) -> u32 {
         self.table.epoch
     }
 
-    /// Whether the mapping in force has nothing for this rank.
+    /// Returns true if this rank runs no stage under the mapping in force.
     pub(crate) fn is_parked(&self) -> bool {
         self.epoch() > 0 && !self.table.hosts(self.me)
     }
 
-    /// Takes a message in. One of a mapping that is not in force here yet waits until it is.
+    /// Handles a message. A message of a later mapping waits until that mapping is in force on this rank.
     pub(crate) fn on_message(&mut self, from: usize, message: StreamMessage) -> Result<()> {
         self.take_in(from, message).map_err(|e| match e.kind() {
             ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
@@ -168,7 +168,8 @@ impl Machine {
             StreamMessage::AskForRoom(ask) => self.on_ask_for_room(from, ask),
             StreamMessage::Grant(grant) => self.on_grant(&grant),
             StreamMessage::GiveBack(back) => self.on_give_back(&back),
-            // Who has what to give under a mapping that is over does not matter: everybody begins anew.
+            // Messages about offers, requests, assignments and waiting batches of an earlier mapping are obsolete: the ranks send new ones after the
+            // switch.
             _ if !present => Ok(()),
             StreamMessage::Request(Request { edge, batches, held, service_time, deviation, .. }) => {
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
@@ -191,7 +192,7 @@ impl Machine {
         }
     }
 
-    /// Takes the result of a job in.
+    /// Handles the result of a job.
     pub(crate) fn on_done(&mut self, done: Done, now: Duration) -> Result<()> {
         match done {
             Done::Drawn { batch, ended, left } => {
@@ -227,10 +228,10 @@ impl Machine {
         }
     }
 
-    /// The most useful thing to compute now. What only this rank can do comes first, for others wait for it: serial
-    /// stages that change hands, the sink, then its own blocks from the last to the first, then new items while the
-    /// window is open. Work that other replicas can do as well comes after that, again the farthest downstream first;
-    /// but what is far older than the work of one of its own blocks comes before that: everybody waits for it.
+    /// Returns the most useful next job. Work that only this rank can do comes first, because other ranks wait for it: serial stages that migrate,
+    /// the sink, blocks hosted by this rank alone from the last to the first, further pieces of expanding stages, then new items while the window is
+    /// open. Replicated blocks follow, again from the last to the first. A block hosted by this rank alone has to wait while a far older batch of a
+    /// replicated block waits on this rank, because all ranks wait for that batch.
     pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
         if self.epoch() == 0 {
             return Ok(None);
@@ -261,7 +262,7 @@ impl Machine {
             return Ok(Some(job));
         }
         for block in (0..last).rev() {
-            // A block that has one host has been looked at.
+            // A block with a single host was considered above.
             if self.table.receivers(block).len() > 1
                 && let Some((stages, batch)) = self.take(block)?
             {
@@ -271,8 +272,8 @@ impl Machine {
         Ok(None)
     }
 
-    /// Own blocks do not go on with batches behind this one while one that another replica could have had waits here, and is
-    /// older by as much as the window holds at least.
+    /// Returns the last batch that unreplicated blocks may process before the batches of replicated blocks that wait on this rank: the oldest of
+    /// these batches plus the minimum size of the window. `None` if no batch of a replicated block waits.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
         let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first());
@@ -280,8 +281,8 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
-    /// Takes the oldest batch of an edge out of its input queue, if it is its turn, with the stages that it goes through
-    /// here; asks for another one in its place.
+    /// Removes the oldest batch from the input queue of an edge, if its turn has come, and requests another one. Returns the batch and the stages
+    /// that it passes in one job.
     fn take(&mut self, edge: usize) -> Result<Option<(Range<usize>, Batch)>> {
         let Some(first) = self.inputs[edge].as_ref().and_then(InputQueue::first) else { return Ok(None) };
         let stages = self.stages_of(first, edge);
@@ -299,19 +300,18 @@ impl Machine {
         Ok(Some((stages, batch)))
     }
 
-    /// The stages that a batch, which has come over `edge`, goes through in one job here.
+    /// Returns the stages that a batch received over `edge` passes in one job on this rank.
     fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
         let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
     }
 
-    /// Whether messages have come up since they were taken last.
+    /// Returns true if messages wait to be sent.
     pub(crate) fn has_messages(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Messages that have come up since the last call. Batches tell their receiver that they were sent at `sent`, if
-    /// that matters to anybody.
+    /// Removes and returns the messages that wait to be sent. Batches are stamped with `sent` as the time of sending, if it is given.
     pub(crate) fn take_messages(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Frame)> {
         self.outgoing.drain(..).map(move |Outgoing { to, mut head, parts }| {
             if let Some(sent) = sent {
@@ -321,17 +321,17 @@ impl Machine {
         })
     }
 
-    /// What has happened since the last call that is worth telling.
+    /// Removes and returns the events since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<StreamEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Rank 0's end of the stream; `None` on other ranks.
+    /// Returns the source; `None` on ranks other than 0.
     pub(crate) fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// The same, to change it.
+    /// Returns the source to be changed; `None` on ranks other than 0.
     pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
         self.source.as_mut()
     }
@@ -340,17 +340,17 @@ impl Machine {
         self.traffic
     }
 
-    /// By edge between stages (the number of stages before it): bytes and items that this rank has sent over it.
+    /// Returns, by edge between stages (the number of stages before it), the bytes and items that this rank has sent over it.
     pub(crate) fn volumes(&self) -> &[(u64, u64)] {
         &self.volumes
     }
 
-    /// Whether taking in `done` needs to know the time: only the window does.
+    /// Returns true if the result `done` is handled with the current time, which only the window needs.
     pub(crate) fn needs_time(&self, done: &Done) -> bool {
         matches!(done, Done::Consumed(_))
     }
 
-    /// By first stage of each block that was hosted here: the most batches that have waited in front of it.
+    /// Returns, by first stage of each block that was hosted on this rank, the maximum number of batches that waited in front of the block.
     pub(crate) fn longest_queues(&mut self) -> &[usize] {
         self.note_queues();
         &self.longest
@@ -365,7 +365,7 @@ impl Machine {
         }
     }
 
-    /// Why there is nothing to compute.
+    /// Returns the reason why there is nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
         let buffered = self.output_buffers.iter().any(|s| !s.is_empty());
         let closed = self.source.as_ref().is_some_and(Source::is_held_up);

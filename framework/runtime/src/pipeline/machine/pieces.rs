@@ -1,7 +1,7 @@
-//! An expanding stage here makes a batch into pieces.
+//! Pieces that an expanding stage on this rank makes of a batch.
 //!
-//! The first piece of a batch leaves when it is made. For any other the rank asks rank 0, whose window bounds what is in flight
-//! (`grants.rs`), and asks for more at a time the more it has made.
+//! The first piece of a batch is sent when it is made. For every other piece the rank requests room from rank 0, whose window limits the batches in
+//! flight (`grants.rs`). The more pieces the rank has made of a batch, the more it requests at a time.
 
 use super::batch::Batch;
 use super::expansions::Open;
@@ -10,17 +10,17 @@ use super::{Job, Machine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{AskForRoom, GiveBack, Grant};
 
-/// Pieces for which a rank asks at a time, at most: enough to go on while the answer is on its way.
+/// Maximum number of pieces in one request for room: enough to continue while the answer is in transit.
 const MOST_ASKED: u64 = 16;
 
 impl Machine {
-    /// The next piece to make, if there is room for it.
+    /// Returns the job for the next piece, if there is room for it.
     pub(super) fn next_piece(&mut self) -> Option<Job> {
         let batch = self.expansions.next_batch()?;
         Some(Job::Process { stages: batch.stage..batch.stage + 1, batch, fill: self.expansions.fill })
     }
 
-    /// Stages have made this of a batch. If it is a piece, and there are more to come, asks for room for them.
+    /// Handles the output of stages for a batch. If it is a piece and more pieces follow, requests room for them.
     pub(super) fn on_piece(&mut self, batch: &Batch) -> Result<()> {
         let Some(stage) = batch.stage.checked_sub(1).filter(|&stage| self.expansions.is_expanding(stage))
         else {
@@ -33,7 +33,7 @@ impl Machine {
         if piece.is_last {
             let unused = self.expansions.open.remove(&whole).map_or(0, |open| open.granted);
             if self.expansions.busy.remove(&stage) {
-                // It may belong to another rank by now.
+                // The stage may belong to another rank by now.
                 self.leave();
             }
             return self.give_back(&whole, unused);
@@ -48,7 +48,7 @@ impl Machine {
         });
         (open.made, open.is_in_work) = (made, false);
         let wanted = made.min(MOST_ASKED).saturating_sub(open.granted + open.asked);
-        // Half of them are enough to go on with.
+        // While granted room is left, a request waits until it asks for at least half of the maximum.
         if open.asked > 0 || (open.granted > 0 && wanted * 2 < MOST_ASKED) || wanted == 0 {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Machine {
         if self.me == 0 { self.on_ask_for_room(0, ask) } else { self.post(0, &ask) }
     }
 
-    /// There is room for more pieces.
+    /// Handles a grant of room for further pieces.
     pub(super) fn on_grant(&mut self, grant: &Grant) -> Result<()> {
         self.expansions.fill.items = (grant.items as usize).max(1);
         match self.expansions.open.get_mut(&grant.whole) {
@@ -67,7 +67,7 @@ impl Machine {
                 open.granted += grant.pieces;
                 Ok(())
             }
-            // The last piece was made meanwhile.
+            // The last piece was made while the grant was in transit.
             None => self.give_back(&grant.whole, grant.pieces),
         }
     }

@@ -1,4 +1,4 @@
-//! Whose turn it is at the serial stages and at the sink.
+//! Resequencer: restores the order of batches at serial stages and at the sink.
 
 use std::ops::Range;
 
@@ -6,25 +6,24 @@ use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 use super::table::Table;
 
-/// The serial stages that this rank owns, and the number of the batch that each of them takes next.
+/// Serial stages that this rank owns, and the number of the batch that each of them takes next.
 ///
-/// Exactly one rank owns a serial stage at any time, or its token is on its way. The sink is the last stage; rank 0
-/// owns it for ever.
+/// At any time, exactly one rank owns a serial stage, or its token is in transit. The sink is the last stage; rank 0 always owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Resequencer {
-    /// By stage, the sink last: the next batch where the stage is serial and owned here.
+    /// By stage, with the sink last: number of the next batch, if the stage is serial and owned by this rank.
     next: Vec<Option<SequenceNumber>>,
-    /// By stage, the sink last: whether the stage is serial.
+    /// By stage, with the sink last: true if the stage is serial.
     serial: Vec<bool>,
     ordered: bool,
 }
 
 impl Resequencer {
-    /// At the beginning of a run, every owner has its stages, and they have seen nothing; by stage, the sink last, the `first`
-    /// batch that each of them takes.
+    /// Creates the resequencer of rank `me` at the start of a run, when every owner holds its serial stages. `first` are the first batches of all
+    /// stages, with the sink last.
     pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
-        // Without order the sink takes what comes, and need not be owned.
+        // In an unordered stream the sink takes batches as they arrive, and needs no owner.
         let serial: Vec<bool> = table.serial.iter().copied().chain([table.ordered]).collect();
         let owned = |s: usize| s <= sink && serial[s] && table.owner(s) == me;
         let next = first.into_iter().enumerate().map(|(s, first)| owned(s).then_some(first)).collect();
@@ -35,19 +34,19 @@ impl Resequencer {
         stages.filter(|&s| self.serial.get(s).copied().unwrap_or(false))
     }
 
-    /// Whether batch `number` may go through `stages` now: every serial one among them is here, and takes it next.
+    /// Returns true if batch `number` may pass `stages` now: this rank owns every serial stage among them, and each of them takes this batch next.
     pub(crate) fn admit(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         let takes = |next: &SequenceNumber| !self.ordered || next == number;
         self.serial_in(stages).all(|s| self.next[s].as_ref().is_some_and(takes))
     }
 
-    /// Whether batch `number` has been through one of `stages` before, which cannot be.
+    /// Returns true if batch `number` has passed one of the serial stages among `stages` before, which is a protocol error.
     pub(crate) fn is_over(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         self.ordered
             && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
     }
 
-    /// `batch` goes through `stages` now.
+    /// Registers that `batch` passes `stages` now.
     pub(crate) fn pass(&mut self, stages: Range<usize>, batch: &Batch) {
         for stage in stages {
             if let Some(next) = self.next.get_mut(stage).and_then(Option::as_mut) {
@@ -56,12 +55,12 @@ impl Resequencer {
         }
     }
 
-    /// The batch that the first serial stage of `stages` waits for.
+    /// Returns the batch for which the first serial stage among `stages` waits.
     pub(crate) fn awaited(&self, stages: Range<usize>) -> Option<&SequenceNumber> {
         self.serial_in(stages).find_map(|s| self.next[s].as_ref()).filter(|_| self.ordered)
     }
 
-    /// The stages owned here that another rank owns by `table`.
+    /// Returns the stages owned by this rank that belong to another rank according to `table`.
     pub(crate) fn to_leave(&self, table: &Table, me: usize) -> Vec<usize> {
         (0..table.stage_count()).filter(|&s| self.owns(s) && table.owner(s) != me).collect()
     }
@@ -70,19 +69,19 @@ impl Resequencer {
         self.next.get(stage).is_some_and(Option::is_some)
     }
 
-    /// Gives a stage up; returns the batch that its next owner takes first.
+    /// Gives up a stage. Returns the batch that the next owner takes first.
     pub(crate) fn give_up(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.next.get_mut(stage).and_then(Option::take)
     }
 
-    /// Becomes the owner of a stage that goes on with batch `next`.
+    /// Makes this rank the owner of a stage that continues with batch `next`.
     pub(crate) fn receive(&mut self, stage: usize, next: SequenceNumber) {
         if let Some(place) = self.next.get_mut(stage) {
             *place = Some(next);
         }
     }
 
-    /// Whether `stage` is one that changes hands.
+    /// Returns true if `stage` is serial and can migrate, which the sink cannot.
     pub(crate) fn is_serial(&self, stage: usize) -> bool {
         stage + 1 < self.serial.len() && self.serial[stage]
     }

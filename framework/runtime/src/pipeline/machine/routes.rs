@@ -1,4 +1,4 @@
-//! How a batch finds its receiver under the mapping in force.
+//! Routing of batches to their receivers under the mapping in force.
 
 use super::batch::Batch;
 use super::dispatcher::{ItemTime, Offered};
@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{Assign, Content, Offer, OutOfOrder, Request, encode};
 
 impl Machine {
-    /// A batch arrives here to be worked on.
+    /// Adds a batch to the input queue of this rank.
     pub(super) fn deliver(&mut self, batch: Batch) -> Result<()> {
         let (number, stage) = (batch.number.clone(), batch.stage);
         let wrong = |what: &str| {
@@ -35,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// A batch is ready for its next stage: find out who gets it.
+    /// Sends a batch to the receiver of its next stage, or offers it to the dispatcher of the edge.
     pub(super) fn send_on(&mut self, batch: Batch) -> Result<()> {
         let edge = self.table.edge_of(batch.stage);
         match self.table.route(edge) {
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// Hands a batch to `to`, which may be this rank.
+    /// Sends a batch to rank `to`, which may be this rank.
     fn hand(&mut self, mut batch: Batch, to: usize) -> Result<()> {
         if to == self.me {
             batch.weigh(&*self.codecs[batch.stage]);
@@ -68,7 +68,7 @@ impl Machine {
         }
         let (epoch, stage) = (self.epoch(), batch.stage);
         let (items, live) = (batch.sources(), batch.range.live());
-        // Items that cannot be sent are the fault of the stage that made them.
+        // An encoding error is attributed to the stage that made the items.
         let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let packed = batch.pack(self.run, epoch, &*self.codecs[stage]);
         let (head, parts, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
@@ -83,7 +83,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A dispatcher's decision reaches the sender, which is this rank.
+    /// Handles an assignment: sends batch `number` of this rank to `receiver`.
     pub(super) fn give(&mut self, edge: usize, number: SequenceNumber, receiver: usize) -> Result<()> {
         if !self.table.receivers(edge).contains(&receiver) {
             let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
@@ -97,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// Brings offers and requests together, as far as there are both.
+    /// Matches offers and requests as long as there are both.
     pub(super) fn decide(&mut self, edge: usize) -> Result<()> {
         while let Some(a) = self.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -112,12 +112,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Asks for as many batches over a pulled edge as there is room for.
+    /// Requests as many batches as there is room for, if receivers of the edge request batches.
     pub(super) fn ask(&mut self, edge: usize) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
         let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
         let have = input.asked + input.queued().0;
-        // What waits behind a long batch could be done elsewhere meanwhile.
+        // A batch that waits behind a long one could be processed on another rank meanwhile.
         let ahead = match &input.service_time {
             service_time if service_time.is_at_first() => 0,
             service_time if service_time.is_brisk() => self.ahead,
@@ -142,7 +142,7 @@ impl Machine {
         self.post(dispatcher, &request)
     }
 
-    /// Reports to rank 0 how many batches wait at this edge for an older one, if that has changed.
+    /// Reports to rank 0 how many batches wait for an older one at this edge, if the number has changed enough.
     pub(super) fn report_out_of_order(&mut self, edge: usize) -> Result<()> {
         let Some(input) = &self.inputs[edge] else { return Ok(()) };
         let is_out_of_order =
@@ -152,7 +152,7 @@ impl Machine {
         } else {
             (0, 0)
         };
-        // Each of them is not worth a message; that there are none is.
+        // A change by a few batches is not worth a message, but a change to zero is.
         let step = if self.me == 0 { 1 } else { self.table.host_count() };
         let reported = input.out_of_order_reported;
         if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
@@ -166,7 +166,8 @@ impl Machine {
         self.post(0, &message)
     }
 
-    /// `batches` batches of `bytes` bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
+    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at `edge`. They keep no rank busy, so more may be
+    /// drawn.
     pub(super) fn note_out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
         let Some(source) = &mut self.source else {
             return Err(Error::new(ErrorKind::Wire, "reports waiting batches to a rank that draws none"));

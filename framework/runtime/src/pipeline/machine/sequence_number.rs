@@ -1,42 +1,43 @@
-//! Where a batch belongs in the order of the stream.
+//! Sequence numbers: the order of batches in the stream.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A batch's place in the order of the stream.
+/// Position of a batch in the order of the stream.
 ///
-/// The source numbers its batches. A stage that expands makes pieces of a batch, one after the other, which then are
-/// batches of their own: the order among them is that of the pieces, and another such stage behind it makes pieces of pieces.
-/// Batches at the same stage have been through as many of these stages, so their numbers compare as the words of a dictionary do.
+/// The source numbers its batches. An expanding stage makes pieces of a batch, one after the other. The pieces are batches in that order, and a
+/// further expanding stage makes pieces of pieces. Batches at the same stage have passed the same number of expanding stages, so their numbers
+/// compare lexicographically.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct SequenceNumber {
-    /// Which batch of the source, from 0.
+    /// Number of the batch of the source, from 0.
     pub(crate) batch: u64,
-    /// By expanding stage that it has been through: which piece of what that stage has made, from 0.
+    /// By expanding stage that the batch has passed: index of the piece among all pieces that the stage makes of its input batch, from 0.
     pub(crate) pieces: Vec<u64>,
 }
 
 impl SequenceNumber {
-    /// The first batch behind `levels` expanding stages.
+    /// Returns the number of the first batch behind `levels` expanding stages.
     pub(crate) fn first(levels: usize) -> Self {
         SequenceNumber { batch: 0, pieces: vec![0; levels] }
     }
 
-    /// Piece `at` of what an expanding stage makes of this batch.
+    /// Returns the number of piece `at` that an expanding stage makes of this batch.
     pub(crate) fn piece(&self, at: u64) -> Self {
         let mut piece = self.clone();
         piece.pieces.push(at);
         piece
     }
 
-    /// The batch of which the last expanding stage has made this piece, and which piece it is; `None` if there was no such stage.
+    /// Returns the number of the batch of which the last expanding stage made this piece, and the index of the piece; `None` if there was no such
+    /// stage.
     pub(crate) fn whole(&self) -> Option<(Self, u64)> {
         let mut whole = self.clone();
         whole.pieces.pop().map(|at| (whole, at))
     }
 
-    /// Whether this is the first piece of all that is made of `other`, or `other` itself.
+    /// Returns true if this is `other` itself or the first piece of everything that is made of `other`.
     pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
         let depth = other.pieces.len();
         self.batch == other.batch
@@ -44,7 +45,7 @@ impl SequenceNumber {
             && self.pieces[depth..].iter().all(|&at| at == 0)
     }
 
-    /// Which of `count` receivers it goes to where they take turns.
+    /// Returns the index of the receiver of the batch among `count` receivers that take turns.
     pub(crate) fn turn(&self, count: usize) -> usize {
         let sum = self.pieces.iter().fold(self.batch, |sum, &at| sum.wrapping_add(at));
         (sum % count.max(1) as u64) as usize

@@ -1,50 +1,50 @@
-//! How long an item keeps a replica busy, for whoever decides what it gets.
+//! Service time of a replica per item, on which the number of batches that it requests and is assigned depends.
 
 use std::time::Duration;
 
-/// Weight of the newest interval once there have been a few.
+/// Minimum weight of the newest interval.
 const FRESH: f64 = 1.0 / 8.0;
-/// Batches that keep a rank busy for longer give the next one time to come, even over a slow link.
+/// Service time of a batch above which the next batch arrives in time, even over a slow link.
 const LONG: Duration = Duration::from_millis(10);
 
-/// What a rank spends between beginning one batch of a block and the next one, per item: with what its other blocks
-/// take of its time, but without waiting. The machine has no clock; its compute side measures what each job took.
+/// Time per item between the starts of consecutive batches of a block. It includes the time for the rank's other blocks and excludes waiting. The
+/// machine has no clock; the compute side measures the duration of each job.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
-    /// What the rank had spent when it began the last batch, and the items of that.
+    /// Busy time of the rank at the start of the last batch, and the number of items in that batch.
     last: Option<(Duration, u32)>,
     mean: f64,
-    /// Mean square of what intervals differ from the mean, for one item.
+    /// Mean squared deviation of intervals from the mean, scaled to one item.
     variance: f64,
     intervals: u32,
-    /// Batches begun.
+    /// Number of started batches.
     batches: u64,
     first_done: bool,
 }
 
 impl ServiceTime {
-    /// Another batch of `items` is begun, after the rank has spent `busy` on everything so far.
+    /// Registers the start of a batch of `items` items, after the rank has spent `busy` on all its work so far.
     pub(super) fn begins(&mut self, items: u32, busy: Duration) {
         self.batches += 1;
         if let Some((then, items)) = self.last.replace((busy, items)) {
             let count = f64::from(items.max(1));
             let spent = busy.saturating_sub(then).as_secs_f64() / count;
-            // The compute side may have been given two batches before the first was done.
+            // The compute side may get a second batch before the first one is finished.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
                 let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
                 let off = spent - self.mean;
                 self.mean += fresh * off;
                 if self.intervals > 1 {
-                    // A mean of several items differs less than one item does.
+                    // The mean of several items varies less than the time of one item.
                     self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
                 }
             }
         }
     }
 
-    /// Something is done, after the rank has spent `busy` on everything so far. Returns whether this was what had to be
-    /// waited for: the end of the first batch, before which nobody knows how slow this rank is.
+    /// Registers that a job has ended, after the rank has spent `busy` on all its work so far. Returns true if this ends the first batch: before its
+    /// end, the speed of the rank is unknown and the rank requests no further batch.
     pub(super) fn source_sink(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
@@ -52,29 +52,29 @@ impl ServiceTime {
         true
     }
 
-    /// Whether the first batch has been begun and is not done.
+    /// Returns true if the first batch has been started and is not finished.
     pub(super) fn is_at_first(&self) -> bool {
         self.batches == 1 && !self.first_done
     }
 
-    /// Whether batches are known to be so short that a rank needs more than one in reserve.
+    /// Returns true if batches are known to be so short that a rank needs more than one in reserve.
     pub(super) fn is_brisk(&self) -> bool {
         let items = self.last.map_or(1, |(_, items)| items.max(1));
         (self.first_done || self.batches > 1) && self.mean * f64::from(items) < LONG.as_secs_f64()
     }
 
-    /// Nanoseconds for an item, 0 while that is not known.
+    /// Returns the mean time of an item in nanoseconds; 0 if it is unknown.
     pub(super) fn nanos(&self) -> u64 {
         nanos(self.mean)
     }
 
-    /// How far one item differs from another: its standard deviation in nanoseconds, 0 while that is not known.
+    /// Returns the standard deviation of the time of an item in nanoseconds; 0 if it is unknown.
     pub(super) fn deviation(&self) -> u64 {
         nanos(self.variance.sqrt())
     }
 }
 
-/// Whole nanoseconds of a time in seconds.
+/// Converts seconds into whole nanoseconds.
 fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }

@@ -1,4 +1,4 @@
-//! Rank 0's end of the stream: what has been drawn, what has arrived, and whether more may be drawn.
+//! Source of a stream on rank 0: counts drawn and arrived items, and decides whether more may be drawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use super::job::{Consumed, Job};
 use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
 
-/// The source of a stream, with the window that keeps it from drawing too much.
+/// Source of a stream, with the window that limits it.
 #[derive(Debug)]
 pub(crate) struct Source {
     window: Window,
     next_item: u64,
-    /// Items of batches that have reached the sink.
+    /// Items of the source that have reached the sink.
     done: u64,
-    /// Items that the sink has got.
+    /// Items that the sink has received.
     delivered: u64,
     drawing: bool,
     ended: bool,
-    /// Whether an empty batch is to be drawn behind all others.
+    /// True if an empty batch is still to be drawn behind all others.
     wants_end: bool,
-    /// By the number of the first piece: which rank wants to make how many.
+    /// Requests for room by the number of their first piece: requesting rank and number of pieces.
     asked: BTreeMap<SequenceNumber, (usize, u64)>,
-    /// Items that are still to be drawn, if the user's iterator knows.
+    /// Items that are not drawn yet, if the user's iterator knows their number.
     left: Option<u64>,
 }
 
-/// Items in a full batch, batches in flight, and how many may be.
+/// Items of a full batch, number of batches in flight, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) batch_items: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Flow {
 }
 
 impl Source {
-    /// A source at its beginning, before `levels` expanding stages; with `wants_end` an empty batch comes behind all others.
+    /// Creates a source in front of `levels` expanding stages. With `wants_end`, an empty batch follows all others.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             window: Window::new(plan, levels, now),
@@ -50,24 +50,24 @@ impl Source {
         }
     }
 
-    /// From now on the window follows another plan, because the mapping has changed.
+    /// Applies another plan to the window, because the mapping has changed.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.window.replan(plan);
     }
 
-    /// `batches` batches of `bytes` bytes wait in front of edge `edge` for an older one.
+    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at edge `edge`.
     pub(super) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.window.out_of_order(edge, batches, bytes);
     }
 
-    /// Nothing is known of batches that wait for older ones: another mapping is in force.
+    /// Forgets the batches that wait for older ones, because another mapping is in force.
     pub(super) fn forget_out_of_order(&mut self) {
         self.window.forget_out_of_order();
     }
 
-    /// The next batch to draw, if there is one and the window is open.
+    /// Returns the job that draws the next batch, if there is one and the window is open.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
-        // The end of the stream comes when all the rest has arrived: without order it could overtake something.
+        // The end of the stream follows when everything else has arrived: in an unordered stream it could overtake other batches.
         let is_end = self.ended && self.wants_end && self.window.is_empty();
         if self.drawing || !(is_end || !self.ended && self.window.is_open()) {
             return None;
@@ -78,8 +78,8 @@ impl Source {
         Some(Job::Draw { number, first, fill, is_end })
     }
 
-    /// A batch of `items` was drawn (none at the very end); whether the stream has ended behind it, and how many
-    /// items are left.
+    /// Registers a drawn batch of `items` items, `None` if the stream ended without one. `ended` is true if the stream has ended behind the batch,
+    /// and `left` is the number of remaining items.
     pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
@@ -90,35 +90,35 @@ impl Source {
         }
     }
 
-    /// `items` items were sent in `bytes` bytes.
+    /// Registers that `items` items were sent in `bytes` bytes.
     pub(super) fn sent(&mut self, items: usize, bytes: u64) {
         self.window.sent(items, bytes);
     }
 
-    /// A batch has reached the sink.
+    /// Registers that a batch has reached the sink.
     pub(super) fn consumed(&mut self, batch: &Consumed, now: Duration) {
         self.done += u64::from(batch.done);
         self.delivered += batch.items as u64;
         self.window.consumed(batch, now);
     }
 
-    /// A rank wants to make `pieces` pieces of a batch, of which this is the `first`.
+    /// Registers the request of a rank for room for `pieces` pieces of a batch, of which `first` is the first one.
     pub(super) fn ask(&mut self, rank: usize, first: SequenceNumber, pieces: u64) {
         self.asked.insert(first, (rank, pieces));
     }
 
-    /// Room for pieces of a level was not needed.
+    /// Registers that granted room for pieces of a level was not needed.
     pub(super) fn give_back(&mut self, level: usize, pieces: u64) {
         self.window.given_back(level, pieces);
     }
 
-    /// Room for pieces that has been asked for and can be granted: to which rank, of which batch, how many. For the one that the
-    /// sink waits for there is always room: nothing else would make any.
+    /// Returns the next grant, if a request can be granted: receiving rank, batch, and number of pieces. The piece that the sink waits for is granted
+    /// regardless of the window, because nothing else would make room.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // What was made without it is not needed any more.
+        // Requests for pieces before the one that the sink waits for are obsolete: their batches were finished without the grant.
         while let (Some(awaited), Some(first)) = (awaited, self.asked.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -127,7 +127,7 @@ impl Source {
         }
         let (first, &(rank, asked)) = self.asked.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
-        // What is being drawn has its room already.
+        // The batch that is being drawn occupies room.
         let room = self.window.room().saturating_sub(self.drawing.into());
         let pieces = room.max(due).min(asked);
         if pieces == 0 {
@@ -143,47 +143,47 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// The first piece for which there was no room yet.
+    /// Returns the first piece for which room is requested and not granted.
     pub(super) fn first_asked(&self) -> Option<&SequenceNumber> {
         self.asked.first_key_value().map(|(first, _)| first)
     }
 
-    /// Items of a full piece.
+    /// Returns the number of items of a full piece.
     pub(super) fn piece_items(&self) -> usize {
         self.window.piece_items()
     }
 
-    /// Whether the stream is over: everything that there was has reached the sink.
+    /// Returns true if the source has ended and everything drawn from it has reached the sink.
     pub(crate) fn is_over(&self) -> bool {
         !self.drawing && self.window.is_empty() && self.ended && !self.wants_end
     }
 
-    /// Items that have not reached the sink yet, if the user's iterator knows how many it has.
+    /// Returns the number of items that have not reached the sink, if the user's iterator knows its length.
     pub(crate) fn items_left(&self) -> Option<u64> {
         self.left.map(|left| left + self.next_item - self.done)
     }
 
-    /// Batches that have reached the sink, and batches drawn.
+    /// Returns the number of batches that have reached the sink, and of batches drawn.
     pub(crate) fn batches(&self) -> (u64, u64) {
         self.window.batches()
     }
 
-    /// Whether the window is what keeps the source from drawing.
+    /// Returns true if the source cannot draw because the window is closed.
     pub(super) fn is_held_up(&self) -> bool {
         !self.ended && !self.window.is_open()
     }
 
-    /// Items of the stream that have reached the sink.
+    /// Returns the number of items of the source that have reached the sink.
     pub(crate) fn items_done(&self) -> u64 {
         self.done
     }
 
-    /// Items that the sink has got.
+    /// Returns the number of items that the sink has received.
     pub(crate) fn items_delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Items that have been drawn, which is the number of the next one.
+    /// Returns the number of drawn items, which is also the number of the next item.
     pub(crate) fn items_drawn(&self) -> u64 {
         self.next_item
     }

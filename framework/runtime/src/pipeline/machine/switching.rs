@@ -1,4 +1,4 @@
-//! From one mapping to the next while the stream goes on.
+//! Switch from one mapping to the next while the stream continues.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::Token;
 
 impl Machine {
-    /// Goes over to the mapping of `table`. What waits here goes where the table sends it; what is being computed follows it
-    /// when it is done; serial stages that have another owner now are handed to it.
+    /// Switches to the mapping of `table`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
+    /// they are finished, and serial stages with a new owner migrate to it.
     pub(crate) fn switch(&mut self, table: Table) -> Result<()> {
         if table.epoch != self.epoch() + 1 {
             let text = format!("mapping {} was to follow mapping {}", table.epoch, self.epoch());
@@ -47,11 +47,11 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message)?;
         }
-        // The window has changed with the mapping.
+        // The size of the window has changed with the mapping.
         self.grant()
     }
 
-    /// All batches that wait here, oldest first.
+    /// Removes and returns all batches that wait on this rank, oldest first.
     fn clear(&mut self) -> Vec<Batch> {
         let mut waiting: Vec<Batch> = self.inputs.iter_mut().flatten().flat_map(InputQueue::clear).collect();
         waiting.extend(std::mem::take(&mut self.output_buffers).into_iter().flat_map(BTreeMap::into_values));
@@ -59,7 +59,7 @@ impl Machine {
         waiting
     }
 
-    /// A batch that came, or waited here, under an older mapping goes where the present one sends it.
+    /// Routes a batch that arrived or waited on this rank under an earlier mapping to its receiver under the mapping in force.
     pub(super) fn forward(&mut self, batch: Batch) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
@@ -77,10 +77,10 @@ impl Machine {
         self.send_on(batch)
     }
 
-    /// Gives up the serial stages that belong elsewhere now. Their last batches have been handed to the compute side,
-    /// which saves them behind these.
+    /// Gives up the serial stages that belong to other ranks under the mapping in force. The compute side already has the last batches of these
+    /// stages, and saves each stage after its last batch.
     ///
-    /// One that has not made all of what it has stays until it has.
+    /// An expanding stage that has not finished its batch stays until it has.
     pub(super) fn leave(&mut self) {
         for stage in self.resequencer.to_leave(&self.table, self.me) {
             if !self.expansions.is_busy(stage)
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// A stage has been saved here: it goes to its owner, who may have changed since.
+    /// Handles the saved state of a stage: sends it to the owner of the stage, which may have changed since.
     pub(super) fn released(&mut self, stage: usize, state: Vec<u8>) -> Result<()> {
         let Some(next) = self.migration.saving.remove(&stage) else {
             return Err(Error::new(ErrorKind::Wire, format!("stage {stage} was saved, but not asked for")));
@@ -116,7 +116,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A serial stage comes here, perhaps on its way to somebody else.
+    /// Handles the arrival of a serial stage, which may be on its way to another rank.
     pub(super) fn on_token(&mut self, from: usize, token: Token) -> Result<()> {
         let stage = token.stage as usize;
         let held = self.resequencer.owns(stage)
@@ -130,7 +130,7 @@ impl Machine {
         self.pass_on(Token { epoch: self.epoch(), ..token })
     }
 
-    /// A stage that came here is ready; if it belongs elsewhere by now, it moves on.
+    /// Registers that a stage has been restored. If it belongs to another rank by now, it migrates again.
     pub(super) fn restored(&mut self, stage: usize) {
         if let Some(next) = self.migration.restoring.remove(&stage) {
             self.resequencer.receive(stage, next);

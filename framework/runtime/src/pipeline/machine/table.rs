@@ -1,30 +1,30 @@
-//! The routing table: a mapping with the questions that a rank asks of it.
+//! Routing table: a mapping, with the queries that a rank needs.
 
 use std::ops::Range;
 
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use serde::{Deserialize, Serialize};
 
-/// How a batch that leaves over an edge finds its receiver.
+/// Way in which a batch that leaves over an edge finds its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// There is one receiver.
+    /// The edge has a single receiver.
     Push(usize),
-    /// Batch number n goes to receiver n modulo their number.
+    /// Batch number n is sent to receiver n modulo the number of receivers.
     RoundRobin,
-    /// Receivers send requests to this rank, senders offers, and it brings the two together.
+    /// Receivers send requests and senders send offers to the dispatcher, which matches them.
     Pull { dispatcher: usize },
 }
 
-/// Which rank runs what, in one epoch of a run. Edge `e` leads into block `e`; the last edge leads to the sink.
+/// Assignment of stages to ranks in one epoch of a run. Edge `e` leads into block `e`; the last edge leads to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) epoch: u32,
     pub(crate) mapping: Mapping,
     pub(crate) dispatch: Dispatch,
-    /// Per stage: whether one rank alone may run it.
+    /// By stage: true if only one rank may run it.
     pub(crate) serial: Vec<bool>,
-    /// Whether serial stages and the sink must see items in the order of the source.
+    /// True if serial stages and the sink take items in the order of the source.
     pub(crate) ordered: bool,
 }
 
@@ -41,7 +41,7 @@ impl Table {
         Table { epoch, mapping, dispatch, serial: serial.to_vec(), ordered }
     }
 
-    /// The table of a rank that knows no mapping yet.
+    /// Returns the table of a rank that has no mapping yet.
     pub(crate) fn none() -> Self {
         Table::new(0, Mapping::new(Vec::new()), Dispatch::OnDemand, &[], true)
     }
@@ -50,22 +50,22 @@ impl Table {
         &self.mapping.blocks
     }
 
-    /// How many stages the pipeline has; the sink comes behind them.
+    /// Returns the number of stages of the pipeline; the sink follows them.
     pub(crate) fn stage_count(&self) -> usize {
         self.serial.len()
     }
 
-    /// Whether one rank alone may run `stage`.
+    /// Returns true if only one rank may run `stage`.
     pub(crate) fn is_serial(&self, stage: usize) -> bool {
         self.serial.get(stage).copied().unwrap_or(false)
     }
 
-    /// The edge into the sink.
+    /// Returns the edge into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()
     }
 
-    /// The edge over which a batch reaches `stage`, or the sink.
+    /// Returns the edge over which a batch reaches `stage` or the sink.
     pub(crate) fn edge_of(&self, stage: usize) -> usize {
         self.blocks().iter().position(|b| b.stages.contains(&stage)).unwrap_or(self.last_edge())
     }
@@ -82,12 +82,12 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Hosts of all blocks together.
+    /// Returns the sum of the numbers of hosts of all blocks.
     pub(crate) fn host_count(&self) -> usize {
         self.blocks().iter().map(|b| b.hosts.len()).sum()
     }
 
-    /// The rank that runs a serial stage.
+    /// Returns the rank that runs a serial stage.
     pub(crate) fn owner(&self, stage: usize) -> usize {
         self.receivers(self.edge_of(stage)).first().copied().unwrap_or(0)
     }
@@ -98,7 +98,7 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             (_, Dispatch::OnDemand) => Route::Pull {
-                // A single sender knows what there is to give. Of several, none does: then a receiver dispatches.
+                // A single sender knows all batches on offer. Of several senders none does, so a receiver dispatches.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),
@@ -107,9 +107,9 @@ impl Table {
         }
     }
 
-    /// The receiver that dispatches on an edge with several senders: the lowest, so that all agree without a word, of
-    /// those from which nothing comes to the senders. What a rank sends arrives in order, and where there may be a whole window
-    /// of items on the way from rank 0 or a serial stage to a sender, a decision would come behind them.
+    /// Returns the receiver that dispatches on an edge with several senders: the lowest one, so that all ranks agree without communication, among the
+    /// receivers that send no batches to the senders. Messages of a rank arrive in order, so a decision of rank 0 or of the owner of an upstream
+    /// stage could wait behind a whole window of items. If all receivers send batches to the senders, the lowest one dispatches.
     fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {
@@ -118,12 +118,12 @@ impl Table {
         receivers().filter(|rank| !upstream(rank)).min().or(receivers().min()).unwrap_or(0)
     }
 
-    /// True when `rank` runs at least one stage.
+    /// Returns true if `rank` runs at least one stage.
     pub(crate) fn hosts(&self, rank: usize) -> bool {
         self.blocks().iter().any(|b| b.hosts.contains(&rank))
     }
 
-    /// The stages that `rank` runs, in order.
+    /// Returns the stages that `rank` runs, in order.
     pub(crate) fn hosted(&self, rank: usize) -> Vec<usize> {
         self.blocks().iter().filter(|b| b.hosts.contains(&rank)).flat_map(|b| b.stages.clone()).collect()
     }

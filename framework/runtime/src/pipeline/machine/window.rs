@@ -1,10 +1,9 @@
-//! What the source may have in flight, and how many items it puts into a batch.
+//! Window of the source: limits the batches in flight and sets the number of items per batch.
 //!
-//! The window is the only bound on memory: sending never waits, so whatever is in flight lies in somebody's
-//! input queue, on somebody's output buffer or in the resequencer. By Little's law a pipeline needs as much in flight as it
-//! delivers during the time that the slowest way through it takes; more only fills queues. Batches that wait in front of a
-//! serial stage or the sink for an older one keep nobody busy and are not counted, as long as all together stay below the
-//! bound in bytes: otherwise one slow replica would hold up all the others.
+//! The window is the only bound on memory: sending never blocks, so everything in flight is in an input queue, an output buffer or a resequencer. By
+//! Little's law, a pipeline needs as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more
+//! batches only fill queues. Batches that wait for an older one at a serial stage or at the sink keep no rank busy. They are not counted as long as
+//! all batches together stay below the limit in bytes; otherwise one slow replica would stop all others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,28 +13,27 @@ use super::in_flight::InFlight;
 use super::job::Consumed;
 use crate::session::BatchMode;
 
-/// Items of the largest batch: what a message costs is spread so thin by then that a larger one gains nothing.
+/// Maximum number of items in a batch. The cost per message is spread over so many items that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Items of the largest piece: as many as there may be bytes in a batch, so that items of one byte are not cut where a batch of the
-/// source would not be.
+/// Maximum number of items in a piece: the maximum size of a batch in bytes, so that items of one byte are not cut where a batch of the source would
+/// not be.
 const MOST_MADE: usize = MOST_BYTES as usize;
-/// Bytes of the largest batch of several items on the wire: larger ones do not travel faster, and keep the receiver waiting.
+/// Maximum encoded size of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
 const MOST_BYTES: u64 = 128 << 10;
-/// Times as much work as a batch is made for that a piece of one may hold: what has become a little larger than expected is
-/// not worth a question.
+/// Maximum work of a piece, as a multiple of the work of a batch. A piece that is slightly larger than expected is not worth a request for room.
 const SLACK: usize = 4;
-/// Times as many batches as replicas can hold: with once as many, all wait whenever one is on its way.
+/// Minimum window, as a multiple of the batches that replicas can hold. With a factor of 1, all replicas wait whenever a batch is in transit.
 const ROOM: usize = 2;
-/// Times what Little's law asks for in the mean: batches differ, and too few in flight leave replicas idle.
+/// Factor on the number of batches that Little's law requires in the mean. Batches differ, and too few in flight leave replicas idle.
 const MARGIN: f64 = 1.5;
-/// Batches in flight at most, whatever Little's law asks for; where they are wide, their bytes are the bound before.
+/// Maximum number of batches in flight by Little's law. Wide batches reach the limit in bytes first.
 const MOST_BATCHES: f64 = 4096.0;
-/// Part of the newest value in a decayed mean: about ten batches back count.
+/// Weight of the newest value in a decayed mean, which covers about ten batches.
 const FRESH: f64 = 0.2;
-/// The same of what is wanted over a longer time: about forty.
+/// Weight of the newest value in a mean or maximum over a longer time, about forty batches.
 const FRESH_LONG: f64 = FRESH / 4.0;
 
-/// Batches that may be in flight at least, so that each of `hosts` replicas has what it computes and `ahead` more.
+/// Returns the minimum number of batches in flight with which each of `hosts` replicas has the batch that it computes and `ahead` more.
 pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
     hosts * (ahead + 1) * ROOM
 }
@@ -48,41 +46,41 @@ pub(crate) struct WindowPlan {
     /// Fixed number of batches in flight, if the user set one.
     pub(crate) fixed: Option<usize>,
     pub(crate) bytes: usize,
-    /// Hosts of all blocks together.
+    /// Sum of the numbers of hosts of all blocks.
     pub(crate) hosts: usize,
-    /// Ranks that compute.
+    /// Number of ranks that compute.
     pub(crate) ranks: usize,
     pub(crate) ahead: usize,
 }
 
-/// The source's side of flow control; lives on rank 0.
+/// Flow control of the source, on rank 0.
 #[derive(Debug)]
 pub(crate) struct Window {
     plan: WindowPlan,
     in_flight: InFlight,
     consumed: u64,
-    /// Items in batches that are full-grown now.
+    /// Current number of items in a full batch.
     batch: usize,
     /// Items of a full piece.
     piece: usize,
-    /// Time that all stages together spend on an item that an expanding stage has made, decayed mean, seconds.
+    /// Time of all stages per item made by an expanding stage, decayed mean in seconds.
     made_time: f64,
-    /// Limit by Little's law, as last computed.
+    /// Last limit by Little's law.
     little: usize,
-    /// Time that all stages together spend on one item, decayed mean, seconds.
+    /// Time of all stages per item of the source, decayed mean in seconds.
     item_time: Option<f64>,
-    /// Time that all stages spent on one batch, decayed maximum, seconds.
+    /// Time of all stages per batch, decayed maximum in seconds.
     slowest: f64,
-    /// The same, decayed mean.
+    /// Time of all stages per batch, decayed mean in seconds.
     mean_service: f64,
-    /// Bytes of one item on its widest edge, decayed maximum.
+    /// Size of an item on its widest edge, decayed maximum in bytes.
     item_bytes: f64,
-    /// By edge: batches that wait there for an older one, and their bytes.
+    /// By edge: number and total size of the batches that wait for an older one.
     out_of_order: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }
 
-/// Batches per second at the sink, over spans long enough to mean something.
+/// Batches per second at the sink, over spans that are long enough for a meaningful value.
 #[derive(Debug, Default)]
 struct Rate {
     since: Duration,
@@ -91,7 +89,7 @@ struct Rate {
 }
 
 impl Window {
-    /// An empty window at the start of a stream with `levels` expanding stages.
+    /// Creates the window at the start of a stream with `levels` expanding stages.
     pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
         let first = first_fill(plan.batch, plan.batch_time).items;
         Window {
@@ -111,7 +109,7 @@ impl Window {
         }
     }
 
-    /// Goes on by another plan.
+    /// Applies another plan.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -119,14 +117,15 @@ impl Window {
         }
     }
 
-    /// Batches that may be in flight now.
+    /// Returns the maximum number of batches in flight.
     pub(crate) fn limit(&self) -> usize {
         let floor = floor(self.plan.hosts, self.plan.ahead);
         let useful = self.little.max(floor);
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
         let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
-        // Of the others each is expected to become as wide as the widest, of those that wait, too.
+        // Batches that do not wait are assumed to become as large as the widest items so far suggest, and at least as large as the mean waiting
+        // batch.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
@@ -134,19 +133,19 @@ impl Window {
         wanted.min(by_bytes).max(1)
     }
 
-    /// Batches that wait for older ones, and their bytes.
+    /// Returns the number and the total size of the batches that wait for older ones.
     fn waiting(&self) -> (usize, u64) {
         self.out_of_order
             .values()
             .fold((0, 0), |(batches, bytes), out_of_order| (batches + out_of_order.0, bytes + out_of_order.1))
     }
 
-    /// `batches` batches of `bytes` bytes wait in front of edge `edge` for an older one.
+    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at edge `edge`.
     pub(crate) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.out_of_order.insert(edge, (batches, bytes));
     }
 
-    /// What was said of waiting batches is not true any more.
+    /// Forgets the batches that wait for older ones, because the mapping has changed.
     pub(crate) fn forget_out_of_order(&mut self) {
         self.out_of_order.clear();
     }
@@ -155,32 +154,32 @@ impl Window {
         self.in_flight.batches()
     }
 
-    /// Batches of the source that have reached the sink as a whole, and batches drawn.
+    /// Returns the number of batches of the source that have reached the sink completely, and of batches drawn.
     pub(crate) fn batches(&self) -> (u64, u64) {
         self.in_flight.of_source()
     }
 
-    /// Whether all that was drawn has reached the sink, with all that was made of it.
+    /// Returns true if everything that was drawn, and everything made of it, has reached the sink.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Pieces of batches that may be made now.
+    /// Returns the number of batches or pieces for which the window has room.
     pub(crate) fn room(&self) -> u64 {
         self.limit().saturating_sub(self.in_flight()) as u64
     }
 
-    /// Room for `pieces` pieces is granted to an expanding stage, the `level`th from 1.
+    /// Registers granted room for `pieces` pieces of the `level`th expanding stage, counted from 1.
     pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
         self.in_flight.granted(level, pieces);
     }
 
-    /// It was not needed.
+    /// Registers that granted room for `pieces` pieces was not needed.
     pub(crate) fn given_back(&mut self, level: usize, pieces: u64) {
         self.in_flight.given_back(level, pieces);
     }
 
-    /// Items of a full piece.
+    /// Returns the number of items of a full piece.
     pub(crate) fn piece_items(&self) -> usize {
         self.piece
     }
@@ -189,17 +188,17 @@ impl Window {
         self.in_flight() < self.limit()
     }
 
-    /// Number of the next batch.
+    /// Returns the number of the next batch.
     pub(crate) fn next_batch(&self) -> u64 {
         self.in_flight.of_source().1
     }
 
-    /// When the next batch is full. Items drawn slowly do not wait for a batch to fill up.
+    /// Returns when the next batch is full. Items of a slow source do not wait until there are enough of them.
     pub(crate) fn fill(&self) -> Fill {
         Fill { items: self.batch, time: (self.plan.batch == BatchMode::Auto).then_some(self.plan.batch_time) }
     }
 
-    /// Items in a full batch.
+    /// Returns the number of items in a full batch.
     pub(crate) fn batch_items(&self) -> usize {
         self.batch
     }
@@ -208,13 +207,13 @@ impl Window {
         self.in_flight.drawn();
     }
 
-    /// A batch of `count` items has left rank 0 with `bytes` on the wire. The bound on bytes must hold before
-    /// the first batch comes back.
+    /// Registers that rank 0 has sent a batch of `count` items in `bytes` bytes, because the limit in bytes must hold before the first batch reaches
+    /// the sink.
     pub(crate) fn sent(&mut self, count: usize, bytes: u64) {
         self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
     }
 
-    /// A batch has reached the sink.
+    /// Registers that a batch has reached the sink.
     pub(crate) fn consumed(&mut self, batch: &Consumed, now: Duration) {
         self.consumed += 1;
         self.in_flight.consumed(batch.ended);
@@ -227,10 +226,10 @@ impl Window {
             if self.consumed == 1 { service } else { FRESH_LONG * (service - self.mean_service) };
         self.item_bytes = (self.item_bytes * (1.0 - FRESH_LONG)).max(bytes as f64 / count);
         if let Some(per_second) = self.rate.count(now) {
-            // A batch waits at each replica behind those asked for ahead.
+            // A batch waits at each replica behind the batches that the replica requested in advance.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
-            // While the window itself holds the stream up, the rate at the sink shows only how narrow it is; what all
-            // ranks could do together does not depend on it.
+            // If the window limits the stream, the rate at the sink only shows how small the window is. The rate that all ranks could reach together
+            // does not depend on it.
             let possible = self.plan.ranks as f64 / self.mean_service.max(1e-9);
             let wanted = (per_second * residence).max(possible * self.slowest);
             self.little = (wanted * MARGIN).ceil().min(MOST_BATCHES) as usize;
@@ -246,7 +245,7 @@ impl Window {
         }
     }
 
-    /// The batch size that measurements allow, at most twice the present one.
+    /// Returns the batch size that follows from the measurements, at most twice the current one.
     fn grown(&self) -> usize {
         let by_time = match self.item_time {
             Some(t) if t > 0.0 => (self.plan.batch_time.as_secs_f64() / t) as usize,
@@ -260,7 +259,7 @@ impl Window {
     }
 }
 
-/// What the first batch of a stream holds, and the first piece that is made of one.
+/// Returns when the first batch of a stream is full, and the first piece of a batch.
 pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
     match batch {
         BatchMode::Fixed(items) => Fill { items, time: None },
@@ -269,7 +268,7 @@ pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
 }
 
 impl Rate {
-    /// Counts one batch; returns the rate when a span has ended.
+    /// Counts one batch. Returns the rate if a span has ended.
     fn count(&mut self, now: Duration) -> Option<f64> {
         const SPAN: Duration = Duration::from_millis(20);
         self.batches += 1;

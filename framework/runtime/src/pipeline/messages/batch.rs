@@ -1,5 +1,5 @@
-//! A batch as it lies on the wire: a header of its own behind the message's, what pieces it is of, the places of dropped items or
-//! how many there are for each place, the items.
+//! Wire format of a batch: a header behind the message's own header, the pieces, the places of dropped items or the numbers of items per place, and
+//! the items.
 
 use std::mem::offset_of;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
 header! {
-    /// Behind the message's own header, before the pieces.
+    /// Header of a batch, between the message's own header and the pieces.
     struct Header {
         epoch: u32, stage: u16,
-        /// How many [`PieceHeader`]s follow.
+        /// Number of [`PieceHeader`]s that follow.
         pieces: u8,
-        /// [`MADE`] and [`END`].
+        /// Combination of [`MADE`] and [`END`].
         flags: u8,
         number: u64,
         first: u64, count: u32,
-        /// How many places follow behind the pieces: of dropped items, or [`RunHeader`]s.
+        /// Number of entries behind the pieces: places of dropped items, or [`RunHeader`]s.
         places: u32,
-        /// Nanoseconds.
+        /// Service time in nanoseconds.
         service: u64, widest: u64,
-        /// When the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
+        /// Time of sending by the sender's clock, in nanoseconds; 0 if the batch is not stamped.
         sent: u64,
-        /// [`UNKNOWN`] where nobody knows.
+        /// Items of the stream behind the batch; [`UNKNOWN`] if the source does not know their number.
         behind: u64,
     }
 }
@@ -46,16 +46,16 @@ header! {
     struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
-/// Set where it is said how many items there are for each place, in runs of places.
+/// Flag: the entries behind the pieces are [`RunHeader`]s with the numbers of items per place.
 const MADE: u8 = 1;
-/// Set on the last batch of the stream.
+/// Flag of the last batch of the stream.
 const END: u8 = 2;
-/// Bytes of the place of a dropped item.
+/// Size of the place of a dropped item in bytes.
 const PLACE: usize = size_of::<u32>();
-/// For a stream whose length is not known.
+/// Value of [`Header::behind`] for a stream of unknown length.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Writes into a message's head, message header included, that it is `sent` now, if it is a batch's.
+/// Writes the time of sending into the head of a message, which includes the message's own header, if the message is a batch.
 pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
     if head.get(TAG_AT) == Some(&Tag::Batch.byte())
         && let Some(place) = head.get_mut(FRAME_HEADER + offset_of!(Header, sent)..)
@@ -65,14 +65,14 @@ pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
     }
 }
 
-/// When a batch was sent, by its sender's clock, if it was stamped.
+/// Returns the time of sending by the sender's clock, if the batch was stamped.
 pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
     let stamp = u64::from_le_bytes(*body.get(offset_of!(Header, sent)..)?.first_chunk()?);
     (stamp > 0).then(|| Duration::from_nanos(stamp))
 }
 
 impl Batch {
-    /// The batch as head and parts of a message, and how many bytes these have.
+    /// Encodes the batch. Returns head and parts of the message, and their total size in bytes.
     pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
         let Batch { number, pieces, is_end, stage, range, service, widest, behind, payload } = self;
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
@@ -126,7 +126,7 @@ impl Batch {
         Ok((head, parts, bytes))
     }
 
-    /// Reads the header of a batch's body; returns epoch and batch.
+    /// Decodes the header of a batch's body. Returns the epoch of the sender and the batch.
     pub(crate) fn unpack(body: Bytes, parts: Vec<Part>) -> Result<(u32, Batch)> {
         let short =
             || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));

@@ -1,7 +1,7 @@
-//! What goes between the ranks of a pipeline, and how it lies on the wire.
+//! Messages between the ranks of a pipeline, and their wire format.
 //!
-//! Rank 0 sends [`Directive`]s to the others and gets [`Report`]s from them; between all ranks go the [`StreamMessage`]s, each of
-//! which begins with the epoch of its sender.
+//! Rank 0 sends [`Directive`]s to the other ranks and receives [`Report`]s from them. All ranks exchange [`StreamMessage`]s, each of which starts
+//! with the epoch of its sender.
 
 pub(crate) mod batch;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use crate::wire;
 
 tags! {
     "the pipeline";
-    /// Which message it is.
+    /// Tag of a message.
     pub(crate) enum Tag {
         Prepare = 16,
         Ready = 17,
@@ -47,7 +47,7 @@ tags! {
     }
 }
 
-/// A message that has come in.
+/// Received message.
 #[derive(Debug)]
 pub(crate) enum Received {
     Directive(Directive),
@@ -55,27 +55,27 @@ pub(crate) enum Received {
     Stream(StreamMessage),
 }
 
-/// From rank 0 to another rank.
+/// Message from rank 0 to another rank.
 #[derive(Debug)]
 pub(crate) enum Directive {
     Prepare(Prepare),
     Switch(Switch),
     MeasureSpeed,
-    /// The stream is over.
+    /// The stream has ended.
     Finish,
 }
 
-/// From another rank to rank 0.
+/// Message from another rank to rank 0.
 #[derive(Debug)]
 pub(crate) enum Report {
     Ready(Ready),
     Measurements(Measurements),
     Speed(Speed),
-    /// The last one.
+    /// Last report of the rank.
     Total(RankReport),
 }
 
-/// From any rank to any other.
+/// Message from any rank to any other rank.
 #[derive(Debug)]
 pub(crate) enum StreamMessage {
     Batch(Arrived),
@@ -89,18 +89,18 @@ pub(crate) enum StreamMessage {
     GiveBack(GiveBack),
 }
 
-/// A batch that has come in.
+/// Received batch.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) epoch: u32,
     pub(crate) batch: Batch,
-    /// Bytes of the message.
+    /// Size of the message in bytes.
     pub(crate) bytes: usize,
-    /// When it was sent, by its sender's clock, if it was stamped.
+    /// Time of sending by the sender's clock, if the message was stamped.
     pub(crate) sent: Option<Duration>,
 }
 
-/// What a message with a tag of its own holds, other than a batch.
+/// Content of a message with its own tag, other than a batch.
 pub(crate) trait Content: Serialize {
     const TAG: Tag;
 }
@@ -120,23 +120,23 @@ contents! {
     AskForRoom => AskForRoom, Grant => Grant, GiveBack => GiveBack,
 }
 
-/// The head of a message of run number `run`.
+/// Returns the head of a message of run number `run`.
 pub(crate) fn encode<C: Content>(run: u32, content: &C) -> Result<Vec<u8>> {
     let mut head = frame_header(run, C::TAG).to_vec();
     head.extend_from_slice(&wire::to_bytes(content)?);
     Ok(head)
 }
 
-/// A message without data behind its head.
+/// Returns a message without data behind its head.
 pub(crate) fn frame<C: Content>(run: u32, content: &C) -> Result<Frame> {
     encode(run, content).map(Frame::new)
 }
 
 impl Received {
-    /// Reads a message with this tag.
+    /// Decodes a message with this tag.
     ///
     /// # Errors
-    /// If it makes no sense.
+    /// If the message is malformed.
     #[inline]
     pub(crate) fn decode(tag: Tag, message: Message) -> Result<Self> {
         let from = message.from;
@@ -177,7 +177,7 @@ impl Received {
 }
 
 impl StreamMessage {
-    /// The epoch of its sender.
+    /// Returns the epoch of the sender.
     pub(crate) fn epoch(&self) -> u32 {
         match self {
             StreamMessage::Batch(batch) => batch.epoch,
@@ -193,81 +193,80 @@ impl StreamMessage {
     }
 }
 
-/// A mapping is to come: set up what it puts on this rank, and report when that is done. The stream goes on meanwhile.
+/// Directive to prepare a mapping: the receiver sets up its stages of the mapping and reports when they are ready. The stream continues meanwhile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) table: Table,
-    /// On how many batches of every edge to take the sizes of items.
+    /// Number of batches of every edge on which the sizes of items are measured.
     pub(crate) weigh: usize,
-    /// Time since the run began, by rank 0's clock: the ranks' logs of events begin with it.
+    /// Time since the start of the run by rank 0's clock. The event logs of the ranks count from the start of the run.
     pub(crate) elapsed: Duration,
-    /// How often to send measurements; never where nothing is decided by them.
+    /// Interval of measurement reports; `None` if no decision uses them.
     pub(crate) measure_every: Option<Duration>,
-    /// By sender, the links into that rank as they were probed; none where nobody wants to know what traffic shows of
-    /// them. Then batches are not stamped either.
+    /// Probed links into the receiving rank by sender; empty if traffic is not monitored. Batches are not stamped in that case either.
     pub(crate) links: Vec<Link>,
 }
 
-/// The stages of a mapping are set up.
+/// Report that the stages of a mapping are set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) epoch: u32,
-    /// Serial stages made here whose state can go on elsewhere.
+    /// Serial stages created on this rank whose state can be moved to another rank.
     pub(crate) movable: Vec<usize>,
-    /// What the factories took, by stage.
+    /// Created stages, and the duration of each factory call.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// All are ready: use the mapping of that epoch from now on.
+/// Directive to use the mapping of `epoch` from now on, because all ranks are ready.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Switch {
     pub(crate) epoch: u32,
 }
 
-/// Run the kernel of the probe, and say how fast it was.
+/// Directive to run the kernel of the probe and report its speed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct MeasureSpeed;
 
-/// The stream is over: end, and report.
+/// Directive to end the stream and send the last report.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Finish;
 
-/// A replica has room.
+/// Request of a replica that has room for batches.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) epoch: u32,
     pub(crate) edge: u32,
     pub(crate) batches: u32,
-    /// Batches that it has asked for before and not begun.
+    /// Batches that the replica requested before and has not started.
     pub(crate) held: u32,
-    /// Nanoseconds that an item keeps the replica busy; 0 if it does not know yet.
+    /// Service time of the replica per item in nanoseconds; 0 if it is unknown.
     pub(crate) service_time: u64,
-    /// The standard deviation of that, from item to item.
+    /// Standard deviation of the service time between items, in nanoseconds.
     pub(crate) deviation: u64,
 }
 
-/// Batches wait at a serial stage for an older one.
+/// Report that batches wait for an older one at a serial stage or at the sink.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OutOfOrder {
     pub(crate) epoch: u32,
     pub(crate) edge: u32,
     pub(crate) batches: u32,
-    /// Of all of them, each at its widest edge so far.
+    /// Total size of the waiting batches, each at its widest edge so far.
     pub(crate) bytes: u64,
 }
 
-/// A sender has a batch to give.
+/// Offer of a batch that a sender holds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub(crate) epoch: u32,
     pub(crate) edge: u32,
     pub(crate) number: SequenceNumber,
     pub(crate) items: u32,
-    /// Items of the stream behind this batch, if the source knew.
+    /// Items of the stream behind this batch, if the source knows their number.
     pub(crate) behind: Option<u64>,
 }
 
-/// A dispatcher has found a receiver for a batch.
+/// Assignment of a batch to a receiver, sent by the dispatcher to the sender of the batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Assign {
     pub(crate) epoch: u32,
@@ -276,7 +275,7 @@ pub(crate) struct Assign {
     pub(crate) receiver: u32,
 }
 
-/// A serial stage changes hands: what it remembers, and the batch that it takes next.
+/// Serial stage that migrates: its state, and the batch that it takes next.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Token {
     pub(crate) epoch: u32,
@@ -285,27 +284,27 @@ pub(crate) struct Token {
     pub(crate) state: Vec<u8>,
 }
 
-/// An expanding stage has more to make of a batch than the pieces that it has made, or may make.
+/// Request for room for further pieces, because an expanding stage has not finished a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AskForRoom {
     pub(crate) epoch: u32,
-    /// The first piece that there is to be room for.
+    /// First piece for which room is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
 
-/// There is room for pieces.
+/// Grant of room for pieces.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// The batch of which they may be made.
+    /// Batch of which the pieces may be made.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
     /// Items of a full piece.
     pub(crate) items: u32,
 }
 
-/// A batch had less to make of it than there was room for.
+/// Return of granted room that a batch did not need.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GiveBack {
     pub(crate) epoch: u32,

@@ -1,4 +1,4 @@
-//! Which cores a rank's threads run on.
+//! Binding of a rank's threads to cores.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::hardware::Core;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The processing units that the calling thread may run on; `None` if the kernel does not tell (more units
-/// than fit the mask).
+/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them (more units than fit the
+/// mask).
 pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
     let mask = sched_getaffinity(None).ok()?;
     Some((0..CpuSet::MAX_CPU).filter(|&unit| mask.is_set(unit)).collect())
 }
 
-/// Lets the calling thread, and threads that it starts from now on, run on these processing units only.
+/// Binds the calling thread, and threads that it starts from now on, to these processing units.
 ///
 /// # Errors
-/// If there are none, or none of them may be used.
+/// If there are no units, or none of them may be used.
 pub(crate) fn bind_current_thread(units: &[usize]) -> Result<()> {
     let mut mask = CpuSet::new();
     for &unit in units {
@@ -32,22 +32,22 @@ pub(crate) fn bind_current_thread(units: &[usize]) -> Result<()> {
         .map_err(|e| Error::new(ErrorKind::Config, format!("cannot bind to processing units {units:?}: {e}")))
 }
 
-/// True if the launcher has given the ranks of a node cores of their own: `masks` are the processing units that
+/// Returns true if the launcher has bound the ranks of a node to different sets of processing units. `masks` are the processing units that
 /// each rank of the node may use.
 ///
-/// Masks that are all the same are the node's, the batch system's or the launcher's choice for all ranks
-/// together; dividing them up contradicts nobody.
+/// Equal masks were set by the node, the batch system or the launcher for all ranks together, so dividing them among the ranks does not
+/// contradict a binding.
 pub(crate) fn launcher_has_bound(masks: &[BTreeSet<usize>]) -> bool {
     masks.windows(2).any(|pair| pair[0] != pair[1])
 }
 
-/// The processing units that the `local`-th of `ranks` ranks on a node should be bound to.
+/// Returns the processing units to which the `local`-th of `ranks` ranks on a node should be bound.
 ///
-/// Each rank gets an equal run of neighbouring cores, all hardware threads of them. `None` means: leave the rank
-/// as it is. That is so where the launcher has bound it already, and where there are more ranks than cores:
-/// ranks that share cores must be free to move, or one busy core would hold several of them back.
+/// Each rank gets an equal share of contiguous cores with all their hardware threads. `None` means that the binding of the rank stays
+/// unchanged. This is the case if the launcher has bound the rank already (`bound`), and if there are more ranks than cores: ranks that
+/// share cores must be free to move, because otherwise one busy core would delay several of them.
 ///
-/// `cores` are those that the ranks of the node share.
+/// `cores` are the cores that the ranks of the node share.
 pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: bool) -> Option<Vec<usize>> {
     if bound || ranks == 0 || local >= ranks || ranks > cores.len() {
         return None;

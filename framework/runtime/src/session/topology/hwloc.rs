@@ -1,8 +1,8 @@
 //! Cores and caches from hwloc.
 //!
-//! Only the sound part of the binding is used. `Display` of an object writes past the end of a buffer, `name`
-//! follows a null pointer, `object_type` and `type_at_depth` make an enum out of numbers that it does not have
-//! (newer libraries know more types), and NUMA nodes cannot be listed; `clippy.toml` forbids what it can.
+//! Only sound functions of the binding are used. `Display` of an object writes past the end of a buffer, `name` dereferences a null
+//! pointer, `object_type` and `type_at_depth` create invalid enum values (newer libraries have more types), and NUMA nodes cannot be
+//! listed. `clippy.toml` forbids these functions as far as possible.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use hwloc2::{ObjectType, Topology, TopologyObject};
 
 use super::hardware::{Core, Hardware, Source};
 
-/// The whole node, or `None` if the library fails.
+/// Returns the hardware of the whole node, or `None` if the library fails.
 pub(super) fn hardware() -> Option<Hardware> {
     let topology = Topology::new()?;
     let of_type = |kind| topology.objects_with_type(&kind).unwrap_or_default();
@@ -21,7 +21,7 @@ pub(super) fn hardware() -> Option<Hardware> {
     }
     let mut cores = of_type(ObjectType::Core);
     if cores.is_empty() {
-        // Some virtual machines do not tell which processing units share a core.
+        // Some virtual machines do not report which processing units share a core.
         cores = of_type(ObjectType::PU);
     }
     let cores: Vec<Core> = cores
@@ -41,7 +41,7 @@ pub(super) fn hardware() -> Option<Hardware> {
     Some(Hardware { cores, caches, source: Source::Hwloc })
 }
 
-/// The processing units below an object, ascending. The set is borrowed from the object, so it is read up here.
+/// Returns the processing units of an object, ascending. The set is borrowed from the object, so it is collected here.
 fn units(object: &TopologyObject) -> impl Iterator<Item = usize> + use<> {
     let units: Vec<usize> = object.cpuset().into_iter().flatten().map(|unit| unit as usize).collect();
     units.into_iter()

@@ -1,10 +1,10 @@
-//! The node that a rank runs on: cores, caches, memory; and where its threads may run.
+//! Topology of the node that a rank runs on: cores, caches and memory, and the binding of its threads.
 //!
-//! What the hardware is comes from hwloc, or from `/sys` where hwloc is left out (feature `hwloc`) or fails.
-//! How much of it this process may use comes from the kernel: the affinity mask (which the launcher and the
-//! batch system's cpuset shape) and the memory limits of its cgroups.
+//! The hardware is determined by hwloc, or from `/sys` if the feature `hwloc` is off or hwloc fails. The share that this process may use is
+//! determined by the kernel: the affinity mask (which is set by the launcher and by the cpuset of the batch system) and the memory limits
+//! of its cgroups.
 //!
-//! hwloc is named in `hwloc` alone, which keeps to the calls of its binding that are known to be sound.
+//! Only the module `hwloc` depends on hwloc; it uses only functions of the binding that are known to be sound.
 
 mod bind;
 mod hardware;
@@ -23,7 +23,7 @@ pub(crate) use bind::{bind_current_thread, cores_of_rank, current_binding, launc
 use hardware::Hardware;
 pub use hardware::{Core, Source};
 
-/// What one rank sees of its node.
+/// Topology of a node, as available to one rank.
 ///
 /// ```
 /// let node = armature::Topology::of_this_node();
@@ -33,37 +33,36 @@ pub use hardware::{Core, Source};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Topology {
-    /// The node's host name.
+    /// Host name of the node.
     pub host: String,
-    /// Physical packages (sockets) that have a core in `cores`.
+    /// Number of physical packages (sockets) that have a core in `cores`.
     pub packages: usize,
-    /// The physical cores that this process may use, in the order of their first processing unit.
+    /// Physical cores that this process may use, in the order of their first processing unit.
     pub cores: Vec<Core>,
-    /// Size in bytes of one L1 data, L2 and L3 cache, as the first of `cores` has them; `None` if unknown.
+    /// Sizes in bytes of one L1 data, L2 and L3 cache of the node's first core; `None` if unknown.
     pub caches: [Option<u64>; 3],
-    /// Memory in bytes that this process could have at most: the node's, or its cgroup's limit if that is less.
+    /// Maximum memory of this process in bytes: the memory of the node, or the limit of its cgroup if that is less.
     pub memory_total: u64,
-    /// Memory in bytes that it could have now, without anything being swapped out.
+    /// Memory in bytes that is available to this process now, without swapping.
     pub memory_available: u64,
-    /// Where `cores` and `caches` come from.
+    /// Source of `cores` and `caches`.
     pub source: Source,
 }
 
 impl Topology {
-    /// Looks at the node that this process runs on, as the calling thread may use it.
+    /// Returns the topology of the node that this process runs on, as available to the calling thread.
     ///
-    /// Takes some milliseconds the first time. It does not fail: what cannot be found out is `None`, and there is always at
-    /// least one core.
+    /// The first call takes some milliseconds. The function does not fail: unknown values are `None`, and there is always at least one
+    /// core.
     pub fn of_this_node() -> Self {
         let root = Path::new("/");
-        // Reading it is most of the time that the start of a session takes, and it stays the same.
+        // Reading the hardware takes most of the time of the start of a session, and the hardware does not change.
         static HARDWARE: OnceLock<Hardware> = OnceLock::new();
         let hardware = HARDWARE.get_or_init(|| read_hardware(root));
         Topology::new(this_process::host(), hardware.clone(), current_binding(), memory::read(root))
     }
 
-    /// The part of `hardware` that a process may use that is allowed on the processing units `allowed`
-    /// (all if `None`).
+    /// Returns the topology of `hardware`, restricted to the processing units `allowed` (no restriction if `None`).
     fn new(
         host: String,
         hardware: Hardware,
@@ -77,7 +76,7 @@ impl Topology {
         };
         cores.sort_by_key(|core| core.processing_units.first().copied());
         if cores.is_empty() {
-            // The process runs, so there is something to run on, whatever the description says.
+            // The process runs, so at least one core must exist, even if the hardware description has none.
             let units =
                 allowed.into_iter().flatten().map(|unit| Core { package: 0, processing_units: vec![unit] });
             cores = units.collect();
@@ -90,7 +89,7 @@ impl Topology {
         Topology { host, packages, cores, caches, memory_total: total, memory_available: available, source }
     }
 
-    /// All processing units that this process may use, core by core.
+    /// Returns all processing units that this process may use, core by core.
     pub fn processing_units(&self) -> impl Iterator<Item = usize> {
         self.cores.iter().flat_map(|core| core.processing_units.iter().copied())
     }
@@ -106,7 +105,7 @@ fn read_hardware(root: &Path) -> Hardware {
     sysfs::hardware(root)
 }
 
-/// One line for people.
+/// Formats the topology as one line of text.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |count: usize| if count == 1 { "" } else { "s" };
@@ -129,7 +128,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// A number of bytes in the largest unit that leaves at least one before the point.
+/// A number of bytes that is formatted in the largest unit in which it is at least one.
 pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {

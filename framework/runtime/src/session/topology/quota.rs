@@ -1,4 +1,4 @@
-//! CPU quotas of cgroups: time in which one kept its processes from running.
+//! CPU quotas of cgroups: time in which a quota stopped the processes of a group.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::memory::{entry, groups};
 
-/// Returns the time in which a CPU quota has stopped this process's cgroup or one around it, the longest of them, by the files below
-/// `root`. `None` if no group tells.
+/// Returns the time for which a CPU quota has stopped this process's cgroup or an enclosing one, according to the files below `root`; the
+/// longest of these times. `None` if no group reports a time.
 pub(super) fn throttled(root: &Path) -> Option<Duration> {
     let of_group = |group: &std::path::PathBuf| {
         let stat = fs::read_to_string(group.join("cpu.stat")).ok()?;

@@ -1,11 +1,11 @@
-//! Cores and caches from the kernel's files, below a root folder so that tests can bring their own.
+//! Cores and caches from the kernel's files, below a root directory that tests can replace.
 
 use std::{fs, path::Path};
 
 use super::hardware::{Core, Hardware, Source};
 
-/// The whole node. What the kernel does not tell is left out; a processing unit of which nothing is known is
-/// a core of its own.
+/// Returns the hardware of the whole node. Values that the kernel does not report are missing. A processing unit without topology
+/// information counts as a core.
 pub(super) fn hardware(root: &Path) -> Hardware {
     let cpus = root.join("sys/devices/system/cpu");
     let online = list(&cpus.join("online")).or_else(|| list(&cpus.join("present"))).unwrap_or_default();
@@ -15,7 +15,7 @@ pub(super) fn hardware(root: &Path) -> Hardware {
             continue;
         }
         let topology = cpus.join(format!("cpu{unit}/topology"));
-        // The second name is that of kernels before 5.3.
+        // The second name is used by kernels before 5.3.
         let siblings = list(&topology.join("core_cpus_list"))
             .or_else(|| list(&topology.join("thread_siblings_list")))
             .filter(|siblings| siblings.contains(&unit))
@@ -28,7 +28,7 @@ pub(super) fn hardware(root: &Path) -> Hardware {
     Hardware { cores, caches, source: Source::Sysfs }
 }
 
-/// Sizes of the data or unified caches of level 1 to 3.
+/// Returns the sizes of the data or unified caches of level 1 to 3.
 fn caches(folder: &Path) -> [Option<u64>; 3] {
     let mut sizes = [None; 3];
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -44,7 +44,7 @@ fn caches(folder: &Path) -> [Option<u64>; 3] {
     sizes
 }
 
-/// A size as the kernel writes it: `48K`, `32M` or plain bytes.
+/// Parses a size in the format of the kernel: `48K`, `32M` or a number of bytes.
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),
@@ -55,7 +55,7 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&size| size > 0)
 }
 
-/// Numbers as the kernel lists them: `0-3,8,10-11`. `None` if the file is missing or means nothing.
+/// Reads a list of numbers in the format of the kernel: `0-3,8,10-11`. `None` if the file is missing or malformed.
 fn list(file: &Path) -> Option<Vec<usize>> {
     parse_list(&line(file)?)
 }
@@ -65,7 +65,7 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
     for range in text.split(',').map(str::trim) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No machine has more; a damaged file must not fill the memory.
+        // No machine has more processing units, and a damaged file must not exhaust memory.
         if last > 1 << 16 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What a rank says of its own process in the log of events.
+//! Facts about a rank's process for the log of events.
 
 use std::fs;
 use std::path::Path;
@@ -7,28 +7,28 @@ use std::time::Duration;
 use super::memory::{self, KIB};
 use super::quota;
 
-/// The name of this host.
+/// Returns the name of this host.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The file name of the program.
+/// Returns the file name of the program.
 pub(crate) fn program() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The memory that this process and those beside it may have, in bytes, if that is known.
+/// Returns the memory in bytes that this process and the other processes of its cgroup may use, if it is known.
 pub(crate) fn memory_limit() -> Option<u64> {
     Some(memory::read(Path::new("/")).total).filter(|&total| total > 0)
 }
 
-/// Returns the time in which a CPU quota has kept this process and those beside it from running; zero if that is not known.
+/// Returns the time for which a CPU quota has stopped this process and the other processes of its cgroup; zero if unknown.
 pub(crate) fn throttled() -> Duration {
     quota::throttled(Path::new("/")).unwrap_or_default()
 }
 
-/// The most memory that this process has had so far, in bytes, if the system tells.
+/// Returns the peak memory of this process in bytes, if the system reports it.
 pub(crate) fn memory_peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     memory::entry(&status, "VmHWM:").map(|kib| kib * KIB)

@@ -1,4 +1,4 @@
-//! What rank 0 has goes to all other ranks: down the [tree](super::tree), in pieces of bounded size.
+//! Broadcast from rank 0 to all other ranks: down the [tree](super::tree), in pieces of bounded size.
 
 use bytes::{Buf, Bytes};
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,39 +14,39 @@ use crate::session::agreement::{Announcement, Opening};
 use crate::user_code;
 use crate::wire::{self, Codec, Item, weigh_some};
 
-/// About how many bytes a piece has. Each piece is encoded and decoded as a whole: larger ones need more memory beside the values,
-/// much smaller ones cost a message for little.
+/// Approximate size of a piece in bytes. Each piece is encoded and decoded as a whole: larger pieces need more memory in addition to the
+/// values, much smaller ones send too many messages.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// A piece: what is small, and bulk data.
+/// Encoded piece: a small head, and bulk data.
 pub(crate) type Encoded = (Vec<u8>, Vec<Part>);
 
-/// Makes the next piece, and says whether it is the last one.
+/// Function that returns the next piece, and true if it is the last one.
 pub(crate) type NextPiece<'n> = &'n mut dyn FnMut() -> Result<(Encoded, bool)>;
 
-/// A run whose values go along the tree, on one rank.
+/// One rank's view of a run whose values are sent along the tree.
 pub(super) struct Course {
     pub(super) limits: Limits,
     pub(super) run: u32,
-    /// The rank above. Rank 0 is its own.
+    /// Parent of this rank in the tree; rank 0 on rank 0.
     pub(super) parent: usize,
     pub(super) children: Vec<usize>,
-    /// Ranks that rank 0 gives everything to beside its children: one that was taken for dead may only have been slow. Nothing
-    /// is expected of them.
+    /// Lost ranks that rank 0 sends all pieces to in addition to its children, because a rank that was taken for dead may only have been
+    /// slow. No messages are expected from them.
     aside: Vec<usize>,
-    /// Whether this is one of them.
+    /// True if this rank is one of these lost ranks.
     pub(super) is_aside: bool,
-    /// What the next piece begins with, on rank 0; the piece that has come already, on the others.
+    /// Start of the next piece, on rank 0. On the other ranks `come` holds the piece that has already arrived.
     opening: Vec<u8>,
     come: Option<Message>,
 }
 
 impl Course {
-    /// Begins a run, in which all ranks get pieces from rank 0 before anything else.
+    /// Begins a run in which all ranks receive pieces from rank 0 before anything else.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 runs something else; [`ErrorKind::Timeout`] if the rank above is silent for too long, or ranks
-    /// are needed that have died. The caller reports them.
+    /// [`ErrorKind::Config`] if rank 0 runs something else; [`ErrorKind::Timeout`] if the parent is silent for too long, or if dead ranks
+    /// are needed. The caller reports the error.
     pub(super) fn begin(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
         let run = endpoint.next_run_of(&what)?;
         let (rank, size) = (endpoint.rank(), endpoint.size());
@@ -57,7 +57,8 @@ impl Course {
                 opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
             }
         } else {
-            // Most likely, as only rank 0 knows who has died: it says so in its first piece.
+            // A guess of the parent: the final tree depends on the dead ranks, which rank 0 lists in its first piece, because only rank 0
+            // detects deaths.
             let tree = Tree::new(size, &lost);
             let (whom, signs) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
             let (message, dead) = endpoint.await_opening(&what, &Waits { whom, limits, signs })?;
@@ -69,11 +70,11 @@ impl Course {
         Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, come })
     }
 
-    /// All ranks get pieces from rank 0, where `next` makes one after the other. Each rank hands each to `take`, rank 0 too: so all
-    /// have the same, and nothing is copied there that cannot be.
+    /// Sends pieces from rank 0, where `next` returns one after the other, to all ranks. Each rank, including rank 0, passes each piece to
+    /// `take`, so that all ranks decode the same data; a type that cannot be copied needs no copy on rank 0.
     ///
     /// # Errors
-    /// Those of `next` and `take`; [`ErrorKind::Timeout`] if the rank above is silent for too long. The caller reports them.
+    /// The errors of `next` and `take`; [`ErrorKind::Timeout`] if the parent is silent for too long. The caller reports the error.
     pub(super) fn descend(
         &mut self,
         endpoint: &mut Endpoint,
@@ -109,7 +110,7 @@ impl Course {
         }
     }
 
-    /// Gives a piece to the ranks below, those with the most ranks under them first.
+    /// Sends a piece to the children, those with the largest subtrees first, and to the lost ranks.
     fn pass_on(&self, endpoint: &mut Endpoint, code: u8, opening: &[u8], parts: &[Part]) -> Result<()> {
         if self.children.is_empty() && self.aside.is_empty() {
             return Ok(());
@@ -122,7 +123,7 @@ impl Course {
         })
     }
 
-    /// The next piece from the rank above.
+    /// Returns the next piece from the parent.
     fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
         let Course { parent, limits, .. } = *self;
         endpoint.await_from(
@@ -133,13 +134,13 @@ impl Course {
     }
 }
 
-/// The parts of a message in which a piece travels. What is small is one of them, too: so it can be passed on as it came.
+/// Returns the parts of a message with a piece. The head is the first part, so that the piece can be forwarded unchanged.
 pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
     parts.insert(0, Part::Bytes(head.into()));
     parts
 }
 
-/// What is small in a piece from this rank, and bulk data.
+/// Returns head and bulk data of a piece from rank `from`.
 pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<Part>)> {
     if parts.is_empty() {
         return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent a piece of nothing")));
@@ -148,15 +149,15 @@ pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<
     Ok((head, parts))
 }
 
-/// Appends `items` with their number.
+/// Encodes `items`, preceded by their number.
 pub(in crate::session) fn encode_items<T>(codec: &Codec<T>, items: Vec<T>) -> Result<Encoded> {
     let (mut head, mut parts) = ((items.len() as u64).to_le_bytes().to_vec(), Vec::new());
-    // `Serialize` may be the user's own code.
+    // `Serialize` may be user code.
     user_code::call(|| codec.encode(items, &mut head, &mut parts))?;
     Ok((head, parts))
 }
 
-/// The items that [`encode_items`] has written.
+/// Decodes items that [`encode_items`] has written.
 pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part>) -> Result<Vec<T>> {
     let items = head
         .try_get_u64_le()
@@ -166,10 +167,10 @@ pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part
 }
 
 impl Endpoint {
-    /// A run in which all ranks get pieces from rank 0: see [`Course::descend`]. Ranks that have died get none.
+    /// Runs a broadcast of pieces from rank 0, see [`Course::descend`]. It continues without dead ranks.
     ///
     /// # Errors
-    /// Those of [`Course::begin`] and [`Course::descend`].
+    /// The errors of [`Course::begin`] and [`Course::descend`].
     pub(crate) fn broadcast(
         &mut self,
         what: Announcement,
@@ -180,10 +181,10 @@ impl Endpoint {
         Course::begin(self, what.without_the_dead(), limits)?.descend(self, next, take)
     }
 
-    /// All ranks get the items of rank 0, in their order, and something beside them. `bytes` is about how many an item has.
+    /// Sends the items of rank 0, in order, and an additional value to all ranks. `bytes` is the approximate size of an item.
     ///
     /// # Errors
-    /// As [`broadcast`](Endpoint::broadcast), and items that cannot be encoded.
+    /// The errors of [`broadcast`](Endpoint::broadcast), and of encoding.
     pub(crate) fn broadcast_items<T, S: Serialize + DeserializeOwned>(
         &mut self,
         what: Announcement,
@@ -200,7 +201,7 @@ impl Endpoint {
 }
 
 impl Course {
-    /// All ranks get a value of rank 0 that is the framework's own.
+    /// Sends a value of rank 0, whose type belongs to the framework, to all ranks.
     pub(super) fn descend_value<S: Serialize + DeserializeOwned>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -218,7 +219,7 @@ impl Course {
         got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 gave nothing"))
     }
 
-    /// All ranks get the items of rank 0. `bytes` is about how many an item has.
+    /// Sends the items of rank 0 to all ranks. `bytes` is the approximate size of an item.
     pub(super) fn descend_items<T>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -249,10 +250,11 @@ impl Course {
 }
 
 impl Session {
-    /// Gives all ranks the results that rank 0 has of a skeleton, in words such as `the farm "a"`; `place` adds it to an error.
+    /// Sends the results of a skeleton from rank 0 to all ranks. `skeleton` names it, as in `the farm "a"`; `place` adds the name to an
+    /// error.
     ///
     /// # Errors
-    /// As [`Endpoint::broadcast`], and results that cannot be encoded. They are reported.
+    /// The errors of [`Endpoint::broadcast`], and of encoding. They are reported.
     pub(crate) fn share<T: Item, S: Serialize + DeserializeOwned>(
         &self,
         skeleton: &str,
@@ -269,7 +271,7 @@ impl Session {
     /// Reports a failure of this rank outside of skeletons, which ends the job.
     ///
     /// # Errors
-    /// That failure.
+    /// The failure.
     pub(crate) fn report_failure<R>(&self, result: Result<R>) -> Result<R> {
         if let Err(error) = &result {
             self.endpoint()?.report(error);
@@ -277,7 +279,7 @@ impl Session {
         result
     }
 
-    /// Does something with all ranks, and reports its failure; `place` adds to it where it happened.
+    /// Runs a collective operation and reports its failure; `place` adds the place in the program to the error.
     pub(super) fn reported<R>(
         &self,
         place: impl Fn(Error) -> Error,

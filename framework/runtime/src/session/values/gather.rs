@@ -1,4 +1,4 @@
-//! What ranks have comes together on rank 0: up the [tree](super::tree).
+//! Gathering of the values of all ranks on rank 0: up the [tree](super::tree).
 
 use bytes::Bytes;
 
@@ -12,22 +12,22 @@ use crate::session::Announcement;
 use crate::wire::{Codec, Item};
 
 impl Course {
-    /// Begins a run in which rank 0 gives nothing at first but its word of what is run.
+    /// Begins a run in which rank 0 at first sends only the announcement.
     ///
     /// # Errors
-    /// As [`begin`](Course::begin).
+    /// The errors of [`begin`](Course::begin).
     pub(super) fn begin_empty(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
         let mut course = Course::begin(endpoint, what, limits)?;
         course.descend_value(endpoint, Some(()))?;
         Ok(course)
     }
 
-    /// Combines what ranks have, those with lower numbers first, and gives it to the rank above. Returns all of it on rank 0,
-    /// `None` on the others.
+    /// Combines the values of this rank and of its subtree, those of lower ranks first, and sends the result to the parent. Returns the
+    /// combined values of all ranks on rank 0, `None` on the other ranks.
     ///
     /// # Errors
-    /// Those of `combine`, and of encoding and decoding; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if a rank below is silent for too long. The caller reports
-    /// them.
+    /// The errors of `combine`, encoding and decoding; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if a child is silent for too long.
+    /// The caller reports the error.
     pub(super) fn ascend<T: Item>(
         &self,
         endpoint: &mut Endpoint,
@@ -39,7 +39,7 @@ impl Course {
         let above = (rank > 0).then_some(self.parent);
         let signs: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
         if rank == 0 {
-            // What stays here might be on another rank.
+            // The values of rank 0 are not encoded here, but in another run they might be sent.
             codec.check(&mine)?;
         }
         let mut all = mine;

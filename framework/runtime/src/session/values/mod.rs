@@ -1,10 +1,9 @@
-//! Values for all ranks, between skeletons: what one rank has for all, and what each rank has brought together.
+//! Collective operations on values, between skeletons: broadcast, gather, all-gather, all-reduce, consensus and barrier.
 //!
-//! Messages go along a binomial [tree] between ranks, each from one rank to another, so that every wait has a limit and nobody waits
-//! for a rank that has died. Each call is a run that all ranks must come to, like that of a skeleton: it begins with the word of
-//! rank 0 about what is done, which each rank compares with its own before it sends anything ([agreement](super::agreement)).
-//! A value of rank 0 goes with that word. What ranks bring together comes up the tree when they have it, in the order of the
-//! ranks, and the result goes down once more.
+//! Messages are sent along a binomial [tree] of ranks, each from one rank to another, so that every wait has a limit and no rank waits for
+//! a dead rank. Each call is a run that all ranks must reach, like that of a skeleton. It begins with the announcement of rank 0, which
+//! each rank compares with its own before it sends anything ([agreement](super::agreement)). A value of rank 0 is sent with the
+//! announcement. Values of all ranks are sent up the tree, in the order of the ranks, and the result is sent down the tree.
 
 mod broadcast;
 mod gather;
@@ -27,28 +26,28 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{Codec, Item, weigh_some};
 
-/// What ranks do with values of type `T`: `what` follows "rank 1".
+/// Returns the announcement of an operation on values of type `T`; `what` describes it in words that follow "rank 1".
 fn announced<T>(what: &str) -> Announcement {
     Announcement::new(what).with("values of type", type_name::<T>())
 }
 
-/// Values for all ranks. Every rank calls these in the same order, between skeletons as well as around them; none may be called
-/// from inside a skeleton.
+/// Collective operations on values. Every rank calls them in the same order, between skeletons as well as before and after them. None may
+/// be called from inside a skeleton.
 ///
-/// A rank that does something else meanwhile, or calls with another type, ends the job with both sides in one sentence. Ranks wait
-/// for each other as long as they do before a skeleton ([`Config::join_limit`](crate::Config::join_limit)), and an error says who waited for whom, and
-/// where in the program.
+/// A rank that runs something else in the meantime, or calls with another type, ends the job with an error that names both operations.
+/// Ranks wait for each other as long as they do before a skeleton ([`Config::join_limit`](crate::Config::join_limit)). A time-out error
+/// names the waiting rank, the awaited rank and the place in the program.
 ///
-/// Where a farm or a workflow has gone on without ranks that died, `broadcast` and `barrier` do, too. The others
+/// If a farm or a workflow has continued without dead ranks, `broadcast` and `barrier` continue without them, too. The other operations
 /// need a value of each rank and end the job.
 impl Session {
-    /// Gives all ranks the value that rank 0 has. What the other ranks hand over is dropped; `None` will do.
+    /// Sends the value of rank 0 to all ranks. Values of other ranks are dropped; they can pass `None`.
     ///
-    /// Rank 0 does not wait for the others. A value of another rank comes to all by
-    /// `session.all_reduce(mine, |a, b| a.or(b))` of an `Option` that only this rank fills.
+    /// Rank 0 does not wait for the other ranks. To broadcast the value of another rank, use `session.all_reduce(mine, |a, b| a.or(b))`
+    /// with an `Option` that is `Some` on that rank only.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 has `None`, or does something else; [`ErrorKind::Wire`] if the value cannot be encoded;
+    /// [`ErrorKind::Config`] if rank 0 has `None`, or runs something else; [`ErrorKind::Wire`] if the value cannot be encoded;
     /// [`ErrorKind::Timeout`] at the limit. On MPI a failure ends the job instead of returning.
     ///
     /// ```
@@ -81,10 +80,10 @@ impl Session {
         })
     }
 
-    /// Brings a value of each rank together on rank 0, in the order of the ranks; `None` on the others.
+    /// Gathers a value of each rank on rank 0, in the order of the ranks; returns `None` on the other ranks.
     ///
     /// # Errors
-    /// As [`broadcast`](Session::broadcast); [`ErrorKind::Timeout`] also where a rank has died.
+    /// The errors of [`broadcast`](Session::broadcast); also [`ErrorKind::Timeout`] if a rank has died.
     ///
     /// ```
     /// let config = armature::Config::new().ranks(3);
@@ -100,10 +99,10 @@ impl Session {
         })
     }
 
-    /// Brings a value of each rank together on all ranks, in the order of the ranks.
+    /// Gathers a value of each rank on all ranks, in the order of the ranks.
     ///
     /// # Errors
-    /// As [`gather`](Session::gather).
+    /// The errors of [`gather`](Session::gather).
     ///
     /// ```
     /// armature::run(&armature::Config::new().ranks(3), |session| {
@@ -119,14 +118,14 @@ impl Session {
         self.together(Location::caller(), |endpoint, limits| from_all(endpoint, what, limits, value))
     }
 
-    /// Combines a value of each rank into one, which all ranks get.
+    /// Combines a value of each rank into one value, which is returned on all ranks.
     ///
-    /// `combine` gets values of neighbouring ranks, those of the lower ranks first, and must be associative; that it commutes is not
-    /// needed. All ranks get the same to the bit. With a `combine` that is associative for numbers only up to
-    /// rounding, as a sum of `f64` is, the result may differ between numbers of ranks, but not from run to run on the same number.
+    /// `combine` receives values of neighbouring ranks, those of the lower ranks first. It must be associative, but need not be
+    /// commutative. The result is bitwise identical on all ranks. If `combine` is associative only up to rounding, like a sum of `f64`, the
+    /// result may depend on the number of ranks, but does not change between runs on the same number of ranks.
     ///
     /// # Errors
-    /// As [`gather`](Session::gather); a panic of `combine`.
+    /// The errors of [`gather`](Session::gather); a panic of `combine`.
     ///
     /// ```
     /// armature::run(&armature::Config::new().ranks(4), |session| {
@@ -142,12 +141,12 @@ impl Session {
         self.together(Location::caller(), |endpoint, limits| reduced(endpoint, what, limits, value, combine))
     }
 
-    /// Returns the value of `result` if it is `Ok` on all ranks, and otherwise an error on all ranks, so that ranks go on together or fail
-    /// together. For work outside of skeletons that may fail on one rank, such as opening a file.
+    /// Returns the value of `result` if it is `Ok` on all ranks, and otherwise an error on all ranks, so that all ranks continue or fail
+    /// together. Use it for work outside of skeletons that may fail on one rank, such as opening a file.
     ///
     /// # Errors
     /// On a rank with an error: that error, as the [`source`](std::error::Error::source). On the other ranks: [`ErrorKind::Peer`] with the
-    /// rank and the text of the error of the lowest rank that has one. Also those of [`gather`](Session::gather).
+    /// rank and the text of the error of the lowest rank with an error. Also the errors of [`gather`](Session::gather).
     ///
     /// ```
     /// armature::run(&armature::Config::new().ranks(3), |session| {
@@ -176,10 +175,10 @@ impl Session {
         }
     }
 
-    /// Returns when all ranks have called it.
+    /// Waits until all ranks have called it.
     ///
     /// # Errors
-    /// As [`broadcast`](Session::broadcast).
+    /// The errors of [`broadcast`](Session::broadcast).
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         self.together(Location::caller(), |endpoint, limits| {
@@ -190,7 +189,7 @@ impl Session {
         })
     }
 
-    /// Does something with all ranks; an error says where in the program.
+    /// Runs a collective operation; an error names the place in the program.
     pub(super) fn together<R>(
         &self,
         at: &Location<'_>,
@@ -201,7 +200,7 @@ impl Session {
     }
 }
 
-/// The values of all ranks combined, on all ranks.
+/// Returns the combined values of all ranks, on all ranks.
 fn reduced<T: Item>(
     endpoint: &mut Endpoint,
     what: Announcement,
@@ -218,7 +217,7 @@ fn reduced<T: Item>(
     only(course.descend_items(endpoint, &codec, 1, reduced)?)
 }
 
-/// A value of each rank, on all ranks.
+/// Returns a value of each rank, on all ranks.
 pub(super) fn from_all<T: Item>(
     endpoint: &mut Endpoint,
     what: Announcement,
@@ -237,7 +236,7 @@ fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {
     Ok(before)
 }
 
-/// The one value that is there.
+/// Returns the only value of a list.
 fn only<T>(values: Vec<T>) -> Result<T> {
     let count = values.len();
     let mut values = values.into_iter();

@@ -1,14 +1,14 @@
-//! The binomial tree along which values go from rank 0 to all, and from all to rank 0. Pure.
+//! Binomial tree along which values are sent from rank 0 to all ranks, and from all ranks to rank 0. Pure functions.
 
-/// Ranks in the order of their numbers, as a binomial tree with rank 0 at the root: the ranks below one are those that follow it,
-/// so that what comes together on the way up is in the order of the ranks.
+/// Binomial tree of ranks with rank 0 at the root. The subtree of a rank contains the ranks that follow it, so that values are combined in
+/// the order of the ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tree {
     members: Vec<usize>,
 }
 
 impl Tree {
-    /// The tree of `size` ranks without those that are `lost`, of which rank 0 is none.
+    /// Creates the tree of `size` ranks without the `lost` ranks; rank 0 must not be lost.
     pub(super) fn new(size: usize, lost: &[usize]) -> Self {
         Tree { members: (0..size).filter(|rank| !lost.contains(rank)).collect() }
     }
@@ -17,13 +17,13 @@ impl Tree {
         self.members.binary_search(&rank).ok()
     }
 
-    /// The rank above; `None` for rank 0, and for a rank that is not in the tree.
+    /// Returns the parent of a rank; `None` for rank 0 and for a rank that is not in the tree.
     pub(super) fn parent(&self, rank: usize) -> Option<usize> {
         let place = self.place(rank).filter(|&place| place > 0)?;
         self.members.get(place & (place - 1)).copied()
     }
 
-    /// The ranks directly below, ascending: each has those under it that come before the next one.
+    /// Returns the children of a rank, ascending. The subtree of a child contains the ranks up to the next child.
     pub(super) fn children(&self, rank: usize) -> Vec<usize> {
         let Some(place) = self.place(rank) else { return Vec::new() };
         let levels = if place == 0 { usize::BITS } else { place.trailing_zeros() };

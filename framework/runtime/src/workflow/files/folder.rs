@@ -1,4 +1,4 @@
-//! A rank's copies of files: the directory in which its commands run.
+//! Directory in which the commands of a rank run, with the rank's copies of files.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,21 +15,22 @@ use super::{Ask, Piece, PieceHead};
 use crate::comm::Part;
 use crate::session::output_file;
 
-/// Of what a file's mode says, who may read, write and execute it.
+/// Bits of a file's mode that are sent: the permissions to read, write and execute.
 const PERMISSIONS: u32 = 0o777;
 
-/// See the module's page.
+/// The directory. The module documentation describes it.
 #[derive(Debug)]
 pub(in crate::workflow) struct Folder {
     path: PathBuf,
     /// Directory that is removed after the run: every rank except rank 0 has one.
     own: Option<PrivateDir>,
-    /// Part of the names of incomplete files, which nobody can guess.
+    /// Random part of the names of incomplete files, so that no other user can guess them.
     token: String,
 }
 
 impl Folder {
-    /// In `directory`: that itself on rank 0, a new one within it on any other, as ranks may be on one host.
+    /// Opens the directory of a rank: `directory` itself on rank 0; a new directory within it on any other rank, because several ranks may
+    /// run on one host.
     pub(super) fn new(directory: &Path, rank: usize) -> Result<Self, String> {
         let wrong =
             |error: io::Error| format!("cannot use the directory {} for files: {error}", directory.display());
@@ -46,17 +47,17 @@ impl Folder {
         Ok(Folder { path, own: Some(own), token: fresh() })
     }
 
-    /// The directory in which commands run.
+    /// Returns the directory in which commands run.
     pub(in crate::workflow) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where what commands write to their standard output goes; `None` where the caller says.
+    /// Returns the file for the standard output of commands; `None` on rank 0, where the caller decides.
     pub(in crate::workflow) fn output(&self) -> Option<PathBuf> {
         self.own.as_ref().map(|own| own.path().join("output"))
     }
 
-    /// Where a file is, which no link on the way leads out of the directory.
+    /// Returns the path of a file. A symbolic link on the path must not lead out of the directory.
     fn place(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         let parent = path.parent().unwrap_or(&self.path);
@@ -66,7 +67,7 @@ impl Folder {
         }
     }
 
-    /// Makes the directories in which these files will be.
+    /// Creates the parent directories of these files.
     pub(in crate::workflow) fn make_room<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
@@ -74,7 +75,7 @@ impl Folder {
         for name in names {
             let path = self.path.join(name);
             let parent = path.parent().unwrap_or(&self.path);
-            // What is there already of the way decides where the rest is made.
+            // The existing part of the path decides where the rest is created.
             let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
             let made = match there.is_some_and(|there| there.starts_with(&self.path)) {
                 true => fs::create_dir_all(parent),
@@ -85,17 +86,17 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes files of an earlier try or run, so that only those count that the next try writes.
+    /// Removes files of an earlier try or run, so that only files of the next try count.
     ///
     /// # Errors
-    /// A file cannot be removed, in words.
+    /// A file cannot be removed.
     pub(in crate::workflow) fn clear<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Result<(), String> {
         for name in names {
             let removed = self.place(name).and_then(|path| match fs::symlink_metadata(&path) {
-                // A directory is no file that could count.
+                // A directory does not count as a file.
                 Ok(found) if !found.is_dir() => fs::remove_file(&path),
                 _ => Ok(()),
             });
@@ -106,10 +107,10 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether a file is there that can be sent.
+    /// Checks that a file exists and can be sent.
     ///
     /// # Errors
-    /// Why it is not, in words.
+    /// The file cannot be sent, with the reason as text.
     pub(in crate::workflow) fn look(&self, name: &str) -> Result<(), String> {
         let open = || regular::open_with(&self.place(name)?, OpenOptions::new().read(true), Links::Refused);
         open().map(drop).map_err(|error| match error.kind() {
@@ -118,20 +119,20 @@ impl Folder {
         })
     }
 
-    /// A piece of one of the files.
+    /// Returns the requested piece of a file.
     pub(in crate::workflow) fn read(&self, name: &str, ask: Ask) -> Piece {
         let piece = self.place(name).and_then(|path| read(&path, Links::Refused, ask));
         piece.unwrap_or_else(|error| Piece::refused(ask, format!("cannot read {name:?}: {error}")))
     }
 
-    /// A piece of what commands have written here.
+    /// Returns the requested piece of the standard output of this rank's commands.
     pub(in crate::workflow) fn read_output(&self, ask: Ask) -> Piece {
         let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
         let piece = piece.and_then(|path| read(&path, Links::Refused, ask));
         piece.unwrap_or_else(|error| Piece::refused(ask, error.to_string()))
     }
 
-    /// Puts a piece into its place. With its last one the file is there, and not before.
+    /// Writes a piece of a file. The file gets its name with its last piece.
     pub(in crate::workflow) fn write(
         &self,
         name: &str,
@@ -153,9 +154,9 @@ impl Folder {
         write().map_err(|error| refused(error.to_string()))
     }
 
-    /// What has come of a file is not needed.
+    /// Removes the incomplete copy of a file.
     pub(in crate::workflow) fn forget(&self, name: &str, file: usize) {
-        // It is not there if nothing has come.
+        // There is no incomplete copy if no piece has arrived.
         let _ = fs::remove_file(self.beside(&self.path.join(name), file));
     }
 
@@ -164,7 +165,7 @@ impl Folder {
         path.with_file_name(format!("{OURS}part-{}-{file}", self.token))
     }
 
-    /// Puts a piece of what the commands of a rank have written into a directory, beside what an earlier run has left there.
+    /// Writes a piece of the output of a rank's commands to a directory. Output of an earlier run is kept; the new file gets another name.
     pub(in crate::workflow) fn write_output(
         &self,
         directory: &Path,
@@ -201,12 +202,12 @@ fn read(path: &Path, links: Links, ask: Ask) -> io::Result<Piece> {
     Ok(Piece { head, bytes: Part::of(bytes) })
 }
 
-/// Writes a piece to the file at `part`, which becomes that at `path` with its last one.
+/// Writes a piece to the file `part`, which is renamed to `path` after its last piece.
 fn write(part: &Path, path: &Path, head: &PieceHead, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
     if head.offset == 0 {
-        // It may have come before, in part, from a rank that died.
+        // An incomplete copy may be left by a transfer from a rank that died.
         let _ = fs::remove_file(part);
         options.create_new(true);
     }

@@ -1,7 +1,7 @@
-//! Files of commands that go from rank to rank, where ranks share no directory.
+//! Files of commands that are sent between ranks which share no directory.
 //!
-//! Rank 0 has every file of a task that is done, so that nothing is lost with another rank. `README.md` beside the workflow's module has
-//! the protocol.
+//! Rank 0 has every file of a completed task, so that no file is lost with another rank. `README.md` in the workflow's module describes the
+//! protocol.
 
 mod folder;
 mod pieces;
@@ -21,27 +21,27 @@ pub(super) use pieces::{Ask, Piece, PieceHead};
 pub(super) use table::FileTable;
 pub(super) use transfers::{Settled, Transfers};
 
-/// The files of a rank, and what waits for some.
+/// Files of a rank, and the tries that wait for files.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) table: Arc<FileTable>,
     pub(super) folder: Folder,
     pub(super) transfers: Transfers,
-    /// Tries that have been begun and whose inputs come: attempt, and limit of memory.
+    /// Tries that wait for their inputs, by task: attempt and memory limit.
     pub(super) starting: BTreeMap<usize, (u32, Option<u64>)>,
-    /// Tries that have ended here, and of which rank 0 has not said yet that it has their files.
+    /// Ended tries of this rank whose outputs rank 0 is still fetching, by task.
     pub(super) told: BTreeMap<usize, Try>,
-    /// On rank 0: tries of other ranks whose files come.
+    /// On rank 0: ended tries of other ranks whose outputs are being fetched, by task.
     pub(super) coming: BTreeMap<usize, Try>,
-    /// On rank 0: whether what commands have written elsewhere has been asked for.
+    /// On rank 0: true if the output of the commands of other ranks has been requested.
     pub(super) has_asked_for_output: bool,
 }
 
 impl Files {
-    /// For a rank's part in a run whose commands run in `directory`, or in a new one within it.
+    /// Creates the files of a rank whose commands run in `directory`, or in a new directory within it.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if it cannot be made.
+    /// [`ErrorKind::Io`] if the directory cannot be used.
     pub(super) fn new(table: Arc<FileTable>, directory: &Path, rank: usize, ranks: usize) -> Result<Self> {
         let folder = Folder::new(directory, rank).map_err(|text| Error::new(ErrorKind::Io, text))?;
         Ok(Files {
@@ -55,10 +55,10 @@ impl Files {
         })
     }
 
-    /// Whether the files are there, on rank 0, that tasks which are to be run read and that none of them makes.
+    /// Checks on rank 0 that the inputs exist that no task of this run creates.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if one is not, or is no regular file.
+    /// [`ErrorKind::Config`] if an input is missing, or is not a regular file.
     pub(super) fn check(&self, description: &Description) -> Result<()> {
         let tasks = description.tasks();
         for (number, task) in tasks.iter().enumerate().filter(|(_, task)| !task.done) {
@@ -84,7 +84,7 @@ impl Files {
         Ok(())
     }
 
-    /// What the rank waits for, in words, if it does.
+    /// Returns a text with the files for which the rank waits, if it waits for any.
     pub(super) fn state(&self) -> Option<String> {
         let coming = self.transfers.coming().map(|(file, from)| match self.table.name_of(file) {
             Some(name) => format!("{name} from rank {from}"),

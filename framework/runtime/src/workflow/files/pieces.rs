@@ -9,32 +9,32 @@ use crate::wire;
 
 use super::super::messages::Tag;
 
-/// Bytes of a piece, at most: long enough that asking for the next one is felt little, short enough that some of them on their way are
-/// nothing beside what a rank holds anyway.
+/// Maximum size of a piece in bytes: large enough that requests cost little, small enough that the pieces in transit are small compared
+/// with the memory of a rank.
 pub(super) const PIECE: u64 = 1 << 20;
 
-/// To who has a file: its piece that begins at this byte is wanted.
+/// Request for the piece of a file that begins at `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workflow) struct Ask {
-    /// Its number; behind those of the workflow's files that of what commands have written on a rank.
+    /// Number of the file; the output of the commands of a rank has a number behind the files of the workflow.
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
 }
 
-/// What is said of a piece.
+/// Header of a piece.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workflow) struct PieceHead {
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub(in crate::workflow) total: u64,
-    /// Who may read, write and execute it.
+    /// Permissions of the file.
     pub(in crate::workflow) mode: u32,
-    /// Why there is no piece, if there is none.
+    /// Reason why there is no piece, if there is none.
     pub(in crate::workflow) refusal: Option<String>,
 }
 
-/// The answer to an [`Ask`].
+/// Answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Piece {
     pub(in crate::workflow) head: PieceHead,
@@ -42,24 +42,24 @@ pub(in crate::workflow) struct Piece {
 }
 
 impl Piece {
-    /// There is none.
+    /// Creates the answer for a piece that cannot be read.
     pub(in crate::workflow) fn refused(ask: Ask, why: String) -> Self {
         let Ask { file, offset } = ask;
         let head = PieceHead { file, offset, total: 0, mode: 0, refusal: Some(why) };
         Piece { head, bytes: Part::of(Vec::<u8>::new()) }
     }
 
-    /// As a message.
+    /// Encodes the piece as a message.
     pub(in crate::workflow) fn into_frame(self, run: u32) -> Result<Frame> {
         let mut head = frame_header(run, Tag::Piece).to_vec();
         head.extend_from_slice(&wire::to_bytes(&self.head)?);
         Ok(Frame { head: head.into(), parts: vec![self.bytes] })
     }
 
-    /// From such a message.
+    /// Decodes a message with a piece.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if it is none.
+    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message contains no piece.
     pub(in crate::workflow) fn from_message(message: Message) -> Result<Self> {
         let head = wire::from_bytes(&message.body)?;
         let bytes = message.parts.into_iter().next().unwrap_or_else(|| Part::of(Vec::<u8>::new()));

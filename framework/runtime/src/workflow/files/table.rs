@@ -1,4 +1,4 @@
-//! Which files a workflow's commands read and write, by number.
+//! Numbers of the files that the commands of a workflow read and write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,31 +7,31 @@ use armature_workflow_files::{Description, File, Task};
 use super::super::commands::is_command;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What begins with this is ours.
+/// Prefix of file names that are reserved for armature.
 pub(super) const OURS: &str = ".armature-";
 
-/// A file that a command reads.
+/// File that a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Input {
     pub(in crate::workflow) file: usize,
-    /// The task that writes it; `None` for one that is on rank 0 before the run.
+    /// Task that writes the file; `None` if the file is on rank 0 before the run.
     pub(in crate::workflow) maker: Option<usize>,
 }
 
-/// See the module's page. The same on all ranks.
+/// Table of files, equal on all ranks.
 #[derive(Debug)]
 pub(in crate::workflow) struct FileTable {
     names: Vec<String>,
-    /// By task.
+    /// Inputs by task; `outputs` are by task as well.
     inputs: Vec<Vec<Input>>,
     outputs: Vec<Vec<usize>>,
 }
 
 impl FileTable {
-    /// The files of a description's commands.
+    /// Creates the table for the commands of a description.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for names that cannot stand for the same file on every rank, and for files that cannot be sent.
+    /// [`ErrorKind::Config`] if a name is not that of one file on every rank, or a file cannot be sent.
     pub(in crate::workflow) fn new(description: &Description) -> Result<Self> {
         Self::of(description.tasks())
             .map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(description.name()))
@@ -91,7 +91,7 @@ impl FileTable {
         Ok(FileTable { names, inputs, outputs })
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub(in crate::workflow) fn len(&self) -> usize {
         self.names.len()
     }
@@ -100,23 +100,23 @@ impl FileTable {
         &self.names[file]
     }
 
-    /// The name of a number that came from another rank; `None` if there is none.
+    /// Returns the name of a file number from another rank; `None` if there is no such file.
     pub(in crate::workflow) fn name_of(&self, file: usize) -> Option<&str> {
         self.names.get(file).map(String::as_str)
     }
 
-    /// What a command reads.
+    /// Returns the files that a command reads.
     pub(in crate::workflow) fn inputs(&self, task: usize) -> &[Input] {
         &self.inputs[task]
     }
 
-    /// What it writes.
+    /// Returns the files that a command writes.
     pub(in crate::workflow) fn outputs(&self, task: usize) -> &[usize] {
         &self.outputs[task]
     }
 }
 
-/// One name is one file in the directory of each rank.
+/// Checks that a name is that of one file in the directory of each rank.
 fn check(task: &Task, name: &str) -> Result<(), String> {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     match name.split('/').all(is_plain) && !name.split('/').any(|part| part.starts_with(OURS)) {

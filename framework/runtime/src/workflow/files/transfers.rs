@@ -1,58 +1,60 @@
-//! Which files are on a rank, which come, from where, and who waits for them. Pure: no file, no clock; what is to be asked comes out of it.
+//! Transfers of files to a rank: the files that it has, the files in transit with their sources, and the readers that wait for them. This
+//! module uses no file and no clock; requests are its output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ask, PieceHead};
 
-/// Files that come at once from one rank: the next piece of one is read while that of another is written. Each takes the memory of a piece on both.
+/// Maximum number of files in transit from one rank: the next piece of one file is read while a piece of the other is written. Each file
+/// occupies the memory of one piece on both ranks.
 const AT_ONCE: usize = 2;
 
-/// Who waits for a file.
+/// Reader that waits for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reader {
-    /// A command that is to begin here.
+    /// Command of this task on this rank, which begins when its inputs are here.
     Task(usize),
-    /// On rank 0: the word that a task is done, whose files are to be here first.
+    /// On rank 0: completion of this task, whose outputs have to be here first.
     Made(usize),
-    /// On rank 0: the end, before which comes what commands of this rank have written.
+    /// On rank 0: end of the run, before which the output of the commands of this rank has to be here.
     Output(usize),
 }
 
-/// What has come to its end.
+/// Transfer, or group of transfers, that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) enum Settled {
-    /// All inputs of a command are here, or why they cannot be.
+    /// All inputs of a command are here, or cannot be fetched for this reason.
     Task(usize, Result<(), String>),
-    /// On rank 0: all that a task has written is here, or why it cannot be.
+    /// On rank 0: all outputs of a task are here, or cannot be fetched for this reason.
     Made(usize, Result<(), String>),
-    /// On rank 0: what commands have written elsewhere is here, or why it cannot be.
+    /// On rank 0: the output of the commands of a rank is here, or cannot be fetched for this reason.
     Output(Result<(), String>),
-    /// A file will not be complete: what has come of it can go.
+    /// A file will not be complete; its incomplete copy can be removed.
     Abandoned(usize),
 }
 
-/// A file that comes.
+/// File that is being fetched, or waits until fewer files are in transit from its source.
 #[derive(Debug)]
 struct Transfer {
     from: usize,
-    /// Bytes that are here.
+    /// Number of bytes received.
     offset: u64,
-    /// Bytes that there are, once that is known.
+    /// Size of the file in bytes, once it is known.
     total: Option<u64>,
-    /// Whether it is among those that come at once.
+    /// True if the file is among the [`AT_ONCE`] files in transit from its source.
     is_begun: bool,
     is_asked: bool,
     readers: BTreeSet<Reader>,
 }
 
-/// See the module's page.
+/// The transfers. The module documentation describes them.
 #[derive(Debug)]
 pub(in crate::workflow) struct Transfers {
     rank: usize,
-    /// By file.
+    /// By file: true if this rank has it.
     is_here: Vec<bool>,
     transfers: BTreeMap<usize, Transfer>,
-    /// How many files each waits for.
+    /// Number of files for which each reader waits.
     waiting: BTreeMap<Reader, usize>,
     settled: Vec<Settled>,
     /// Ranks that have died.
@@ -60,7 +62,7 @@ pub(in crate::workflow) struct Transfers {
 }
 
 impl Transfers {
-    /// For a rank's copies of this number of files.
+    /// Creates the transfers of a rank for this number of files.
     pub(super) fn new(rank: usize, files: usize) -> Self {
         Transfers {
             rank,
@@ -72,8 +74,8 @@ impl Transfers {
         }
     }
 
-    /// A command is to begin that reads these files, each with the rank that made it. Returns whether all are here; if not, they come. Rank
-    /// 0 has whatever tasks that are done have written.
+    /// Fetches the inputs of a command, each from the rank that created it, as far as they are not here. Returns true if all are here. Rank
+    /// 0 has the outputs of all completed tasks.
     pub(in crate::workflow) fn need(
         &mut self,
         task: usize,
@@ -90,20 +92,20 @@ impl Transfers {
         missing.is_empty()
     }
 
-    /// On rank 0: a rank has written these files for a task. Returns whether there are none; else they come.
+    /// On rank 0: fetches the outputs of a task from its rank. Returns true if there are none.
     pub(in crate::workflow) fn made(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
-        // Whatever came of them before is of another try.
+        // Pieces that have arrived before belong to another try.
         files.iter().for_each(|&file| self.abandon(file));
         files.iter().for_each(|&file| self.fetch(file, from, Reader::Made(task)));
         files.is_empty()
     }
 
-    /// On rank 0: what commands have written on a rank is to come.
+    /// On rank 0: fetches the output of the commands of a rank.
     pub(in crate::workflow) fn want_output(&mut self, from: usize) {
         self.fetch(self.is_here.len() + from, from, Reader::Output(from));
     }
 
-    /// On rank 0: whether that of no rank is on its way.
+    /// On rank 0: returns true if no output of commands is being fetched.
     pub(in crate::workflow) fn has_outputs(&self) -> bool {
         !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
     }
@@ -123,12 +125,12 @@ impl Transfers {
         }
     }
 
-    /// These files are here: a task has written them, and rank 0 has them.
+    /// Records that these files are here, written by a task on this rank, and that rank 0 has them.
     pub(in crate::workflow) fn have(&mut self, files: &[usize]) {
         files.iter().for_each(|&file| self.is_here[file] = true);
     }
 
-    /// What is to be asked of whom.
+    /// Returns the requests that are due, each with its receiver.
     pub(in crate::workflow) fn take_asks(&mut self) -> Vec<(usize, Ask)> {
         let mut begun: BTreeMap<usize, usize> = BTreeMap::new();
         for transfer in self.transfers.values().filter(|transfer| transfer.is_begun) {
@@ -149,8 +151,8 @@ impl Transfers {
         asks
     }
 
-    /// A piece of `bytes` bytes has come. Returns whether it is to be written; then [`written`](Transfers::written) follows, or
-    /// [`fail`](Transfers::fail).
+    /// Handles a piece of `bytes` bytes. Returns true if it has to be written; then [`written`](Transfers::written) or
+    /// [`fail`](Transfers::fail) has to be called.
     pub(in crate::workflow) fn on_piece(&mut self, from: usize, head: &PieceHead, bytes: u64) -> bool {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return false };
         if (transfer.from, transfer.offset) != (from, head.offset) || !transfer.is_asked {
@@ -166,14 +168,14 @@ impl Transfers {
         let why = head.refusal.clone().unwrap_or_else(has_changed);
         let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
         match from != 0 && is_for_tasks {
-            // Rank 0 has it, too.
+            // Rank 0 has the file as well.
             true => self.restart(head.file),
             false => self.fail(head.file, &why),
         }
         false
     }
 
-    /// The piece is in its place.
+    /// Records that a piece has been written.
     pub(in crate::workflow) fn written(&mut self, head: &PieceHead, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return };
         transfer.offset += bytes;
@@ -194,7 +196,7 @@ impl Transfers {
         }
     }
 
-    /// A file cannot be had.
+    /// Gives up a file that cannot be fetched.
     pub(in crate::workflow) fn fail(&mut self, file: usize, why: &str) {
         let Some(Transfer { readers, .. }) = self.transfers.remove(&file) else { return };
         self.settled.push(Settled::Abandoned(file));
@@ -213,7 +215,7 @@ impl Transfers {
         }
     }
 
-    /// Somebody waits for nothing any more.
+    /// Removes a reader that does not wait any more, and abandons the transfers without readers.
     fn forget(&mut self, reader: Reader) {
         self.waiting.remove(&reader);
         let left = |transfer: &mut Transfer| transfer.readers.remove(&reader) && transfer.readers.is_empty();
@@ -231,7 +233,7 @@ impl Transfers {
         readers.into_iter().for_each(|reader| self.forget(reader));
     }
 
-    /// A file comes from rank 0, from its beginning.
+    /// Restarts the transfer of a file, from rank 0.
     fn restart(&mut self, file: usize) {
         if let Some(transfer) = self.transfers.get_mut(&file) {
             (transfer.from, transfer.offset, transfer.total) = (0, 0, None);
@@ -239,7 +241,8 @@ impl Transfers {
         }
     }
 
-    /// A rank has died. What was to come from it for a command comes from rank 0, which has it; on rank 0 nobody waits for what only it had.
+    /// Handles the death of a rank. Inputs of commands that were fetched from it are fetched from rank 0, which has them. Rank 0 abandons
+    /// files that only the dead rank had.
     pub(in crate::workflow) fn on_lost(&mut self, rank: usize) {
         self.lost.insert(rank);
         let from_it = self.transfers.iter().filter(|(_, transfer)| transfer.from == rank);
@@ -252,17 +255,17 @@ impl Transfers {
         }
     }
 
-    /// Whether nothing is to come.
+    /// Returns true if no file is being fetched.
     pub(in crate::workflow) fn is_idle(&self) -> bool {
         self.transfers.is_empty()
     }
 
-    /// What has come to its end since the last call.
+    /// Returns the transfers that have ended since the last call.
     pub(in crate::workflow) fn take_settled(&mut self) -> Vec<Settled> {
         std::mem::take(&mut self.settled)
     }
 
-    /// Files that come, each with the rank from which it does.
+    /// Returns the files in transit, each with its source.
     pub(super) fn coming(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let begun = self.transfers.iter().filter(|(_, transfer)| transfer.is_begun);
         begun.map(|(&file, transfer)| (file, transfer.from))

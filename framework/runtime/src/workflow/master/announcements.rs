@@ -1,14 +1,15 @@
-//! Where there is a plan, ranks learn long before which tasks they are to run, so that inputs come while others are still being made.
+//! Announcements: with a plan, ranks learn early which tasks they will run, so that some inputs arrive while others are still being
+//! computed.
 //!
-//! An announcement is no order: it can be taken back at any time, as nobody begins a task that is announced.
+//! An announcement is not an order. It can be withdrawn at any time, because no rank begins an announced task.
 
 use super::{Master, State};
 use crate::workflow::messages::{ANNOUNCED, Order};
 
 impl Master {
-    /// Announces what comes next to ranks that know of little.
+    /// Announces the next tasks of the plan to ranks that have few announced tasks.
     pub(super) fn announce(&mut self) {
-        // Tasks that are over soon are ordered in great number anyway.
+        // Short tasks are ordered far in advance, so that announcements would add nothing.
         if !self.pools.is_planned() || self.are_short() {
             return;
         }
@@ -47,7 +48,8 @@ impl Master {
         self.tasks[task].announced_to = Some(rank);
     }
 
-    /// A task is ordered to a rank now.
+    /// Ends the announcement of a task that is ordered on `rank`: the order replaces an announcement to the same rank, an announcement to
+    /// another rank is withdrawn.
     pub(super) fn is_announced_no_more(&mut self, task: usize, rank: usize) {
         if self.tasks[task].announced_to == Some(rank) {
             self.tasks[task].announced_to = None;
@@ -57,7 +59,7 @@ impl Master {
         }
     }
 
-    /// A task does not come where it was announced, if it was.
+    /// Withdraws the announcement of a task, if there is one.
     pub(super) fn take_announcement_back(&mut self, task: usize) {
         if let Some(rank) = self.tasks[task].announced_to.take() {
             self.ranks[rank].announced -= 1;
@@ -65,7 +67,7 @@ impl Master {
         }
     }
 
-    /// There is another plan, or none: nothing comes where it was announced.
+    /// Withdraws all announcements, because the plan is replaced or discarded.
     pub(super) fn take_announcements_back(&mut self) {
         (0..self.tasks.len()).for_each(|task| self.take_announcement_back(task));
     }

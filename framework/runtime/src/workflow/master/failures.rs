@@ -1,4 +1,4 @@
-//! Tasks that fail: tried again elsewhere, or given up with all that depend on them.
+//! Failed tasks: they are retried on another rank, or given up with all tasks that depend on them.
 
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -7,10 +7,10 @@ use crate::workflow::failed_task::FailedTask;
 use crate::workflow::messages::{Failure, Reason};
 
 impl Master {
-    /// A try has failed.
+    /// Handles a failed try.
     ///
     /// # Errors
-    /// More tasks have failed for good than may.
+    /// More tasks have failed for good than allowed.
     pub(super) fn on_failed(&mut self, rank: usize, failure: Failure) -> Result<()> {
         let task = failure.task;
         if self.tasks[task].state != State::Ordered(rank) {
@@ -20,7 +20,7 @@ impl Master {
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // It was not begun. Others may wait for what it gives.
+            // The try was refused before it began. Orders of other tasks may wait for its value.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);
@@ -53,10 +53,10 @@ impl Master {
         self.fail(failed, kind)
     }
 
-    /// A task has failed for good.
+    /// Gives up a task that has failed for good.
     ///
     /// # Errors
-    /// More tasks have failed for good than may: an error of this kind.
+    /// An error of this kind if more tasks have failed for good than allowed.
     pub(super) fn fail(&mut self, failed: FailedTask, kind: ErrorKind) -> Result<()> {
         let FailedTask { task, rank, .. } = failed;
         self.give_up(task);
@@ -71,13 +71,13 @@ impl Master {
         Err(Error::new(kind, told).at_rank(rank).on_item(task as u64).in_workflow(&self.graph.name))
     }
 
-    /// The rank that may hold most of those that may try a task, if this one may hold less.
+    /// Returns the rank with the most memory among those that may try the task, if it has more memory than `rank`.
     fn larger_than(&self, rank: usize, task: usize) -> Option<usize> {
         let largest = self.ranks_for(task).max_by_key(|&other| self.ranks[other].memory)?;
         (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
-    /// A rank does not have an order any more.
+    /// Removes an order from the state of a rank: the task waits again.
     pub(super) fn withdraw(&mut self, task: usize, rank: usize) {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
@@ -89,7 +89,7 @@ impl Master {
         }
     }
 
-    /// A rank is not to run what it was ordered to, if it has not begun.
+    /// Cancels an order: removes it if it has not been sent, or else tells the rank not to begin the task.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
         if !orders.forget(task) {
@@ -97,13 +97,13 @@ impl Master {
         }
     }
 
-    /// A task is to be run again, before all others, since orders may wait for it.
+    /// Makes a task urgent, because orders of other tasks may wait for its value.
     pub(super) fn order_again(&mut self, task: usize) {
         self.tasks[task].is_urgent = true;
         self.consider(task);
     }
 
-    /// Nothing comes of a task, nor of those that depend on it.
+    /// Gives up a task and all tasks that depend on it.
     fn give_up(&mut self, task: usize) {
         let graph = self.graph.clone();
         let mut to_skip = vec![task];

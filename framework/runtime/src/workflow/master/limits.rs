@@ -1,10 +1,10 @@
-//! Named limits: tasks that run at the same time take no more of each than there is.
+//! Named limits: concurrent tasks use at most the total amount of each limit.
 
 use std::collections::BTreeSet;
 
 use super::pools::Key;
 
-/// What is left of each, and who waits for it.
+/// Remaining amount of each named limit, and the tasks that wait for it.
 #[derive(Debug)]
 pub(super) struct Limits {
     left: Vec<u64>,
@@ -16,7 +16,7 @@ impl Limits {
         Limits { waiting: vec![BTreeSet::new(); limits.len()], left: limits }
     }
 
-    /// Takes all of it, or nothing. Returns whether it has.
+    /// Takes all amounts or none. Returns true if the amounts were taken.
     pub(super) fn take(&mut self, amounts: &[(usize, u64)]) -> bool {
         let fits = self.short_of(amounts).is_none();
         if fits {
@@ -25,19 +25,19 @@ impl Limits {
         fits
     }
 
-    /// The first limit of which too little is left.
+    /// Returns the first limit of which less than the requested amount is left.
     fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
         amounts.iter().find(|&&(limit, amount)| self.left[limit] < amount).map(|&(limit, _)| limit)
     }
 
-    /// A task waits for what it is short of. Returns what that is.
+    /// Lets a task wait for the first limit that is too small for it. Returns this limit.
     pub(super) fn wait(&mut self, key: Key, amounts: &[(usize, u64)]) -> Option<usize> {
         let limit = self.short_of(amounts)?;
         self.waiting[limit].insert(key);
         Some(limit)
     }
 
-    /// Gives it back. Returns tasks that have waited for it, as many as could run now at most.
+    /// Returns amounts to their limits. Returns waiting tasks, at most as many as can run with the returned amounts.
     pub(super) fn release(&mut self, amounts: &[(usize, u64)]) -> Vec<usize> {
         let mut woken = Vec::new();
         for &(limit, amount) in amounts {
@@ -50,7 +50,7 @@ impl Limits {
         woken
     }
 
-    /// Nobody waits any more.
+    /// Empties the lists of waiting tasks.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting.fill(BTreeSet::new());
     }

@@ -1,5 +1,5 @@
-//! Ranks that die: what they had is run again, and so are the tasks whose values were only there. The files of commands that are done are
-//! not.
+//! Deaths of ranks: the orders of the dead rank are run again, and so are the tasks whose values existed only there. Completed commands are
+//! not run again, because their files are not lost.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,25 @@ use crate::error::{ErrorKind, Result};
 use crate::rank::suspicion::{Tried, Verdict};
 use crate::workflow::failed_task::FailedTask;
 
-/// What is known of the task that a dead rank was in.
+/// Knowledge about the task in which a rank died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::workflow) enum LastTask {
-    /// The rank was silent and may live: its loss has nothing to do with its tasks.
+    /// The rank was silent and its process may live: the loss is not attributed to a task.
     Innocent,
-    /// It was in this closure.
+    /// The rank was in this closure.
     Closure(usize),
-    /// It was in no closure; commands may have run.
+    /// The rank was in no closure; commands may have been running.
     NoClosure,
-    /// Nothing.
+    /// Nothing is known.
     Unknown,
 }
 
 impl Master {
-    /// A rank has died; `last` is the task in which it died, as far as that is known. Returns how many tasks are run again for it.
+    /// Handles the death of a rank; `last` is the knowledge about the task in which it died. Returns the number of tasks that are run
+    /// again.
     ///
     /// # Errors
-    /// A task has failed for good, and no more may.
+    /// More tasks have failed for good than allowed.
     pub(in crate::workflow) fn on_lost(&mut self, lost: usize, last: LastTask) -> Result<u64> {
         if std::mem::replace(&mut self.ranks[lost].is_lost, true) {
             return Ok(0);
@@ -44,7 +45,7 @@ impl Master {
             self.release(task);
             self.count(task, lost, 0);
             if self.journalled[task] {
-                // Its report has not come through, what it gives has.
+                // The value arrived at rank 0, but not the report.
                 self.tasks[task].state = State::Done(lost);
                 self.left -= 1;
                 self.fewer_readers(task);
@@ -63,7 +64,8 @@ impl Master {
                 _ => continue,
             }
             self.count(task, lost, 0);
-            // What a command gives says that its files are there: in a directory that all share, or on rank 0, which has what is done.
+            // The value of a command only means that its files exist: in a shared directory, or on rank 0, which has the files of all
+            // completed commands.
             if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
                 self.tasks[task].state = if is_read { State::Done(0) } else { State::Gone };
@@ -87,7 +89,7 @@ impl Master {
         }
         let count = again.len() as u64;
         for &task in &again {
-            // Nobody is to wait for it where it was; where it will be is said when it is ordered.
+            // The reader stops waiting for the dead rank. The new source is sent when the task is ordered again.
             for child in graph.children(task) {
                 if let State::Ordered(reader) = self.tasks[child].state {
                     self.ranks[reader].orders.moved.push((task, reader));
@@ -107,9 +109,9 @@ impl Master {
         Ok(count)
     }
 
-    /// Takes orders back that hold limits and can no longer run, since what they wait for may need the same limits. A rank that has got
-    /// one may have begun it, as it has copies of what was lost: it is asked, and the limits are held until it answers. Returns those that
-    /// nobody has got yet.
+    /// Takes back orders that hold named limits and can no longer run, because the tasks that they wait for may need the same limits. A
+    /// rank that has received such an order may have begun the task with copies of the lost values: the order is recalled, and the limits
+    /// are held until the rank answers. Returns the tasks whose orders had not been sent.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -131,9 +133,10 @@ impl Master {
         taken
     }
 
-    /// Closures in one of which a dead rank may have died; if there is none, the first command that may have run there.
+    /// Returns the closures in one of which the dead rank may have died; if there is none, the first command that may have been running
+    /// there.
     fn suspects(&self, lost: usize, last: LastTask) -> Vec<usize> {
-        // Values go from rank to rank: a closure may have run before its parents were reported done.
+        // Values go directly between ranks, so a closure may have run before its parents were reported as done.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
             outstanding.partition(|&task| self.graph.needs(task).is_command);
@@ -146,7 +149,7 @@ impl Master {
             LastTask::Closure(closure) => return of(&|task| task == closure),
             LastTask::NoClosure => Vec::new(),
             LastTask::Unknown if !began.is_empty() => began,
-            // Of a suspect it would have said that it begins.
+            // The rank would have reported the beginning of a suspected closure.
             LastTask::Unknown => of(&|task| !self.tasks[task].suspicion.is_there()),
         };
         match suspects.is_empty() {
@@ -155,8 +158,8 @@ impl Master {
         }
     }
 
-    /// Counts a death as a try of the task in which the rank died, or as a suspicion of all closures that it may have been. A command
-    /// runs in processes of its own, so that it is no danger to the rank that tries it next.
+    /// Counts a death as a try of the task in which the rank died, or as a suspicion of all candidates. A command is not suspected: it runs
+    /// in processes of its own, so it does not endanger the rank that tries it next.
     fn blame(&mut self, suspects: &[usize], lost: usize) {
         self.deaths += 1;
         let verdict = if suspects.len() == 1 { Verdict::Guilty } else { Verdict::Suspect(1) };
@@ -178,7 +181,8 @@ impl Master {
         }
     }
 
-    /// A rank has begun a task of which ranks may have died. A closure ends before the next one of its rank begins.
+    /// Records that a suspected task has begun on a rank. All other closures of the rank are marked as not running, because a closure ends
+    /// before the next one of its rank begins.
     pub(in crate::workflow) fn on_begun(&mut self, rank: usize, task: usize) {
         if self.tasks[task].state != State::Ordered(rank) {
             return;
@@ -191,8 +195,8 @@ impl Master {
         self.tasks[task].has_begun = true;
     }
 
-    /// Another task has turned out to be the cause of a death. Rank 0 leaves the cleared tasks to others all the same, as long as
-    /// there are some.
+    /// Clears the tasks that were suspected of a death after another task turned out to be its cause. Their next try prefers other ranks
+    /// than rank 0.
     fn clear_suspects(&mut self, death: u32) {
         for task in &mut self.tasks {
             if task.suspicion.shared > 0 && task.suspicion.death == death {
@@ -207,17 +211,17 @@ impl Master {
         self.tasks.iter().map(|task| (task.attempt, task.suspicion)).collect()
     }
 
-    /// Takes over what an earlier run of the job noted about tasks in which ranks died. A task that had all its attempts starts anew:
-    /// that run reported its failure, and somebody has started the job again all the same. To be called before
+    /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries begins with
+    /// none: the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
     /// [`begin`](Master::begin).
     ///
     /// # Errors
-    /// No rank of this run may try one of the tasks, and that are more failed tasks than allowed.
+    /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
     pub(in crate::workflow) fn has_tried(&mut self, noted: &BTreeMap<usize, Tried>) -> Result<()> {
         for (&task, &(attempt, suspicion)) in noted {
             if self.tasks[task].state == State::Waiting && attempt < self.graph.needs(task).tries {
                 let task = &mut self.tasks[task];
-                // An urgent task is given to the rank that may try it, not to one that asks for work.
+                // An urgent task goes to a rank that may try it, not to a rank that asks for work.
                 (task.attempt, task.suspicion, task.is_urgent) = (attempt, suspicion, suspicion.is_there());
             }
             self.deaths = self.deaths.max(suspicion.death);
@@ -225,11 +229,11 @@ impl Master {
         self.give_up_hopeless(None)
     }
 
-    /// Gives up tasks in which ranks have died as often as they may, or that no rank is left to try. `lost` is the rank that has just
-    /// died; without it, ranks died in an earlier run of the job.
+    /// Gives up tasks that have used all their tries, and tasks that no remaining rank may try because ranks died in them. `lost` is the
+    /// rank that has just died; `None` if the deaths happened in an earlier run of the job.
     ///
     /// # Errors
-    /// More tasks have failed for good than may.
+    /// More tasks have failed for good than allowed.
     fn give_up_hopeless(&mut self, lost: Option<usize>) -> Result<()> {
         let others = (1..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost).count();
         for task in 0..self.tasks.len() {
@@ -255,14 +259,14 @@ impl Master {
                 panicked: false,
                 message,
             };
-            // In another run it may succeed, unless its own code has ended ranks at every try.
+            // The task may succeed in another run, unless its own code has ended a process and it has used all its tries.
             let is_its_own = is_exhausted && suspicion.certain > 0;
             self.fail(failed, if is_its_own { ErrorKind::User } else { ErrorKind::Timeout })?;
         }
         Ok(())
     }
 
-    /// Values that are to be on rank 0 again: from the journal, or those of commands, which are nothing.
+    /// Returns tasks whose values have to be put on rank 0 again: values in the journal, and the empty values of commands.
     pub(in crate::workflow) fn take_to_restore(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.to_restore)
     }

@@ -1,26 +1,25 @@
-//! Memory of ranks, as the master counts it where no plan says what runs next: values are counted at the rank that makes them.
-//! Copies at their readers are not known here; ranks themselves admit tasks by what they really hold.
+//! Memory of ranks, as the master counts it when no plan is active: each value counts on the rank that computes it. The master does not
+//! know the copies on ranks that read a value; each rank starts tasks according to the memory that it really holds.
 
 use super::Master;
 
-/// The part of its memory, as a divisor, beyond which a rank prefers tasks that free memory. Less would make ranks read values
-/// of others long before memory is short; more would leave too little room for the inputs that come from other ranks.
+/// Divisor of a rank's memory: above this part in use, the rank prefers tasks that free memory. With a larger divisor ranks would read
+/// values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
 const FULL_PART: u64 = 2;
 
 impl Master {
-    /// Counts the bytes of a task's value at `rank`, instead of what was counted for it there before.
+    /// Counts `bytes` for the value of a task on `rank`, instead of the bytes counted before.
     pub(super) fn count(&mut self, task: usize, rank: usize, bytes: u64) {
         let before = std::mem::replace(&mut self.tasks[task].counted, bytes);
         self.ranks[rank].values = self.ranks[rank].values.saturating_sub(before).saturating_add(bytes);
     }
 
-    /// Returns true if a rank has half of its memory in use, or will have when it has done what it is ordered.
+    /// Returns true if half of a rank's memory is in use, or will be when its orders are done.
     pub(super) fn is_short_of_memory(&self, rank: usize) -> bool {
         self.ranks[rank].values >= (self.ranks[rank].memory / FULL_PART).max(1)
     }
 
-    /// Returns true if less memory is in use after a task than before: its inputs, each shared among the tasks that still read
-    /// it, are larger than what it gives.
+    /// Returns true if a task frees memory: its inputs, each divided by the number of tasks that still read it, are larger than its value.
     pub(super) fn frees_memory(&self, task: usize) -> bool {
         let share = |parent: usize| self.tasks[parent].counted / u64::from(self.tasks[parent].readers.max(1));
         let inputs: u64 = self.graph.parents(task).map(share).fold(0, u64::saturating_add);

@@ -1,5 +1,5 @@
-//! What rank 0 knows of a workflow's run: what has become of each task, where its value is, which rank has which orders. Pure: no
-//! clock, no thread; the orders come out of it. `README.md` beside the workflow's module has the protocol.
+//! State of a workflow's run on rank 0: the state of each task, the location of its value, and the orders of each rank. It has no clock and
+//! no thread; orders are its output. `README.md` in the workflow's module describes the protocol.
 
 mod announcements;
 mod failures;
@@ -29,25 +29,25 @@ use pools::Pools;
 use replanning::Replanning;
 pub(super) use replanning::{Cause, Change};
 
-/// What has become of a task.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is to be run.
+    /// The task has to be run.
     Waiting,
-    /// A rank is to run it, or does.
+    /// The task is ordered on this rank, which may have begun it.
     Ordered(usize),
-    /// It has been done, and a rank has what it gives.
+    /// The task is done, and this rank holds its value.
     Done(usize),
-    /// It has been done, and nobody needs what it gives any more.
+    /// The task is done, and its value is not needed any more.
     Gone,
-    /// It has failed at every try.
+    /// The task has failed for good.
     Failed,
-    /// A task that it depends on has failed.
+    /// The task is not run, because a task that it depends on has failed.
     Skipped,
 }
 
 impl State {
-    /// Whether its value is made, or will be where it is ordered.
+    /// Returns true if a rank holds the value of the task, or has an order for it.
     fn is_placed(self) -> bool {
         matches!(self, State::Ordered(_) | State::Done(_))
     }
@@ -56,57 +56,59 @@ impl State {
 #[derive(Clone, Debug)]
 struct Task {
     state: State,
-    /// How often it has failed.
+    /// Number of failed tries.
     attempt: u32,
-    /// How often it has held more memory than it may.
+    /// Number of tries that were ended because they exceeded their memory limit.
     exceeded: u32,
-    /// Parents that are not done.
+    /// Number of parents that are not done.
     undone: u32,
-    /// Parents that are neither done nor ordered.
+    /// Number of parents that are neither done nor ordered.
     unplaced: u32,
-    /// Children that have not ended.
+    /// Number of children that have not ended.
     readers: u32,
-    /// Whether others have orders that wait for it, so that it is ordered at once.
+    /// True if orders of other tasks wait for the task, so that it is ordered before all others.
     is_urgent: bool,
-    /// The rank on which it failed last.
+    /// Rank of the last failed try.
     failed_on: Option<usize>,
-    /// Deaths of ranks that are put down to it.
+    /// Deaths attributed to the task.
     suspicion: Suspicion,
-    /// Whether its rank has said that it has begun it, which is said of suspects.
+    /// True if the rank has reported that the task has begun. Ranks report it for suspected tasks only.
     has_begun: bool,
-    /// Bytes that it gives or will give, as they are counted at the rank that has them.
+    /// Bytes counted for the value on its rank: the expected size while the task is ordered, the real size when it is done.
     counted: u64,
-    /// The rank to which it is announced, until it is ordered.
+    /// Rank to which the task is announced, until it is ordered.
     announced_to: Option<usize>,
-    /// Whether it has been asked back for a rank that had too little to do. Once is enough: where it does not fit, it comes back.
+    /// True if the task has been recalled for an idle rank. A task is recalled only once, because it may be ordered again on the rank from
+    /// which it was recalled.
     was_recalled: bool,
 }
 
-/// What is known of a rank.
+/// State of a rank.
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,
-    /// Bytes that it may hold.
+    /// Maximum number of bytes that the rank may hold.
     memory: u64,
-    /// Bytes of the values that were made there and are needed, and of those that its orders will give.
+    /// Bytes of the needed values that were computed on the rank, and of the values that its orders will produce.
     values: u64,
-    /// What it has and has not reported done.
+    /// Tasks that are ordered on the rank and not reported as ended.
     outstanding: BTreeSet<usize>,
-    /// Tasks that are announced to it.
+    /// Number of tasks announced to the rank.
     announced: usize,
-    /// What it is to be told.
+    /// Orders that have not been sent to the rank yet.
     orders: Orders,
 }
 
-/// How many tasks a rank is given, at least, for each that it runs at once: that one, and one so that it need not wait.
+/// Minimum number of orders of a rank, for each task that it runs at once: the running task, and one more so that the rank need not wait
+/// for an order.
 const LEAST_AHEAD: usize = 2;
-/// Nanoseconds of work that a rank is given ahead: so much longer than a message takes that it never waits, and so short that
-/// nobody waits for it at the end.
+/// Nanoseconds of work that a rank is ordered in advance: much longer than a message takes, so that the rank does not run out of orders,
+/// and short enough that no rank waits long for another at the end of the run.
 const AHEAD: f64 = 2e6;
-/// The most that a rank is given ahead: with tasks that take no time, more make the messages no cheaper.
+/// Maximum number of orders of a rank. With very short tasks, more orders do not make messages cheaper.
 const MOST_AHEAD: usize = 1024;
 
-/// See the module's page.
+/// The master. The module documentation describes it.
 #[derive(Debug)]
 pub(super) struct Master {
     graph: Arc<Graph>,
@@ -114,35 +116,35 @@ pub(super) struct Master {
     ranks: Vec<Rank>,
     pools: Pools,
     limits: Limits,
-    /// Tasks that are to be ordered at once and wait for a limit.
+    /// Urgent tasks that can be ordered now. They stay here while they wait for a named limit.
     urgent: Vec<usize>,
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     left: usize,
     max_failures: usize,
-    /// How many tasks each rank runs at once.
+    /// Number of tasks that each rank runs at once.
     at_once: usize,
     failed: Vec<FailedTask>,
-    /// Nanoseconds of tasks so far, and how many these are.
+    /// Total run time of completed tasks in nanoseconds, and the number of these tasks.
     took: (u64, u64),
     pub(super) retried: u64,
     pub(super) again: u64,
     pub(super) skipped: u64,
-    /// Ranks that have died so far.
+    /// Number of ranks that have died.
     deaths: u32,
-    /// Tasks whose values were lost and are in the journal.
+    /// Tasks whose lost values have to be put on rank 0 again.
     to_restore: Vec<usize>,
-    /// By task, where there is a journal: whether it is in it.
+    /// By task: true if rank 0 has the result, in the journal or as the files of a command, so that a lost rank does not take it back.
     journalled: Vec<bool>,
-    /// By task: what was measured of it, and where, if it has been run.
+    /// By task: measurements, if the task was run.
     pub(super) measured: Vec<Option<Measured>>,
-    /// Where there is a plan that may be made anew.
+    /// State of replanning; `None` without a plan.
     replanning: Option<Replanning>,
-    /// Tasks that have come to wait for a limit, with it, if somebody wants to know.
+    /// Tasks that wait for a named limit, with the limit, since the last call of `take_held`; `None` if there is no event log.
     held: Option<Vec<(usize, usize)>>,
 }
 
 impl Master {
-    /// For `ranks` ranks, of which `lost` have died before. `max_failures` tasks may fail.
+    /// Creates the master for `ranks` ranks, of which `lost` have died before. At most `max_failures` tasks may fail.
     pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
         let task = |task| Task {
             state: State::Waiting,
@@ -184,28 +186,28 @@ impl Master {
         }
     }
 
-    /// From now on it is kept which tasks come to wait for limits.
+    /// Enables the record of tasks that wait for a named limit, which [`take_held`](Master::take_held) returns.
     pub(super) fn note_held(&mut self) {
         self.held = Some(Vec::new());
     }
 
-    /// Tasks that have come to wait for a limit, with it.
+    /// Returns the tasks that have begun to wait for a named limit since the last call, with the limit.
     pub(super) fn take_held(&mut self) -> Vec<(usize, usize)> {
         self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Each rank runs `tasks` tasks at once.
+    /// Sets the number of tasks that each rank runs at once.
     pub(super) fn run_several(&mut self, tasks: usize) {
         self.at_once = tasks.max(1);
     }
 
-    /// How much each rank may hold.
+    /// Sets the maximum number of bytes that each rank may hold.
     pub(super) fn has_memory(&mut self, memory: &[u64]) {
         self.ranks.iter_mut().zip(memory).for_each(|(rank, &memory)| rank.memory = memory);
     }
 
-    /// A task that an earlier run has done; its value is on rank 0, if somebody needs it. To be called in an order in which tasks
-    /// can be done, before [`begin`](Master::begin). Returns the tasks whose values nobody needs any more.
+    /// Marks a task as done by an earlier run; its value is on rank 0, if a task needs it. Has to be called in a topological order, before
+    /// [`begin`](Master::begin). Returns the tasks whose values are not needed any more.
     pub(super) fn known(&mut self, task: usize) -> Vec<usize> {
         if self.tasks[task].state != State::Waiting {
             return Vec::new();
@@ -221,19 +223,19 @@ impl Master {
         gone
     }
 
-    /// Begins: whatever can be ordered is.
+    /// Begins the run: orders every task that can be ordered.
     pub(super) fn begin(&mut self) {
         self.recount();
         self.fill();
     }
 
-    /// Which rank is to run each task, as it is planned, and the sequence.
+    /// Activates a plan: the rank of each task, and the sequence.
     pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
         self.take_announcements_back();
         self.pools.plan(&self.graph, processor_of, sequence);
     }
 
-    /// Counts anew what tasks wait for, and puts those that can be ordered where they are ordered from.
+    /// Recomputes the dependency counters of all tasks, and refills the pools with the tasks that can be ordered.
     fn recount(&mut self) {
         self.pools.clear();
         self.limits.forget_waiting();
@@ -250,10 +252,10 @@ impl Master {
         }
     }
 
-    /// A rank has reported.
+    /// Handles a report of a rank.
     ///
     /// # Errors
-    /// More tasks have failed for good than may.
+    /// More tasks have failed for good than allowed.
     pub(super) fn on_report(&mut self, rank: usize, report: Report) -> Result<()> {
         if self.ranks[rank].is_lost {
             return Ok(());
@@ -305,7 +307,7 @@ impl Master {
         self.fewer_readers(task);
     }
 
-    /// A task has ended: it reads its inputs no more. Returns those that nobody reads any more.
+    /// Updates the parents of a task that has ended and does not read its inputs any more. Returns the parents that have no readers left.
     fn fewer_readers(&mut self, task: usize) -> Vec<usize> {
         let graph = self.graph.clone();
         let mut gone = Vec::new();
@@ -319,7 +321,7 @@ impl Master {
         gone
     }
 
-    /// Nobody needs a value any more.
+    /// Drops a value that no task needs any more.
     fn drop_value(&mut self, task: usize) {
         if let State::Done(rank) = self.tasks[task].state {
             self.tasks[task].state = State::Gone;
@@ -330,28 +332,28 @@ impl Master {
         }
     }
 
-    /// What the task gives is in the journal.
+    /// Records that rank 0 has the result of the task, in the journal or as the files of a command.
     pub(super) fn has_journalled(&mut self, task: usize) {
         self.journalled[task] = true;
     }
 
-    /// Whether a rank has died.
+    /// Returns true if the rank is lost.
     pub(super) fn is_lost(&self, rank: usize) -> bool {
         self.ranks[rank].is_lost
     }
 
-    /// Whether all tasks have ended.
+    /// Returns true if all tasks have ended.
     pub(super) fn is_over(&self) -> bool {
         self.left == 0
     }
 
-    /// Tasks that have ended, and all.
+    /// Returns the number of tasks that have ended, and the number of all tasks.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.tasks.len() - self.left, self.tasks.len())
     }
 
-    /// Seconds that the longest chain of tasks that have not ended takes, by the description's work and what that took so far; `None` before
-    /// the first task has ended.
+    /// Returns the time in seconds of the longest chain of tasks that have not ended, estimated from the work in the description and the
+    /// measured time per work; `None` before the first task is done.
     pub(super) fn critical_path(&self) -> Option<f64> {
         let work: f64 = (0..self.tasks.len())
             .filter(|&task| self.measured[task].is_some())
@@ -368,29 +370,29 @@ impl Master {
         (work > 0.0).then(|| left * Duration::from_nanos(self.took.0).as_secs_f64() / work)
     }
 
-    /// Whether a task is done.
+    /// Returns true if the task is done.
     pub(super) fn is_done(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Done(_) | State::Gone)
     }
 
-    /// Whether what a task gave is needed by others.
+    /// Returns true if the task is done and its value is needed by other tasks.
     pub(super) fn is_needed(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Done(_))
     }
 
-    /// Tasks that failed for good.
+    /// Returns the tasks that have failed for good.
     pub(super) fn failed(&self) -> &[FailedTask] {
         &self.failed
     }
 
-    /// What each rank is to be told now.
+    /// Returns the orders that are due for each rank.
     pub(super) fn take_orders(&mut self) -> impl Iterator<Item = (usize, Orders)> + '_ {
         let has_news = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
         let ranks = self.ranks.iter_mut().enumerate().filter(has_news);
         ranks.map(|(rank, state)| (rank, std::mem::take(&mut state.orders)))
     }
 
-    /// What the run waits for, in words.
+    /// Returns a text that names the ranks and tasks for which the run waits.
     pub(super) fn waits_for(&self) -> String {
         let held = |(rank, state): (usize, &Rank)| {
             let first = state.outstanding.iter().next()?;

@@ -1,17 +1,17 @@
-//! Who is given what: ranks get tasks ahead, as many as keep them busy until the next report.
+//! Dispatch of tasks: each rank gets orders in advance, as many as keep it busy until its next report.
 
 use super::{AHEAD, LEAST_AHEAD, MOST_AHEAD, Master, State, Task};
 use crate::workflow::messages::Order;
 
 impl Master {
-    /// A task that waits may be orderable now.
+    /// Puts a waiting task into a pool, or among the urgent tasks, if it can be ordered now.
     pub(super) fn consider(&mut self, task: usize) {
         let Task { state, undone, unplaced, is_urgent, .. } = self.tasks[task];
         if state != State::Waiting || unplaced > 0 {
             return;
         }
         let is_ready = undone == 0;
-        // What holds a limit must be able to run.
+        // A task that holds a named limit has to be able to begin at once.
         if !is_ready && !self.graph.needs(task).limits.is_empty() {
             return;
         }
@@ -23,7 +23,7 @@ impl Master {
         }
     }
 
-    /// The rank that has most of a task's inputs, or will have them.
+    /// Returns the rank that holds, or will hold, most bytes of a task's inputs.
     fn home(&self, task: usize) -> Option<usize> {
         let mut best: Option<(u64, usize)> = None;
         let place = |parent: usize| match self.tasks[parent].state {
@@ -41,17 +41,17 @@ impl Master {
         best.map(|(_, rank)| rank)
     }
 
-    /// How many tasks a rank is given, if they are not short.
+    /// Returns the number of orders that a rank gets if tasks are not short.
     fn least_ahead(&self) -> usize {
         LEAST_AHEAD * self.at_once
     }
 
-    /// Whether tasks are over so soon that ranks are given many ahead.
+    /// Returns true if tasks are so short that ranks get many orders in advance.
     pub(super) fn are_short(&self) -> bool {
         self.ahead() > self.least_ahead()
     }
 
-    /// How many tasks a rank is given ahead.
+    /// Returns the number of orders that a rank gets.
     fn ahead(&self) -> usize {
         let least = self.least_ahead();
         match self.took {
@@ -63,7 +63,7 @@ impl Master {
         }
     }
 
-    /// Gives ranks what they have room for.
+    /// Orders tasks on all ranks that have room for more orders.
     pub(super) fn fill(&mut self) {
         for task in std::mem::take(&mut self.urgent) {
             if self.tasks[task].state == State::Waiting
@@ -73,7 +73,7 @@ impl Master {
                 self.urgent.push(task);
             }
         }
-        // All get one before any gets several, and what they run at once before any gets more.
+        // Every rank gets one order before any rank gets several, and fills its cores before any rank gets orders in advance.
         for several in [1, self.at_once] {
             (0..self.ranks.len()).for_each(|rank| {
                 self.fill_rank(rank, several);
@@ -85,7 +85,7 @@ impl Master {
             for rank in 0..self.ranks.len() {
                 has_ordered |= self.fill_rank(rank, ahead);
             }
-            // What has been ordered may have made others orderable.
+            // The new orders may allow further tasks to be ordered.
             if !has_ordered {
                 self.recall();
                 return self.announce();
@@ -93,10 +93,10 @@ impl Master {
         }
     }
 
-    /// Returns whether anything was ordered.
+    /// Orders tasks on a rank until it has `ahead` orders. Returns true if any task was ordered.
     fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
         let has = |master: &Master| master.ranks[rank].outstanding.len();
-        // Messages with several orders are cheaper than several messages, which matters where tasks are short.
+        // One message with several orders is cheaper than several messages, which matters if tasks are short.
         let enough = if ahead > self.least_ahead() { ahead / 2 } else { ahead - 1 };
         if self.ranks[rank].is_lost || has(self) > enough {
             return false;
@@ -111,7 +111,7 @@ impl Master {
                 self.pools.take(rank, is_idle, is_waiting)
             };
             let Some(task) = next else { break };
-            // A parent that is to be run again has to be ordered first; then this one is considered again.
+            // If a parent has to be run again, it is ordered first, and then this task is considered again.
             let Task { state, unplaced, .. } = self.tasks[task];
             if state != State::Waiting || unplaced > 0 {
                 continue;
@@ -128,7 +128,7 @@ impl Master {
         has_ordered
     }
 
-    /// A task takes no more of its limits: others may.
+    /// Releases the named limits of a task, and considers the tasks that waited for them.
     pub(super) fn release(&mut self, task: usize) {
         let graph = self.graph.clone();
         for woken in self.limits.release(&graph.needs(task).limits) {
@@ -136,19 +136,19 @@ impl Master {
         }
     }
 
-    /// Living ranks that may try a task: all but rank 0 if ranks may have died in it.
+    /// Returns the living ranks that may try a task: all ranks, except rank 0 if a rank may have died in the task.
     pub(super) fn ranks_for(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
         let first = usize::from(self.tasks[task].suspicion.is_there());
         (first..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost)
     }
 
-    /// The rank with the fewest orders that may try a task, preferably not the one on which it has failed.
+    /// Returns the rank with the fewest orders among those that may try a task, preferably not the rank on which the task has failed.
     fn least_busy(&self, task: usize) -> Option<usize> {
         let failed_on = self.tasks[task].failed_on;
         self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
     }
 
-    /// Orders a task, unless it has to wait for a limit. Returns whether it has.
+    /// Orders a task on a rank, unless a named limit is too small. Returns true if the task was ordered.
     pub(super) fn order(&mut self, task: usize, rank: usize) -> bool {
         let graph = self.graph.clone();
         if !self.limits.take(&graph.needs(task).limits) {
@@ -164,7 +164,7 @@ impl Master {
         let sources = sources.collect();
         let is_suspect = suspicion.is_there();
         let order = Order { task, attempt, exceeded, place, is_announced: false, is_suspect, sources };
-        // The rank that has its announcement learns by the order, another one that it is not to come.
+        // If the task was announced to this rank, the order replaces the announcement; an announcement to another rank is withdrawn.
         self.is_announced_no_more(task, rank);
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);

@@ -1,4 +1,4 @@
-//! Plans of the master: the first one, and when, why and from where another one is made.
+//! Plans of the master: the first plan, and when, why and from which state a new plan is computed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::workflow::forecast::Forecast;
 use crate::workflow::planning::{AskAnew, Clusters, Standing};
 
 impl Master {
-    /// There is a plan for these ranks `now`; to make another one takes so long.
+    /// Activates the first plan, for the ranks of `clusters`, at time `now`. `takes` is the expected time to compute a new plan.
     pub(in crate::workflow) fn has_planned(
         &mut self,
         plan: Plan,
@@ -21,7 +21,7 @@ impl Master {
         now: Duration,
     ) {
         let lost = self.lost().last().copied();
-        // One that counts on a rank which has died meanwhile is as good as none.
+        // A plan that uses a rank that has died meanwhile is not activated.
         if lost.is_none() {
             self.plan(&plan.processor_of, &plan.sequence);
         }
@@ -38,18 +38,18 @@ impl Master {
         });
     }
 
-    /// The plan that is in force, if there is one, and the ranks as it takes them.
+    /// Returns the active plan, if there is one, with the ranks as the plan models them.
     pub(in crate::workflow) fn plan_in_force(&self) -> Option<(&Plan, &Cluster)> {
         let replanning = self.replanning.as_ref()?;
         self.pools.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
     }
 
-    /// What the planner is to be asked `now`, and why, if there is a reason and it costs little enough of the time since it was
-    /// asked last, and of the time that is left.
+    /// Returns the question for the planner at time `now` and its cause, if there is a cause and the planning time is a small enough part
+    /// of the time since the planner was last asked or answered, and of the remaining time.
     pub(in crate::workflow) fn ask_anew(&mut self, now: Duration) -> Option<(Cause, Box<AskAnew>)> {
         let replanning = self.replanning.as_mut().filter(|replanning| replanning.asked.is_none())?;
         let cause = match replanning.lost {
-            // There is no plan until then.
+            // After a loss there is no active plan, so the interval since the last plan does not matter.
             Some(rank) => Cause::Lost(rank),
             None if is_affordable(replanning.takes, now.saturating_sub(replanning.at)) => {
                 Cause::Deviation(replanning.forecast.deviation()?)
@@ -61,7 +61,7 @@ impl Master {
         let replanning = self.replanning.as_ref()?;
         let left = self.left_at_least(replanning);
         if left.is_zero() || !is_affordable(replanning.takes, left) {
-            // Without a plan ranks take what there is, which does for so little.
+            // The remaining run is too short for a plan: ranks run any task that is ready.
             self.replanning.as_mut()?.lost = None;
             return None;
         }
@@ -80,7 +80,7 @@ impl Master {
         Some((cause, Box::new(ask)))
     }
 
-    /// The planner has answered `now`, after it has worked for so long.
+    /// Handles the answer of the planner, which arrives at time `now` and took `takes` to compute.
     pub(in crate::workflow) fn on_planned_anew(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -93,11 +93,11 @@ impl Master {
         let is_stale = replanning.asked.take() != Some(lost);
         let Replanned { plan, kept } = match found {
             Ok(found) if !is_stale => found,
-            // It is asked once more.
+            // If a rank was lost meanwhile, its loss causes another question.
             _ => return Change::None,
         };
         let makespan = plan.makespan;
-        // After a death even the plan that was in force is so no more.
+        // After a loss no plan is active, so that even a kept plan has to be activated again.
         if !kept || !self.pools.is_planned() {
             self.plan(&plan.processor_of, &plan.sequence);
             self.urgent.clear();
@@ -110,7 +110,7 @@ impl Master {
         if kept { Change::Kept(makespan) } else { Change::Fresh(makespan) }
     }
 
-    /// What is left takes at least so long.
+    /// Returns a lower bound of the remaining time of the run.
     fn left_at_least(&self, replanning: &Replanning) -> Duration {
         let waits = |task: &usize| self.tasks[*task].state == State::Waiting;
         let work: f64 = (0..self.tasks.len()).filter(waits).map(|task| replanning.forecast.work(task)).sum();
@@ -129,7 +129,7 @@ impl Master {
             State::Waiting => Standing::Waiting,
             State::Ordered(rank) => Standing::Ordered(rank),
             State::Done(rank) => Standing::Ended(rank),
-            // Nobody reads it any more.
+            // No task reads the value any more, so that its rank does not matter.
             State::Gone | State::Failed | State::Skipped => Standing::Ended(0),
         }
     }

@@ -1,50 +1,50 @@
-//! Tasks that can be ordered: for each rank those that are to be run there, and those that any rank may run.
+//! Pools of tasks that can be ordered: one pool for each rank, and one for tasks that any rank may run.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use crate::workflow::graph::Graph;
 
-/// The place of a task among those that can be ordered: by priority, then by its place in the plan; with the task.
+/// Sort key of a task in a pool: priority, place in the plan or in the sequence without a plan, task.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Those of one rank.
+/// Pool of one rank.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// All of whose inputs are there.
+    /// Tasks whose inputs all exist.
     ready: BTreeSet<Key>,
-    /// Those of them after which less memory is in use.
+    /// Ready tasks that free memory.
     freeing: BTreeSet<Key>,
-    /// Some of whose inputs are still to be made, by tasks that are ordered.
+    /// Tasks with parents that are ordered and not done.
     ahead: BTreeSet<Key>,
 }
 
-/// A plan.
+/// Active plan.
 #[derive(Debug)]
 struct Planned {
-    /// By task: the rank that runs it.
+    /// Rank of each task.
     rank_of: Vec<usize>,
-    /// By rank: what it has not been given, of which the first comes next.
+    /// By rank: planned tasks that have not been taken, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
-    /// By rank: what has not been announced to it either.
+    /// By rank: planned tasks that have not been considered for an announcement.
     unannounced: Vec<VecDeque<usize>>,
 }
 
-/// See the module's page.
+/// The pools. The module documentation describes them.
 #[derive(Debug)]
 pub(super) struct Pools {
-    /// By task.
+    /// Sort keys by task.
     keys: Vec<Key>,
     planned: Option<Planned>,
-    /// Places that plans have had so far: those of another plan come behind.
+    /// Number of places used by all plans so far. The places of a later plan follow, so that orders of an earlier plan stay first.
     places: usize,
     pools: Vec<Pool>,
-    /// Tasks that are as good on any rank.
+    /// Tasks without a home rank.
     anywhere: BTreeSet<Key>,
 }
 
 impl Pools {
-    /// Without a plan: those from which the longest way leads to the end come first.
+    /// Creates empty pools without a plan: the tasks with the longest path to the end come first.
     pub(super) fn new(graph: &Graph, ranks: usize) -> Self {
         let mut levels = vec![0.0_f64; graph.len()];
         for &task in graph.dag.topological_order().iter().rev() {
@@ -66,7 +66,7 @@ impl Pools {
         pools
     }
 
-    /// From now on tasks are run where and in the order in which a plan says. To be filled anew.
+    /// Activates a plan: tasks run on the ranks and in the sequence of the plan. Empties the pools; the caller fills them again.
     pub(super) fn plan(&mut self, graph: &Graph, processor_of: &[usize], sequence: &[usize]) {
         self.clear();
         let mut rest = vec![BTreeSet::new(); self.pools.len()];
@@ -80,33 +80,33 @@ impl Pools {
         self.planned = Some(Planned { rank_of: processor_of.to_vec(), rest, unannounced });
     }
 
-    /// Forgets the plan: ranks are as good as each other.
+    /// Discards the plan: every rank may run every task.
     pub(super) fn unplan(&mut self, graph: &Graph) {
         self.planned = None;
         self.keys.iter_mut().for_each(|key| key.0 = Reverse(graph.needs(key.2).priority));
     }
 
-    /// The place of a task in the plan, if there is one: among those of one rank it is to begin in this order.
+    /// Returns the place of a task in the plan, if there is one. A rank begins its tasks in the order of their places.
     pub(super) fn place(&self, task: usize) -> Option<usize> {
         self.planned.as_ref().map(|_| self.keys[task].1)
     }
 
-    /// The rank that is to run a task by the plan, if there is one.
+    /// Returns the rank of a task in the plan, if there is one.
     pub(super) fn rank_of(&self, task: usize) -> Option<usize> {
         self.planned.as_ref().map(|planned| planned.rank_of[task])
     }
 
-    /// What comes next on a rank by the plan of all that has not been taken so.
+    /// Returns the next task of a rank in the plan that this function has not returned before.
     pub(super) fn next_to_announce(&mut self, rank: usize) -> Option<usize> {
         self.planned.as_mut()?.unannounced[rank].pop_front()
     }
 
-    /// Whether there is a plan.
+    /// Returns true if a plan is active.
     pub(super) fn is_planned(&self) -> bool {
         self.planned.is_some()
     }
 
-    /// The place of a task.
+    /// Returns the sort key of a task.
     pub(super) fn key(&self, task: usize) -> Key {
         self.keys[task]
     }
@@ -116,8 +116,8 @@ impl Pools {
         self.anywhere.clear();
     }
 
-    /// Adds a task, or moves it where it belongs now. `home` is the rank that has most of its inputs; `is_freeing` says that less
-    /// memory is in use after it.
+    /// Adds a task to its pool, or moves it from the tasks with missing inputs to the ready tasks. `home` is the rank with most of its
+    /// inputs; `is_freeing` is true if the task frees memory.
     pub(super) fn add(&mut self, task: usize, is_ready: bool, is_freeing: bool, home: Option<usize>) {
         let key = self.keys[task];
         let home = self.planned.as_ref().map(|planned| planned.rank_of[task]).or(home);
@@ -137,8 +137,8 @@ impl Pools {
         }
     }
 
-    /// The next task for a rank, by the plan only what comes next there of those for which it `is_waiting`; `is_idle` says that the rank
-    /// has too little to do, and may take what was meant for another.
+    /// Removes and returns the next task for a rank. With a plan, this is the rank's next task in the plan for which `is_waiting` returns
+    /// true, if it can be ordered. Without a plan, a rank that `is_idle` may take a task from the pool of another rank.
     pub(super) fn take(
         &mut self,
         rank: usize,
@@ -147,7 +147,7 @@ impl Pools {
     ) -> Option<usize> {
         if let Some(key) = self.first(rank) {
             if let Some(Planned { rest, .. }) = &mut self.planned {
-                // What has been given, has failed or was known.
+                // Skip tasks that are not waiting: they were ordered, have failed, or were done by an earlier run.
                 while let Some(&next) = rest[rank].first()
                     && (next.1 < key.1 || next == key)
                 {
@@ -167,8 +167,8 @@ impl Pools {
         Some(self.remove(longest, key))
     }
 
-    /// The next task for a rank that is short of memory, where there is no plan: one that frees memory, the rank's own or
-    /// another's, unless a task of higher priority waits. Only a rank that `is_idle` takes any other.
+    /// Removes and returns the next task for a rank that is short of memory, without a plan: a task that frees memory, from the pool of the
+    /// rank or, if it `is_idle`, of another rank, unless a task of higher priority comes first. Only an idle rank takes any other task.
     pub(super) fn take_when_short(&mut self, rank: usize, is_idle: bool) -> Option<usize> {
         let first_of = |other: usize| Some((*self.pools[other].freeing.first()?, other));
         let others =
@@ -181,13 +181,13 @@ impl Pools {
         }
     }
 
-    /// What comes next of all that a rank may take.
+    /// Returns the first task in the pool of the rank and among the tasks for any rank.
     fn first(&self, rank: usize) -> Option<Key> {
         let Pool { ready, ahead, .. } = &self.pools[rank];
         [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
     }
 
-    /// Removes a task from the pools, where it is in that of `rank` or good anywhere. Returns it.
+    /// Removes a task from the pool of `rank`, or from the tasks for any rank. Returns the task.
     fn remove(&mut self, rank: usize, key: Key) -> usize {
         let pool = &mut self.pools[rank];
         pool.freeing.remove(&key);
@@ -196,7 +196,7 @@ impl Pools {
     }
 }
 
-/// Tasks in the sequence of a plan, but those of higher priority before others, as far as nobody comes before a task that it reads from.
+/// Returns the tasks in the sequence of a plan, with tasks of higher priority moved forward as far as each task stays behind its parents.
 fn by_priority(graph: &Graph, sequence: &[usize]) -> Vec<usize> {
     let mut place = vec![0; graph.len()];
     sequence.iter().enumerate().for_each(|(at, &task)| place[task] = at);

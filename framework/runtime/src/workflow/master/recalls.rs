@@ -1,14 +1,14 @@
-//! Where there is no plan: tasks that wait on one rank while another has too little to do are asked back, to be run there.
+//! Recalls: without a plan, queued tasks are recalled from busy ranks so that idle ranks can run them.
 //!
-//! Ranks are given tasks ahead, those that read from a task that runs there among them. Three long tasks behind one parent would
-//! all stay on its rank.
+//! A rank gets orders in advance, also for tasks that read from a task that runs there. Without recalls, three long tasks with a common
+//! parent would all stay on the rank of the parent.
 
 use super::Master;
 
 impl Master {
-    /// Asks for as many tasks back as ranks could begin at once. A rank gives back what it has not begun.
+    /// Recalls as many tasks as idle ranks could begin at once. A rank returns only tasks that have not begun.
     pub(super) fn recall(&mut self) {
-        // Short ones are over before they come back; and a plan says who waits for whom.
+        // Short tasks end before a recall pays. With a plan, the plan decides which rank waits.
         if self.pools.is_planned() || self.are_short() {
             return;
         }
@@ -24,7 +24,7 @@ impl Master {
         }
     }
 
-    /// The task that comes last on the rank with most that could run, if that has more than it runs at once.
+    /// Returns the last task of the rank with the most runnable orders, if the rank has more of them than it runs at once.
     fn last_of_the_fullest(&self) -> Option<(usize, usize)> {
         let able = |rank: usize| {
             let able = self.ranks[rank].outstanding.iter().copied().filter(|&task| {

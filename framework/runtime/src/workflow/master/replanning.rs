@@ -1,4 +1,4 @@
-//! What is known of plans while tasks run, why one is made anew, and what comes of that.
+//! State of replanning: the plan, the reasons for another one, and the results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use armature_planner::workflow::Plan;
 use crate::workflow::forecast::{Deviation, Forecast};
 use crate::workflow::planning::Clusters;
 
-/// Why a plan is made anew.
+/// Reason for a new plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::workflow) enum Cause {
-    /// A rank is lost, and the plan with it.
+    /// This rank is lost, and its loss has ended the plan.
     Lost(usize),
-    /// Tasks or ranks are other than was assumed.
+    /// Measurements of tasks or ranks differ from the assumptions of the plan.
     Deviation(Deviation),
 }
 
@@ -27,33 +27,33 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What is known of plans, where there is one that may be made anew.
+/// State of replanning during a run.
 #[derive(Debug)]
 pub(super) struct Replanning {
     pub(super) forecast: Forecast,
     pub(super) clusters: Arc<Clusters>,
     pub(super) plan: Arc<Plan>,
-    /// When the last plan was there, and what one that is made anew takes.
+    /// Time at which the planner was last asked or answered. `takes` is the expected time to compute a new plan.
     pub(super) at: Duration,
     pub(super) takes: Duration,
     pub(super) lost: Option<usize>,
-    /// Ranks that were lost when the planner was asked, while it has not answered.
+    /// Number of lost ranks when the planner was asked; `None` if no answer is outstanding.
     pub(super) asked: Option<usize>,
 }
 
-/// What came of a plan that was made anew.
+/// Result of replanning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
-    /// It is in force, and ends the run in this time, in seconds.
+    /// A new plan replaces the current one. Predicted time to the end of the run, in seconds.
     Fresh(f64),
-    /// The one before stays, as none ends sooner by enough; it ends the run in this time, in seconds.
+    /// The current plan stays, because no other plan ends the run sufficiently earlier. Predicted time to the end of the run, in seconds.
     Kept(f64),
-    /// There is none.
+    /// The answer is not used: no plan was found, or a rank was lost meanwhile.
     None,
 }
 
 impl Replanning {
-    /// A rank is lost, and the plan is given up.
+    /// Records the loss of a rank as the reason for a new plan.
     pub(super) fn on_lost(&mut self, rank: usize) {
         self.lost = Some(rank);
     }

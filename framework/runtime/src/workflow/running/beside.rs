@@ -1,4 +1,4 @@
-//! What a rank sees to beside its tasks: the log of events, how fast it is, and closures that take too long.
+//! Additional work of a rank: the event log, the measurement of its speed, and the time limits of closures.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::workflow::root::{Answered, Root};
 use crate::workflow::user_code::too_long;
 
 impl Running<'_, '_> {
-    /// Begins the log of events, if there is to be one.
+    /// Opens the event log in `directory`, if there is one.
     pub(in crate::workflow) fn log_events(&mut self, directory: Option<&Path>, endpoint: &Endpoint) {
         let Some(directory) = directory else { return };
         let offset = -endpoint.clock().now().as_secs_f64();
@@ -26,14 +26,14 @@ impl Running<'_, '_> {
         }
     }
 
-    /// It is a new moment, for the log of events.
+    /// Sets the time of the worker's event log.
     pub(super) fn note_time(&mut self, at: &Moment) {
         if self.events.is_on() {
             self.worker.set_time(at.now());
         }
     }
 
-    /// Sends something, and keeps in mind which message is which value.
+    /// Sends a message, and records the message number of a value.
     pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
         let task = match &content {
             Content::Value(task, _) => Some(*task),
@@ -46,7 +46,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// On rank 0: all hear that a rank has died.
+    /// Handles the death of a rank and, on rank 0, reports it to all living ranks.
     pub(super) fn tell_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.worker.on_lost(lost);
         self.lose_files(lost, out)?;
@@ -57,7 +57,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Puts what has happened into the log of events.
+    /// Writes the recorded events to the event log.
     pub(super) fn log(&mut self, at: &Moment) {
         if !self.events.is_on() {
             return;
@@ -73,7 +73,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Puts what the planner has said into the log of events, and the plan where that is another one than before.
+    /// Writes an answer of the planner to the event log, and the plan if it is a new one.
     pub(super) fn log_planned(&mut self, said: Event, at: &Moment) {
         if !self.events.is_on() {
             return;
@@ -85,7 +85,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// A rank has said how fast it is, or that a message was there.
+    /// Handles the measured speed of a rank, or the echo of a probe message.
     pub(super) fn on_probe_answer(
         &mut self,
         from: usize,
@@ -104,10 +104,11 @@ impl Running<'_, '_> {
         }
     }
 
-    /// A closure cannot be ended. One that goes on for twice as long as it may ends the job: nobody would wait for what may never end.
+    /// Checks the time limit of the running closure. A closure cannot be ended: if it takes more than twice its limit, the job ends,
+    /// because the closure may never return.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if there is one.
+    /// [`ErrorKind::Timeout`] if the closure has taken more than twice its limit.
     pub(super) fn check_limits(&self, now: Duration) -> Result<()> {
         let Some(&(task, since)) = self.limited.front() else { return Ok(()) };
         let took = now.saturating_sub(since);

@@ -1,4 +1,4 @@
-//! The commands of a rank: what begins, and what becomes of what has ended.
+//! Commands of a rank: their start, and the handling of ended ones.
 
 use super::Running;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::workflow::value::Value;
 use crate::workflow::worker::Step;
 
 impl Running<'_, '_> {
-    /// Looks which commands have ended, and hands over what may begin. Returns whether there was anything.
+    /// Polls for ended commands, and dispatches ready ones. Returns true if any command has ended or was dispatched.
     pub(super) fn turn_commands(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         if self.commands.cores() == 0 {
             return Ok(false);
@@ -42,17 +42,17 @@ impl Running<'_, '_> {
         Ok(has_moved)
     }
 
-    /// User code hears of a command that has ended, if it is to; what follows from it does so afterwards.
+    /// Passes an ended command to `after_command`, if there is one, and concludes it otherwise.
     pub(super) fn hear_of(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
-            // A try that fails for its files is not one that has done what user code would note.
+            // If files are missing, the try has failed for a reason that `after_command` is not meant to see.
             Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
             _ => self.conclude(&ended, None, out)?,
         }
         Ok(())
     }
 
-    /// A command that ran here has ended, and user code has heard of it, which may have failed over it.
+    /// Completes the task of a command that ran on this rank; `failure` is the error of `after_command`, or the failure reported by rank 0.
     pub(super) fn settle(&mut self, ended: &Try, failure: Option<(Reason, String)>) -> Result<()> {
         let used = &ended.ended;
         match ended.failure().or(failure) {

@@ -1,4 +1,4 @@
-//! How a run ends on a rank.
+//! End of a run on a rank.
 
 use super::Running;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::workflow::messages::Content;
 use crate::workflow::user_code::Job;
 
 impl Running<'_, '_> {
-    /// On rank 0: lets the others go when all is done.
+    /// On rank 0: ends the run on all ranks when all tasks have ended.
     pub(super) fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_due = self.root.as_ref().is_some_and(|root| root.is_over() && !self.has_ended);
         if is_due && !self.has_all_output(out)? {
@@ -20,7 +20,7 @@ impl Running<'_, '_> {
         root.ended = Some(at.now());
         self.events.record(at.now(), || root.end_event(at.now()));
         for rank in 1..out.ranks() {
-            // One that was only silent is told as well.
+            // A lost rank whose process may live gets the message as well.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
                 out.send(rank, Content::End.encode(out.run())?)?;
             }
@@ -29,7 +29,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// There is nothing to do.
+    /// Returns the next step of the driver when there is nothing to run: wait, or finish after the end of the run.
     pub(super) fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         if !self.has_ended {
             return Ok(Next::Wait);

@@ -1,4 +1,5 @@
-//! Files that are sent: inputs come before a command begins, and what it has written goes to rank 0 before it is done.
+//! Transfer of files on a rank: the inputs of a command arrive before it begins, and rank 0 fetches its outputs before its task counts as
+//! done.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::workflow::files::{Ask, Files, Piece, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
-    /// A command is to run: at once, or when its inputs are here.
+    /// Begins a command, at once or when its inputs are here.
     pub(super) fn begin_command(
         &mut self,
         task: usize,
@@ -31,7 +32,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// All that a command reads is here.
+    /// Starts a command whose inputs are all here.
     fn start_command(&mut self, task: usize, attempt: u32, limit: Option<u64>) -> Result<()> {
         let made = self.files.as_ref().map_or(Ok(()), |files| {
             let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
@@ -47,14 +48,14 @@ impl Running<'_, '_> {
         }
     }
 
-    /// A command cannot begin.
+    /// Reports that a command cannot begin.
     fn give_up(&mut self, task: usize, why: String) {
         self.worker.on_failed(task, Reason::Error, why, Duration::ZERO);
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
     }
 
-    /// A command has ended here. Where files are sent, rank 0 has to have what it has written before it is done.
+    /// Handles the end of a command on this rank. If files are sent, rank 0 has to fetch its outputs before the task is done.
     pub(super) fn on_ended(&mut self, mut ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return self.hear_of(ended, out) };
         let task = ended.task;
@@ -76,14 +77,15 @@ impl Running<'_, '_> {
         out.send(0, content.encode(out.run())?)
     }
 
-    /// What a command here has written is in its place, and rank 0 has it.
+    /// Records that the outputs of a command are complete on this rank and on rank 0.
     pub(super) fn have_written(&mut self, task: usize) {
         if let Some(files) = &mut self.files {
             files.transfers.have(files.table.outputs(task));
         }
     }
 
-    /// User code has heard of a command that has ended, here or, on rank 0, elsewhere.
+    /// Concludes an ended command after `after_command`, if there is one: completes the task if the command ran on this rank, or tells its
+    /// rank to do so.
     pub(super) fn conclude(
         &mut self,
         ended: &Try,
@@ -98,23 +100,24 @@ impl Running<'_, '_> {
         }
         let failure = ended.failure().or(failure);
         if failure.is_none() {
-            // From now on it is done, also if its rank dies before it says so.
+            // From now on the task is done, even if its rank dies before it reports it.
             root.master.has_journalled(ended.task);
         }
         out.send(ended.rank, Content::Kept(ended.task, failure).encode(out.run())?)
     }
 
-    /// A message about files.
+    /// Handles a message about files.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] where none are sent, or for one that is for rank 0.
+    /// [`ErrorKind::Wire`] if files are not sent in this run, if the message is only for rank 0, or if it does not describe an ended
+    /// command.
     pub(super) fn on_file_message(
         &mut self,
         from: usize,
         content: Content,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        // What comes from a rank that was given up is of no use any more.
+        // Messages of a lost rank are ignored.
         if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) {
             return Ok(());
         }
@@ -150,10 +153,10 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Takes in a piece of a file.
+    /// Handles a piece of a file.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if it belongs to what commands wrote on another rank and cannot be written.
+    /// [`ErrorKind::Io`] if the piece belongs to the output of commands of another rank and cannot be written.
     fn on_piece(&mut self, from: usize, piece: &Piece) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         let Piece { head, bytes } = piece;
@@ -164,7 +167,7 @@ impl Running<'_, '_> {
             (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
             (None, Some(directory)) => {
                 let written = files.folder.write_output(directory, from, head, bytes.bytes());
-                // The tasks are done, so that nothing else would tell of the loss.
+                // All tasks are done, so that the loss would not be reported otherwise.
                 Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
             }
             (None, None) => Err("nobody wants it".to_string()),
@@ -176,7 +179,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Does what follows from files that have come, and asks for what is to come next.
+    /// Handles files and transfers that have come to an end, and requests the next pieces.
     pub(super) fn move_files(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         for settled in files.transfers.take_settled() {
@@ -209,7 +212,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// A rank has died.
+    /// Handles the death of a rank.
     pub(super) fn lose_files(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         files.transfers.on_lost(lost);
@@ -217,7 +220,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// On rank 0, when all tasks have ended: whether it has what their commands have written elsewhere, which is asked for.
+    /// On rank 0, when all tasks have ended: fetches the output of the commands of other ranks. Returns true if rank 0 has all of it.
     pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
         if !std::mem::replace(&mut files.has_asked_for_output, true) && self.commands.collected().is_some() {
@@ -230,7 +233,7 @@ impl Running<'_, '_> {
 }
 
 impl Files {
-    /// What another rank asks for.
+    /// Returns the requested piece.
     fn piece(&self, ask: Ask) -> Piece {
         match self.table.name_of(ask.file) {
             Some(name) => self.folder.read(name, ask),

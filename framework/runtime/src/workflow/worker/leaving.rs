@@ -1,5 +1,5 @@
-//! Values that are being sent. They are in memory until they have left, also when they are dropped or written to disk meanwhile: MPI reads a large
-//! one only when its receiver is there.
+//! Values that are being sent. They stay in memory until the transport has sent them, even if they are dropped or spilled meanwhile,
+//! because MPI reads a large message only when its receiver is ready.
 
 use super::{Leaving, Value, Worker};
 use crate::workflow::messages::Content;
@@ -18,7 +18,7 @@ impl Worker {
         self.out.push((to, Content::Value(task, value)));
     }
 
-    /// A value is not held here any more; if it is being sent, it is in memory all the same.
+    /// Counts the memory of a value that this rank does not hold any more but is still sending.
     pub(super) fn let_go(&mut self, task: usize) {
         let held = &mut self.values[task];
         let is_it = |leaving: &&Leaving| leaving.task == task && leaving.copy == held.copies;
@@ -28,12 +28,12 @@ impl Worker {
         }
     }
 
-    /// Whether a value that is held here is being sent.
+    /// Returns true if the copy of the value that this rank holds is being sent.
     pub(super) fn is_leaving(&self, task: usize) -> bool {
         self.leaving.iter().any(|leaving| leaving.task == task && leaving.copy == self.values[task].copies)
     }
 
-    /// What a task gives was sent to a rank just now, in the message of this number.
+    /// Records the number of the message that carries the value of a task to a rank.
     pub(in crate::workflow) fn has_sent(&mut self, to: usize, task: usize, number: u64) {
         let is_it = |leaving: &&mut Leaving| (leaving.to, leaving.task, leaving.number) == (to, task, None);
         if let Some(leaving) = self.leaving.iter_mut().find(is_it) {
@@ -41,12 +41,12 @@ impl Worker {
         }
     }
 
-    /// Looks which messages have left, by their numbers.
+    /// Forgets the messages that have left, according to `has_left`, which gets their numbers.
     pub(in crate::workflow) fn look_what_left(&mut self, mut has_left: impl FnMut(u64) -> bool) {
         self.forget_leaving(|leaving| leaving.number.is_some_and(&mut has_left));
     }
 
-    /// A rank has died. What was being sent to it may stay in memory for ever, and nobody is to wait for that.
+    /// Handles the death of a rank. Values that were being sent to it may stay in memory forever, and no task waits for that memory.
     pub(in crate::workflow) fn on_lost(&mut self, rank: usize) {
         self.lost.insert(rank);
         (0..self.values.len()).for_each(|task| self.expect_no_more(task, rank));

@@ -1,9 +1,9 @@
-//! Values in memory: what is counted, what goes first, what is dropped.
+//! Values in memory: accounting, choice of values to spill, and removal.
 
 use super::{Key, Place, Worker};
 
 impl Worker {
-    /// Puts a value where it now is, and counts.
+    /// Changes the place of a value, and updates the counts of bytes and of missing inputs.
     pub(super) fn set(&mut self, task: usize, place: Place) {
         let held = &mut self.values[task];
         let before = std::mem::replace(&mut held.place, place);
@@ -33,7 +33,7 @@ impl Worker {
         }
     }
 
-    /// The orders that read a value learn whether it is available and in memory.
+    /// Updates the orders that read a value after its availability or its presence in memory has changed.
     fn recount(&mut self, task: usize, was: (bool, bool), is: (bool, bool)) {
         let graph = self.graph.clone();
         for child in graph.children(task) {
@@ -61,13 +61,13 @@ impl Worker {
         }
     }
 
-    /// An order less needs a value.
+    /// Removes one use of a value.
     pub(super) fn unuse(&mut self, task: usize) {
         self.values[task].uses -= 1;
         self.drop_if_unused(task);
     }
 
-    /// Lets a value go that nobody here needs and that others get elsewhere.
+    /// Drops a value that no order on this rank reads, unless this rank is its owner.
     pub(super) fn drop_if_unused(&mut self, task: usize) {
         let held = &mut self.values[task];
         if held.uses > 0 || held.is_origin {
@@ -78,7 +78,7 @@ impl Worker {
                 held.is_doomed = true;
                 return;
             }
-            // It comes all the same, and takes its room until it has.
+            // The value arrives nevertheless, and its memory stays reserved until then.
             Place::Coming(_) => return,
             _ => {}
         }
@@ -89,28 +89,29 @@ impl Worker {
         self.set(task, Place::Absent);
     }
 
-    /// Bytes that are taken, or kept for what comes.
+    /// Returns the number of bytes that are occupied or reserved.
     pub(super) fn taken(&self) -> u64 {
         self.held.saturating_add(self.working).saturating_add(self.leaving_bytes)
     }
 
-    /// To be called when more is taken.
+    /// Updates the peak of occupied memory. Has to be called whenever more memory is occupied.
     pub(super) fn note_taken(&mut self) {
         self.totals.most_held = self.totals.most_held.max(self.taken());
     }
 
-    /// Whether `bytes` fit beside what is taken.
+    /// Returns true if `bytes` bytes fit besides the occupied memory.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.taken().saturating_add(bytes) <= self.settings.budget
     }
 
-    /// Whether they do once all has left that is being sent: then that is waited for, and nothing is written to disk.
+    /// Returns true if `bytes` bytes fit once all values have left that are being sent. In this case the rank waits for them and spills
+    /// nothing.
     pub(super) fn will_fit(&self, bytes: u64) -> bool {
         (self.taken() - self.leaving_bytes).saturating_add(bytes) <= self.settings.budget
     }
 
-    /// The value in memory that takes room and is needed last, of those that are not being sent, which would stay in memory all the same, and that
-    /// neither a running task reads nor `but`.
+    /// Returns the value in memory that is needed last. Values of size 0, inputs of running tasks and inputs of the task `but` are
+    /// excluded, and so are values that are being sent, because they would stay in memory after a spill.
     pub(super) fn victim(&self, but: Option<usize>) -> Option<usize> {
         let spared =
             |task: usize| but.is_some_and(|reader| self.graph.parents(reader).any(|parent| parent == task));
@@ -119,13 +120,14 @@ impl Worker {
             let held = &self.values[task];
             held.bytes > 0 && held.pins == 0 && !spared(task) && !self.is_leaving(task)
         });
-        // Without any use here it is kept for others, and those are asked for one by one. Of equals the largest goes.
+        // A value that no order on this rank reads is kept for other ranks, which request values one by one; it is spilled first. Among
+        // equals the largest is spilled.
         candidates.max_by_key(|&task| {
             (self.next_use(task).map_or((true, None), |key| (false, Some(key))), self.values[task].bytes)
         })
     }
 
-    /// Values that are held.
+    /// Returns the values in memory.
     #[cfg(test)]
     pub(in crate::workflow) fn values_in_memory(
         &self,
@@ -136,7 +138,7 @@ impl Worker {
         })
     }
 
-    /// The first order that reads a value.
+    /// Returns the first order that reads a value.
     fn next_use(&self, task: usize) -> Option<Key> {
         self.graph.children(task).filter_map(|child| self.keys[child]).min()
     }

@@ -1,5 +1,5 @@
-//! What every rank does in a workflow: its orders, the values that it holds, and what it tells whom. Pure: no clock, no thread, no
-//! file. `README.md` beside the workflow's module has the protocol.
+//! Part of each rank in a workflow: its orders, the values that it holds, and its messages. It has no clock, no thread and no file.
+//! `README.md` in the workflow's module describes the protocol.
 
 mod leaving;
 mod memory;
@@ -21,70 +21,73 @@ use crate::observe::{Event, TaskEnded};
 pub(super) use steps::Step;
 use trace::Trace;
 
-/// Values up to this size, in bytes, come unasked where memory is bounded, and may be too much until something else is written to
-/// disk: less than that would cost a way there and back for each small value, more would be felt beside the smallest sensible limit.
+/// Maximum size in bytes of a value that is sent without reserved memory if memory is limited. Such values may exceed the limit until
+/// another value is spilled. With a smaller size, each small value would cost a round trip; a larger size would be noticeable with the
+/// smallest sensible memory limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// The limit divided by this is all that may come unasked at any moment: what a limit is chosen by is less exact than that.
+/// Divisor of the memory limit: the resulting part is the maximum total size of the values that may arrive without reserved memory at a
+/// time. It is smaller than the accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
-/// How a rank runs a workflow.
+/// Settings of a run on one rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Bytes that values and running tasks may take on a rank.
+    /// Maximum number of bytes that values and running tasks may occupy on the rank.
     pub(super) budget: u64,
-    /// Whether rank 0 gets what final tasks give …
+    /// True if rank 0 gets the values of final tasks.
     pub(super) collects: bool,
-    /// … or what all do.
+    /// True if rank 0 gets the values of all tasks, for the journal.
     pub(super) journals: bool,
 }
 
 impl Settings {
-    /// Whether rank 0 gets what this task gives, whoever else does.
+    /// Returns true if rank 0 gets the value of the task for the caller or the journal.
     fn keeps(&self, graph: &Graph, task: usize) -> bool {
         self.journals || self.collects && graph.is_final(task)
     }
 }
 
-/// Where in the queue an order is: those that no plan gives a place first, by priority, then as they came; then by place.
+/// Position of an order in the queue. Orders without a place in a plan come first, by priority and then by arrival; all others follow by
+/// place.
 type Key = (Option<usize>, Reverse<i64>, u64);
 
-/// An order that has not been begun.
+/// Order that has not begun.
 #[derive(Debug)]
 struct Queued {
     task: usize,
-    /// It is not to be begun yet.
+    /// True for an announced task, which must not begin yet.
     is_announced: bool,
     is_suspect: bool,
     attempt: u32,
     exceeded: u32,
-    /// Inputs of which nobody has said that they are there, anywhere.
+    /// Number of inputs that are not known to exist on any rank.
     missing: usize,
-    /// Inputs that are not in memory here, those included.
+    /// Number of inputs that are not in memory on this rank, inputs that do not exist included.
     absent: usize,
 }
 
-/// Where a value is, as this rank knows it.
+/// Location of a value, as far as this rank knows.
 #[derive(Debug, Default)]
 enum Place {
-    /// Not here.
+    /// Not on this rank.
     #[default]
     Absent,
-    /// Not here, and another rank was asked to send it when it is made.
+    /// Not on this rank; that rank was asked to send the value when it is computed.
     Wanted(usize),
-    /// On that rank, which waits to be asked once more: there is room to be made.
+    /// On that rank, which sends the value on a second request. Memory has to be found first.
     Offered(usize),
-    /// On its way from that rank; its room is kept.
+    /// On its way from that rank; memory is reserved for it.
     Coming(usize),
     Memory(Value),
     /// Being written to disk; still in memory.
     Spilling,
     Disk,
-    /// Being read from disk; its room is kept.
+    /// Being read from disk; memory is reserved for it.
     Loading,
 }
 
 impl Place {
-    /// Whether it exists somewhere and can be had when there is room.
+    /// Returns true if the value exists on some rank and can be fetched when memory is free.
     fn is_available(&self) -> bool {
         !matches!(self, Place::Absent | Place::Wanted(_))
     }
@@ -93,105 +96,105 @@ impl Place {
         matches!(self, Place::Memory(_))
     }
 
-    /// Whether it is not here, in memory or on disk.
+    /// Returns true if the value is neither in memory nor on disk on this rank.
     fn is_elsewhere(&self) -> bool {
         matches!(self, Place::Absent | Place::Wanted(_) | Place::Offered(_) | Place::Coming(_))
     }
 
-    /// Whether it takes memory here, or has room kept.
+    /// Returns true if the value occupies memory on this rank, or memory is reserved for it.
     fn takes_room(&self) -> bool {
         matches!(self, Place::Memory(_) | Place::Spilling | Place::Loading | Place::Coming(_))
     }
 }
 
-/// What is known of a value.
+/// State of a value.
 #[derive(Debug, Default)]
 struct Held {
     place: Place,
     bytes: u64,
-    /// Bytes of it that may come unasked.
+    /// Bytes of the value that may arrive without reserved memory.
     granted: u64,
-    /// Orders here, queued or begun, that read it.
+    /// Number of orders on this rank, queued or begun, that read the value.
     uses: u32,
-    /// Those of them that have been begun.
+    /// Number of tasks that have begun on this rank and read the value.
     pins: u32,
-    /// The rank that it came from, unless it was made here.
+    /// Rank that sent the value; `None` if it was computed on this rank.
     from: Option<usize>,
-    /// Whether it was made here, so that it stays until the master says that nobody needs it.
+    /// True if the value was computed on this rank. It is kept until the master reports that it is not needed any more.
     is_origin: bool,
-    /// Whether there is a copy on disk.
+    /// True if a copy is on disk.
     is_on_disk: bool,
-    /// Whether it is to go as soon as the disk is done with it.
+    /// True if the value is dropped as soon as the disk operation on it ends.
     is_doomed: bool,
-    /// Whether it was made here, and the master has said that nobody needs it.
+    /// True if the value was computed on this rank and the master has reported that it is not needed any more.
     is_gone: bool,
-    /// How often it was let go while it was being sent.
+    /// Number of times that the value left memory while it was being sent.
     copies: u32,
 }
 
-/// A value that is being sent to a rank.
+/// Value that is being sent to a rank.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     task: usize,
     to: usize,
-    /// Which copy of the value is read from: how many had been let go before.
+    /// Number of the copy that is being sent: the value of `Held::copies` when sending began.
     copy: u32,
     bytes: u64,
-    /// The number of the message, when there is one.
+    /// Number of the message, once it has been passed to the transport.
     number: Option<u64>,
 }
 
-/// One rank's state.
+/// State of one rank.
 pub(super) struct Worker {
     rank: usize,
     graph: Arc<Graph>,
     settings: Settings,
     queue: BTreeMap<Key, Queued>,
-    /// By task: its place in the queue.
+    /// By task: position of its order in the queue.
     keys: Vec<Option<Key>>,
     /// Orders whose inputs are all in memory.
     ready: BTreeSet<Key>,
-    /// Orders whose inputs are all there, somewhere.
+    /// Orders whose inputs all exist on some rank.
     available: BTreeSet<Key>,
-    /// By task: what it gives.
+    /// State of the value of each task.
     values: Vec<Held>,
-    /// Values in memory, when there is a limit.
+    /// Values in memory, if memory is limited.
     in_memory: BTreeSet<usize>,
-    /// Ranks that wait for values which are to be made here, and how large these may be to be sent at once.
+    /// By task: ranks that wait for a value that this rank does not have yet, and the maximum size for which each needs no second request.
     wanted_by: HashMap<usize, Vec<(usize, u64)>>,
-    /// Values that are on disk and are to be sent: task, rank.
+    /// Values on disk that have to be sent: task, receiving rank.
     serving: VecDeque<(usize, usize)>,
-    /// Bytes of values in memory, and of room kept for some.
+    /// Bytes of values in memory, and of reserved memory.
     held: u64,
-    /// Bytes that running tasks may take beside their inputs.
+    /// Bytes that running tasks may occupy besides their inputs.
     working: u64,
-    /// Bytes that may come unasked.
+    /// Bytes of values that may arrive without reserved memory.
     granted: u64,
-    /// Bytes of the largest value that was made here.
+    /// Size in bytes of the largest value that was computed on this rank.
     largest: u64,
-    /// What is being sent, where there is a limit.
+    /// Values that are being sent, if memory is limited.
     leaving: Vec<Leaving>,
     /// Bytes that are in memory only because they are being sent.
     leaving_bytes: u64,
-    /// Ranks that have died: what is being sent to them never leaves.
+    /// Ranks that have died. Messages to them may stay in memory forever.
     lost: BTreeSet<usize>,
     running: BTreeMap<usize, Running>,
     next_number: u64,
     report: Report,
     out: Vec<(usize, Content)>,
-    /// On rank 0: what has come for the caller or the journal.
+    /// On rank 0: values that have arrived for the caller or the journal.
     kept: Vec<(usize, Value)>,
-    /// Values whose copies on disk can go.
+    /// Values whose copies on disk can be removed.
     forgotten: Vec<usize>,
     pub(super) totals: RankReport,
     trace: Trace,
 }
 
-/// A task that has been begun.
+/// Running task.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     attempt: u32,
-    /// Bytes beside its inputs.
+    /// Bytes that the task may occupy besides its inputs.
     memory: u64,
 }
 
@@ -228,33 +231,33 @@ impl Worker {
         }
     }
 
-    /// There is a log of events, and it is `now`.
+    /// Enables the event log, and sets its time to `now`.
     pub(super) fn set_time(&mut self, now: Duration) {
         self.trace.set_time(now);
     }
 
-    /// What has happened, for the log of events.
+    /// Returns the events since the last call, for the event log.
     pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
         self.trace.holds(self.taken(), self.settings.budget);
         self.trace.take()
     }
 
-    /// A try of a task has ended, for the log.
+    /// Records the end of a try in the event log.
     fn note_ended(&mut self, ended: impl FnOnce(String) -> TaskEnded, task: usize) {
         self.trace.ended(task, || Event::TaskEnded(ended(self.graph.dag.name(task).to_string())));
     }
 
-    /// The process of a command has started.
+    /// Records that the process of a command has started.
     pub(super) fn begins(&mut self, task: usize) {
         self.trace.begins(task);
     }
 
-    /// The process of a command has ended; what it has written may still be on its way.
+    /// Records that the process of a command has ended. Its files may still be in transit.
     pub(super) fn stops(&mut self, task: usize) {
         self.trace.stops(task);
     }
 
-    /// User code has done a task.
+    /// Handles the value of a completed task.
     pub(super) fn on_done(&mut self, task: usize, value: Value, took: u64, peak_memory: Option<u64>) {
         let Some(Running { attempt, .. }) = self.end(task) else { return };
         let bytes = value.bytes();
@@ -265,7 +268,7 @@ impl Worker {
         let mut waiting = self.wanted_by.remove(&task).unwrap_or_default();
         let kept = self.settings.keeps(&self.graph, task).then(|| value.clone());
         if kept.is_some() {
-            // Rank 0 gets it once.
+            // Rank 0 gets the value only once.
             waiting.retain(|&(rank, _)| rank != 0);
         }
         if !self.graph.is_final(task) {
@@ -279,7 +282,7 @@ impl Worker {
         self.fetch_ahead();
     }
 
-    /// A value is here from now on, for all that read it.
+    /// Stores a value of which this rank is the owner, and sends it to the ranks that wait for it.
     fn own(&mut self, task: usize, value: Value, waiting: Vec<(usize, u64)>) {
         self.largest = self.largest.max(value.bytes());
         (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
@@ -293,14 +296,14 @@ impl Worker {
         }
     }
 
-    /// A task was done before this run, or by a rank that has died; what it gives is here for whoever needs it, also for those who have asked
-    /// already.
+    /// Stores the value of a task that was done before this run or by a rank that has died, for all ranks that need it, also those that
+    /// have requested it already.
     pub(super) fn on_given(&mut self, task: usize, value: Value) {
         let waiting = self.wanted_by.remove(&task).unwrap_or_default();
         self.own(task, value, waiting);
     }
 
-    /// A value of `bytes` bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
+    /// Records that a value of `bytes` bytes from the journal is on disk. It counts as if it had been computed on this rank.
     pub(super) fn on_restored(&mut self, task: usize, bytes: u64) {
         self.largest = self.largest.max(bytes);
         (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
@@ -314,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// User code has failed.
+    /// Handles a failed try.
     pub(super) fn on_failed(&mut self, task: usize, reason: Reason, message: String, took: Duration) {
         if let Some(Running { attempt, .. }) = self.end(task) {
             self.totals.tasks += 1;
@@ -326,7 +329,7 @@ impl Worker {
         self.fetch_ahead();
     }
 
-    /// A task runs no more.
+    /// Ends a running task: releases its memory and its inputs.
     fn end(&mut self, task: usize) -> Option<Running> {
         let running = self.running.remove(&task)?;
         self.working -= running.memory;
@@ -338,52 +341,52 @@ impl Worker {
         Some(running)
     }
 
-    /// What is to be sent, and to whom.
+    /// Returns the messages to send, each with its receiver.
     pub(super) fn take_messages(&mut self) -> Vec<(usize, Content)> {
         std::mem::take(&mut self.out)
     }
 
-    /// On rank 0: what has come for the caller or the journal.
+    /// On rank 0: returns the values that have arrived for the caller or the journal.
     pub(super) fn take_kept(&mut self) -> Vec<(usize, Value)> {
         std::mem::take(&mut self.kept)
     }
 
-    /// Values whose copies on disk can go.
+    /// Returns the values whose copies on disk can be removed.
     pub(super) fn take_forgotten(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// What has been done since the last report.
+    /// Returns the results since the last report.
     pub(super) fn take_report(&mut self) -> Report {
         std::mem::take(&mut self.report)
     }
 
-    /// Tasks in the report that is due.
+    /// Returns the number of tasks in the next report.
     pub(super) fn unreported(&self) -> usize {
         self.report.done.len() + self.report.failed.len() + self.report.returned.len()
     }
 
-    /// What a task's processes may hold.
+    /// Returns the memory limit of the processes of a task in bytes, if it has one.
     pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
         self.graph.memory_limit(task, exceeded)
     }
 
-    /// How long a try of a task may take.
+    /// Returns the time limit of a try.
     pub(super) fn time_limit(&self, task: usize) -> Option<Duration> {
         self.graph.needs(task).time_limit
     }
 
-    /// The rank that has what a task has written, as far as is known here: the one from which its value came.
+    /// Returns the rank that has the files of a task, as far as this rank knows: the rank that sent its value.
     pub(super) fn maker(&self, task: usize) -> usize {
         self.values[task].from.unwrap_or(self.rank)
     }
 
-    /// A task's name.
+    /// Returns the name of a task.
     pub(super) fn name(&self, task: usize) -> &str {
         self.graph.dag.name(task)
     }
 
-    /// Tasks that run.
+    /// Returns the running tasks.
     pub(super) fn running(&self) -> impl Iterator<Item = usize> + '_ {
         self.running.keys().copied()
     }

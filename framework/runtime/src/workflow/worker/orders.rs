@@ -1,4 +1,4 @@
-//! What comes from others: orders of the master, values, offers and wishes of other ranks.
+//! Messages from other ranks: orders of the master; values, offers and requests of other ranks.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use crate::observe::{Event, ValueCame};
 use crate::workflow::messages::{Content, Order, Orders};
 
 impl Worker {
-    /// The master wants something.
+    /// Handles orders of the master.
     pub(in crate::workflow) fn on_orders(&mut self, orders: Orders) {
         for task in orders.cancelled {
             self.unqueue(task);
@@ -25,7 +25,7 @@ impl Worker {
         for order in orders.orders {
             self.enqueue(&order);
         }
-        // Last, as it may be about what these orders read.
+        // Moves come last, because they may concern inputs of the new orders.
         for (task, rank) in orders.moved {
             self.moved(task, rank);
         }
@@ -36,7 +36,7 @@ impl Worker {
         let task = order.task;
         let is_announced = |key: &Key| self.queue.get(key).is_some_and(|order| order.is_announced);
         let announced = self.keys[task].filter(is_announced);
-        // One that is here already, or runs, is the same.
+        // The order is queued already, or the task is running.
         if self.keys[task] != announced || self.running.contains_key(&task) {
             return;
         }
@@ -44,7 +44,7 @@ impl Worker {
         let graph = self.graph.clone();
         let (mut missing, mut absent) = (0, 0);
         for (parent, &source) in graph.parents(task).zip(&order.sources) {
-            // What came for an order that was taken back comes from elsewhere now.
+            // A value that is in transit for a withdrawn order is now read from another rank.
             let held = &self.values[parent];
             if held.uses == 0 && matches!(held.place, Place::Coming(from) if from != source) {
                 self.set(parent, Place::Absent);
@@ -75,7 +75,7 @@ impl Worker {
         self.queue.insert(key, Queued { task, is_announced, is_suspect, attempt, exceeded, missing, absent });
     }
 
-    /// Takes an order out of the queue again.
+    /// Removes an order from the queue.
     pub(super) fn unqueue(&mut self, task: usize) {
         let Some(key) = self.keys[task].take() else { return };
         self.queue.remove(&key);
@@ -85,14 +85,15 @@ impl Worker {
         graph.parents(task).for_each(|parent| self.unuse(parent));
     }
 
-    /// Asks another rank for a value that is to be made there, or has been.
+    /// Requests a value from the rank that computes it or has computed it.
     fn want(&mut self, task: usize, source: usize) {
         self.set(task, Place::Wanted(source));
         let room = if self.settings.budget == u64::MAX { u64::MAX } else { self.grant(task) };
         self.ask(task, source, room);
     }
 
-    /// Allows a small value to come at any time, whatever is in memory then, unless many have been allowed to.
+    /// Returns the size up to which a value may arrive without reserved memory: that of a small value, or less if the values allowed so far
+    /// already reach their maximum.
     fn grant(&mut self, task: usize) -> u64 {
         let beyond = self.taken().saturating_sub(self.settings.budget);
         let left = (self.settings.budget / UNASKED_PART).saturating_sub(self.granted + beyond);
@@ -102,7 +103,7 @@ impl Worker {
         room
     }
 
-    /// Asks for it, if it is no larger than `room`.
+    /// Requests a value, which is sent at once if it is not larger than `room` bytes.
     pub(super) fn ask(&mut self, task: usize, source: usize, room: u64) {
         if let Some((to, Content::Want(values))) = self.out.last_mut()
             && *to == source
@@ -113,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// A value comes from another rank than was said.
+    /// Handles a change of the source of a value.
     fn moved(&mut self, task: usize, rank: usize) {
         let Held { place, uses, .. } = &self.values[task];
         let is_known = matches!(place, Place::Wanted(from) | Place::Offered(from) | Place::Coming(from) if *from == rank);
@@ -126,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// Another rank needs values.
+    /// Handles a request for values by another rank.
     pub(in crate::workflow) fn on_want(&mut self, from: usize, values: Vec<(usize, u64)>) {
         for (task, room) in values {
             if self.values[task].place.is_elsewhere() {
@@ -137,7 +138,8 @@ impl Worker {
         }
     }
 
-    /// A value is not here; should it be made here, perhaps again, it is sent then. Who has made room for one that is gone hears of it.
+    /// Postpones a request until the value is computed on this rank, which may never happen. If the value was here and has been dropped,
+    /// the requesting rank is informed, because it may have reserved memory for it.
     pub(super) fn put_off(&mut self, task: usize, to: usize, room: u64) {
         self.wanted_by.entry(task).or_default().push((to, room));
         if self.values[task].is_gone {
@@ -145,12 +147,13 @@ impl Worker {
         }
     }
 
-    /// A value that was asked for is not where it was. Who still needs it here waits for it to be made again.
+    /// Handles the answer that a requested value has been dropped by its owner. An order that still needs the value waits until it is
+    /// computed again.
     pub(in crate::workflow) fn on_gone(&mut self, from: usize, task: usize) {
         self.expect_no_more(task, from);
     }
 
-    /// Room is kept no more for a value that nobody here needs, and that does not come.
+    /// Releases the memory reserved for a value that no order on this rank reads and that `source` does not send.
     pub(super) fn expect_no_more(&mut self, task: usize, source: usize) {
         let held = &self.values[task];
         if held.uses == 0 && matches!(held.place, Place::Coming(from) if from == source) {
@@ -158,7 +161,7 @@ impl Worker {
         }
     }
 
-    /// Gives a value to another rank, or says how large it is.
+    /// Sends a value to another rank, or its size if it is larger than `room` bytes.
     pub(super) fn give(&mut self, task: usize, to: usize, room: u64) {
         let held = &self.values[task];
         if held.bytes > room {
@@ -171,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// Values that were asked for are there, and larger than what may come at once.
+    /// Handles offers: the requested values exist and are too large to be sent without reserved memory.
     pub(in crate::workflow) fn on_offer(&mut self, from: usize, values: Vec<(usize, u64)>) {
         for (task, bytes) in values {
             if matches!(self.values[task].place, Place::Wanted(source) if source == from) {
@@ -182,7 +185,7 @@ impl Worker {
         self.fetch_ahead();
     }
 
-    /// A value has come.
+    /// Handles a value from another rank.
     pub(in crate::workflow) fn on_value(&mut self, from: usize, task: usize, value: Value) {
         if self.rank == 0 && self.settings.keeps(&self.graph, task) {
             self.kept.push((task, value.clone()));
@@ -197,10 +200,10 @@ impl Worker {
             Event::ValueCame(ValueCame { task: self.graph.dag.name(task).to_string(), from, bytes })
         });
         let has_room = matches!(held.place, Place::Coming(_)) || bytes <= held.granted || self.fits(bytes);
-        // What room was kept for has the same size.
+        // Reserved memory has the size of the value, so it is released before the size is set.
         self.set(task, Place::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // One that came to be kept may be too large to be held as well.
+        // A value that was sent for the caller or the journal may be too large to be held as an input as well.
         self.set(task, if has_room { Place::Memory(value) } else { Place::Offered(from) });
     }
 }

@@ -1,9 +1,9 @@
-//! How a rank stands, in words.
+//! State of a rank as text.
 
 use super::{Place, Worker};
 
 impl Worker {
-    /// What it does and waits for, in words.
+    /// Returns a text with the running tasks and the values for which the first order waits.
     pub(in crate::workflow) fn state(&self) -> String {
         let name = |task: usize| self.graph.dag.name(task).to_string();
         let running: Vec<String> = self.running().map(name).collect();

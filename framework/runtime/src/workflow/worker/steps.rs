@@ -1,4 +1,4 @@
-//! What is done next on a rank: a task, or something with the disk so that one can begin.
+//! Next step of a rank: a task, or a disk operation that makes room for a task.
 
 use std::cmp::Reverse;
 
@@ -7,21 +7,21 @@ use crate::observe::{Event, ValueOnDisk};
 use crate::workflow::messages::{ANNOUNCED, Content};
 use crate::workflow::value::Value;
 
-/// What user code or the disk is to do.
+/// Step for user code or the disk.
 #[derive(Debug)]
 pub(in crate::workflow) enum Step {
-    /// To run a task with these inputs.
+    /// Run a task with these inputs.
     Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
-    /// To write a value to disk.
+    /// Write a value to disk.
     Spill(usize, Value),
-    /// To read one.
+    /// Read a value from disk.
     Load(usize),
-    /// Nothing, before something else happens.
+    /// Nothing to do until the next event.
     Nothing,
 }
 
 impl Worker {
-    /// What comes next, where user code and disk have room for something.
+    /// Returns the next step. Called when user code and the disk have room for one.
     pub(in crate::workflow) fn next(&mut self) -> Step {
         if !self.fits(0)
             && let Some(step) = self.evict(None)
@@ -37,12 +37,12 @@ impl Worker {
         }
     }
 
-    /// The next command, where another one may run beside user code.
+    /// Returns the next command to run. Commands run concurrently with user code.
     pub(in crate::workflow) fn next_command(&mut self) -> Step {
         self.start(true)
     }
 
-    /// Begins the first order that can be begun, of commands or of closures.
+    /// Begins the first order that can begin, among commands or among closures.
     fn start(&mut self, command: bool) -> Step {
         let bounded = self.settings.budget < u64::MAX;
         let is_asked = |key: &&Key| self.graph.needs(self.queue[*key].task).is_command == command;
@@ -71,7 +71,7 @@ impl Worker {
             return Step::Nothing;
         };
         if is_suspect {
-            // It leaves before the task begins, which may end the process.
+            // The message is sent before the task begins, because the task may end the process.
             self.out.push((0, Content::Begun(task)));
         }
         let memory = if bounded { memory } else { 0 };
@@ -90,7 +90,7 @@ impl Worker {
         Step::Run { task, attempt, exceeded, inputs: inputs.collect() }
     }
 
-    /// The order that the plan says is next.
+    /// Returns the next order in the sequence of the plan.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
         let mut planned = self.queue.range(first..);
@@ -101,7 +101,7 @@ impl Worker {
         self.graph.parents(task).map(|parent| self.values[parent].bytes).sum()
     }
 
-    /// Sends what others have made room for and is on disk here.
+    /// Sends values that are on disk to the ranks that have reserved memory for them, or returns the disk operation that is needed first.
     fn serve(&mut self) -> Option<Step> {
         while let Some(&(task, rank)) = self.serving.front() {
             match &self.values[task].place {
@@ -120,7 +120,7 @@ impl Worker {
         None
     }
 
-    /// Brings the inputs of the first order together all of whose inputs are there.
+    /// Brings the inputs of the first available order into memory. An order is available if all its inputs exist on some rank.
     fn gather(&mut self) -> Step {
         let key = self.available.first().copied().filter(|key| key.0.is_none());
         let key = key.or_else(|| self.next_by_plan().filter(|key| self.available.contains(key)));
@@ -148,7 +148,7 @@ impl Worker {
         Step::Nothing
     }
 
-    /// Asks once more for the inputs of a task that others have, for which there is room.
+    /// Requests the offered inputs of a task, for which there is room.
     fn fetch(&mut self, task: usize) {
         let graph = self.graph.clone();
         for parent in graph.parents(task) {
@@ -164,8 +164,8 @@ impl Worker {
         self.ask(value, source, bytes);
     }
 
-    /// Lets inputs come while others run, and before the other inputs of their readers are made: those of the first orders, announced ones too,
-    /// as long as they have room beside all that is held and beside what any order before needs to begin.
+    /// Requests inputs while other tasks run, and before all inputs of their readers exist: inputs of the first orders, announced ones
+    /// included, as long as they fit besides everything held and besides the largest memory that an order up to theirs needs to begin.
     pub(super) fn fetch_ahead(&mut self) {
         if self.settings.budget == u64::MAX {
             return;
@@ -173,7 +173,7 @@ impl Worker {
         let graph = self.graph.clone();
         let first: Vec<(usize, u32)> =
             self.queue.values().take(ANNOUNCED).map(|order| (order.task, order.exceeded)).collect();
-        // Room for a value that others ask for and that is on disk here: else two ranks could wait for each other.
+        // Keeps room for a value that is on disk here and requested by another rank. Without it two ranks could wait for each other.
         let mut working = self.largest;
         for (task, exceeded) in first {
             working = working.max(graph.memory(task, self.input_bytes(task), exceeded));
@@ -187,13 +187,13 @@ impl Worker {
         }
     }
 
-    /// Bytes of the inputs of a task for which no room is kept yet.
+    /// Returns the bytes of the inputs of a task that occupy no memory here and have none reserved.
     fn absent_bytes(&self, task: usize) -> u64 {
         let absent = self.graph.parents(task).filter(|&parent| !self.values[parent].place.takes_room());
         absent.map(|parent| self.values[parent].bytes).sum()
     }
 
-    /// A task that does not fit, whatever else is here.
+    /// Refuses a task that does not fit even if the rank holds nothing else.
     fn refuse(&mut self, task: usize, inputs: u64, memory: u64) {
         let message = format!(
             "needs {} bytes, {inputs} of them for its inputs, where a rank may have {}",
@@ -210,7 +210,8 @@ impl Worker {
         Step::Load(task)
     }
 
-    /// Writes the value to disk that is needed last, of those that `but` does not read; `None` if there is none.
+    /// Returns the spill of the value that is needed last and that the task `but` does not read; `None` if there is no such value. If the
+    /// value has a copy on disk, it is dropped from memory, and the next step is returned.
     fn evict(&mut self, but: Option<usize>) -> Option<Step> {
         let task = self.victim(but)?;
         if self.values[task].is_on_disk {
@@ -224,7 +225,7 @@ impl Worker {
         Some(Step::Spill(task, value))
     }
 
-    /// A value has been written to disk.
+    /// Handles the end of a spill.
     pub(in crate::workflow) fn on_spilled(&mut self, task: usize) {
         let bytes = self.values[task].bytes;
         self.trace
@@ -234,7 +235,7 @@ impl Worker {
         self.end_doom(task);
     }
 
-    /// A value has been read from disk.
+    /// Handles a value that was read from disk.
     pub(in crate::workflow) fn on_loaded(&mut self, task: usize, value: Value) {
         let bytes = value.bytes();
         self.trace

@@ -1,57 +1,58 @@
-//! What a rank does, for the log of events. Nothing is kept unless there is a log.
+//! Record of a rank's work for the event log. Nothing is recorded without an event log.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::observe::{Event, Held, TaskBegan, TaskWait, WaitedFor, shortest_part};
 
-/// When an order came to where it can begin.
+/// Times at which an order passed the stages before its beginning.
 #[derive(Clone, Copy, Debug)]
 struct Stations {
     ordered: Duration,
-    /// When the last of its inputs was made, and of which task that is.
+    /// Time at which the last of its inputs was computed, and the task that computed it.
     made: (Duration, Option<usize>),
-    /// When all of them were in memory.
+    /// Time at which all inputs were in memory.
     gathered: Duration,
-    /// When it was seen first, after that, that memory does not suffice.
+    /// Time at which the order was first found not to fit into memory after its inputs were there.
     short: Option<Duration>,
 }
 
-/// See the module's page.
+/// The record. The module documentation describes it.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// The time, if there is a log.
+    /// Current time; `None` without an event log.
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
-    /// Tasks that were handed over and have not begun, and when they were.
+    /// Tasks that were passed to user code or to the command starter and have not begun, with the time.
     handed_over: HashMap<usize, (Duration, TaskBegan)>,
-    /// Closures that were handed over, in order: the first one is running.
+    /// Closures that were passed to user code, in order. The first one is running.
     closures: VecDeque<usize>,
-    /// When processes of commands ended whose end is not in the log.
+    /// Times at which the processes of commands ended whose end is not in the log yet.
     stopped: HashMap<usize, Duration>,
-    /// When there was first something to be told.
+    /// Time of the first report of held memory.
     begin: Option<Duration>,
-    /// What was last told of what the rank holds, and when.
+    /// Time of the last report of held memory, and the reported bytes.
     told: Option<(Duration, u64)>,
-    /// The most that it has held since.
+    /// Peak of held memory since the last report, in bytes.
     most: u64,
 }
 
 impl Trace {
-    /// It is `now`, and there is a log.
+    /// Enables the record, and sets its time to `now`.
     pub(super) fn set_time(&mut self, now: Duration) {
         self.now = Some(now);
     }
 
-    /// Keeps an event, if there is a log.
+    /// Records an event, if there is an event log.
     pub(super) fn note(&mut self, event: impl FnOnce() -> Event) {
         if let Some(now) = self.now {
             self.events.push((now, event()));
         }
     }
 
-    /// What the rank holds now, in bytes, and what it may.
+    /// Records the bytes that the rank holds, and the memory limit. A report is written when the value has changed and the last report is
+    /// old enough.
     pub(super) fn holds(&mut self, bytes: u64, budget: u64) {
         let Some(now) = self.now else { return };
         self.most = self.most.max(bytes);
@@ -68,12 +69,12 @@ impl Trace {
         }
     }
 
-    /// What has been kept.
+    /// Returns the events since the last call.
     pub(super) fn take(&mut self) -> Vec<(Duration, Event)> {
         std::mem::take(&mut self.events)
     }
 
-    /// A rank was told to run a task.
+    /// Records that a task was ordered.
     pub(super) fn ordered(&mut self, task: usize) {
         if let Some(now) = self.now {
             let stations = Stations { ordered: now, made: (now, None), gathered: now, short: None };
@@ -81,29 +82,29 @@ impl Trace {
         }
     }
 
-    /// The last of what the task reads was made.
+    /// Records that the last input of a task was computed, by the task `last`.
     pub(super) fn made(&mut self, task: usize, last: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             (stations.made, stations.gathered) = ((now, Some(last)), now);
         }
     }
 
-    /// All that the task reads is in memory.
+    /// Records that all inputs of a task are in memory.
     pub(super) fn gathered(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             (stations.gathered, stations.short) = (now, None);
         }
     }
 
-    /// The task could begin, but memory does not suffice.
+    /// Records that a task could begin, but does not fit into memory.
     pub(super) fn short(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             stations.short.get_or_insert(now);
         }
     }
 
-    /// The task, which reads what `parents` give, was handed to user code or to what starts commands. It begins when those before it
-    /// have ended. `name` returns tasks' names.
+    /// Records that a task, which reads the values of `parents`, was passed to user code or to the command starter. It begins when the
+    /// tasks before it have ended. `name` returns the name of a task.
     pub(super) fn handed_over(
         &mut self,
         task: usize,
@@ -137,7 +138,7 @@ impl Trace {
         }
     }
 
-    /// A task begins that was handed over.
+    /// Records that a task has begun.
     pub(super) fn begins(&mut self, task: usize) {
         let Some((now, (since, mut began))) = self.now.zip(self.handed_over.remove(&task)) else { return };
         let waited = now.saturating_sub(since);
@@ -151,14 +152,14 @@ impl Trace {
         self.events.push((now, Event::TaskBegan(began)));
     }
 
-    /// The process of a command has ended.
+    /// Records that the process of a command has ended.
     pub(super) fn stops(&mut self, task: usize) {
         if let Some(now) = self.now {
             self.stopped.insert(task, now);
         }
     }
 
-    /// A task has ended, as `event` says. The next closure begins.
+    /// Records that a task has ended, with its `event`. The next closure begins.
     pub(super) fn ended(&mut self, task: usize, event: impl FnOnce() -> Event) {
         let Some(now) = self.now else { return };
         self.begins(task);

@@ -1,4 +1,4 @@
-//! The whole grid on rank 0: the rows of all ranks are brought together.
+//! Collection of the rows of all ranks to the whole grid on rank 0.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::wire::Codec;
 
 impl<T: Pod + Send> GridLoop<T> {
-    /// The whole grid, row by row, on rank 0, or on all ranks if that is set; `None` on the others.
+    /// Returns the whole grid, row by row, on rank 0, or on all ranks if that is set; `None` on the other ranks.
     pub(in crate::loops::grid) fn collect<U>(
         &mut self,
         session: &Session,
@@ -32,7 +32,7 @@ impl<T: Pod + Send> GridLoop<T> {
         shared.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Gives rank 0's grid to all ranks, if that is set.
+    /// Broadcasts rank 0's grid to all ranks, if that is set.
     fn share(
         &self,
         endpoint: &mut Endpoint,
@@ -62,7 +62,7 @@ impl<T: Pod + Send> GridLoop<T> {
         let position = self.position(rank, size);
         if rank > 0 {
             if let Some(local) = &self.local {
-                // The last rank has the lower edge, too.
+                // The last rank sends the lower edge as well.
                 let has_edge = position.below().is_none() && edges == Edges::Fixed;
                 let values = local.all(has_edge).to_vec();
                 endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run))?;
@@ -84,11 +84,11 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// On rank 0: puts its own rows, and those that come from the other ranks, into `all` rows of the grid; `held` is how many
-/// each rank has that has any.
+/// Copies rank 0's own rows, and the rows received from the other ranks, into `all`, the rows of the grid. `held` is the number of rows of each rank
+/// that has any.
 ///
 /// # Errors
-/// If ranks are silent for longer than `limit`, or send what are not their rows.
+/// If a rank is silent for longer than `limit`, or sends other rows than its own.
 fn gather<T: Pod + Send>(
     endpoint: &mut Endpoint,
     limit: Duration,
@@ -97,7 +97,7 @@ fn gather<T: Pod + Send>(
     all: &mut [T],
 ) -> Result<()> {
     let width = local.width();
-    // With the upper edge, if there is one, and with the lower one, too, if no other rank has it.
+    // Includes the upper edge, if there is one, and the lower edge, if no other rank has it.
     let is_fixed = edges == Edges::Fixed;
     let own = if is_fixed { local.some(0..local.len() + 2) } else { local.all(false) };
     all[..own.len()].copy_from_slice(own);
@@ -118,7 +118,7 @@ fn gather<T: Pod + Send>(
                 };
                 missing.swap_remove(at);
                 awaited.borrow_mut().clone_from(&missing);
-                // The last rank has the lower edge, too.
+                // The last rank sends the lower edge as well.
                 let edge = u64::from(is_fixed && from + 1 == held.len());
                 let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
                 let values: Vec<T> = sent.into_values(&rows, width, from)?;

@@ -1,4 +1,4 @@
-//! What a rank begins with where there are checkpoints.
+//! Initial state of a rank in a loop with checkpoints.
 
 use bytemuck::Pod;
 
@@ -51,7 +51,7 @@ impl<T: Pod + Send> GridLoop<T> {
                 earlier = findings.load(checkpoint, &manifest, position)?;
             }
             let start = first[..position.rank].iter().sum::<u64>();
-            // With the rows of the neighbours, which are the halo rows.
+            // Includes one row of each neighbour, for the halo rows.
             let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
             let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
             if self.settings.is_periodic && position.across().is_some() {

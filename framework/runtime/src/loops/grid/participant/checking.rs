@@ -1,4 +1,4 @@
-//! Checks of a loop that runs until it has converged: the rank's part in them between two sweeps.
+//! Convergence checks of a rank between two sweeps.
 
 use super::{Checks, Outgoing, Participant, Phase, ToCoordinator, Worker};
 use crate::error::Result;
@@ -6,13 +6,14 @@ use crate::loops::grid::messages::encode_verdict;
 use crate::loops::until::Verdict;
 
 impl<M: Worker, F> Participant<'_, '_, M, F> {
-    /// Before a sweep: gives the residual, if there is a check, and waits for the verdict.
+    /// Sends the residual before a sweep if a check is due, and waits for the verdict.
     pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = self.before_sweep(sweep);
         self.give_residual(sweep, out)
     }
 
-    /// The same behind the last sweep, when the rank has all that it needs of the others.
+    /// Sends the residual if a check is due. After the last sweep, this is called when the rank has received everything that it needs from other
+    /// ranks.
     pub(super) fn give_residual(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         match &self.checks {
             Some(checks) if checks.is_due(sweep) => {
@@ -24,12 +25,12 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
         }
     }
 
-    /// Where the rank is when it is certain that there is this sweep.
+    /// Returns the phase of the rank when it is certain that this sweep takes place.
     fn before_sweep(&self, sweep: u64) -> Phase {
         if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
     }
 
-    /// On rank 0: a residual has come, and with the last one the verdict for all.
+    /// Adds a residual on rank 0. The last residual leads to a verdict, which is sent to all ranks with rows.
     pub(super) fn collect(
         &mut self,
         from: usize,
@@ -45,7 +46,7 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
         Ok(())
     }
 
-    /// Goes on as rank 0 has said at a check.
+    /// Continues according to the verdict of rank 0.
     pub(super) fn decided(&mut self, verdict: Verdict) {
         let Phase::Checking(sweep) = self.phase else { return };
         self.times.end_wait();
@@ -67,7 +68,7 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
         self.phase = Phase::Sweeping;
     }
 
-    /// For whom it waits at a check.
+    /// Describes what the rank waits for at a check.
     pub(super) fn awaits_verdict(&self, sweep: u64) -> String {
         match self.checks.as_ref().map(Checks::missing) {
             Some(missing) if !missing.is_empty() => {

@@ -1,4 +1,4 @@
-//! What a rank with rows says that it does.
+//! Reports of a rank with rows about its progress and its state.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use crate::comm::HEARTBEAT_PERIOD;
 use crate::error::Result;
 
 impl<M: Worker, F> Participant<'_, '_, M, F> {
-    /// Says now and then how far it is: nothing else keeps rank 0 from being through long before the others, and taking itself for all.
+    /// Reports the progress to rank 0 from time to time. Rank 0 may finish long before the other ranks, and without these reports it would take its
+    /// own progress for that of all ranks.
     pub(super) fn tell(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         if now < self.next_word || self.coordinator.is_some() || self.has_reported || self.leave_by_themselves
         {
@@ -17,7 +18,7 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
         self.report(ToCoordinator::Done(self.worker.sweep() as f64 + self.worker.part_done()), out)
     }
 
-    /// What it does, or whom it waits for.
+    /// Describes what the rank does, or for which rank it waits.
     pub(super) fn state(&self) -> String {
         let sweep = self.worker.sweep();
         match (&self.phase, &self.push_out, self.times.waits()) {

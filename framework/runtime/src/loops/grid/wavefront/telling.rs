@@ -1,11 +1,11 @@
-//! What a rank of a DOACROSS loop says of itself: how much of a sweep it has done, and whom it waits for.
+//! Progress and state of a rank of a DOACROSS loop, for display.
 
 use bytemuck::Pod;
 
 use super::{Phase, Wavefront};
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// How much of the sweep is done, by its columns.
+    /// Returns the fraction of the sweep that is done, measured in columns.
     pub(super) fn part(&self) -> f64 {
         match &self.phase {
             Phase::Sweeping(()) => (self.column - self.inner.start) as f64 / self.inner.len() as f64,
@@ -13,7 +13,7 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Whom the rank waits for, and for what.
+    /// Describes what the rank waits for, and from which rank.
     pub(super) fn waiting(&self) -> String {
         let from = |rank: Option<usize>| rank.map_or(String::new(), |rank| format!(" from rank {rank}"));
         match &self.phase {
