@@ -109,7 +109,7 @@ impl Platform {
     /// Creates a platform of `processors` equal processors with equal links.
     ///
     /// # Errors
-    /// The same as for [`new`](Platform::new).
+    /// See [`new`](Platform::new).
     pub fn uniform(processors: usize, speed: f64, link: Link) -> Result<Self> {
         check_count(processors)?;
         Self::with_speeds(&vec![speed; processors], link)
@@ -118,7 +118,7 @@ impl Platform {
     /// Creates a platform of processors with these speeds (work units/s) and equal links.
     ///
     /// # Errors
-    /// The same as for [`new`](Platform::new).
+    /// See [`new`](Platform::new).
     pub fn with_speeds(speeds: &[f64], link: Link) -> Result<Self> {
         check_count(speeds.len())?;
         let nodes = speeds.len() + 1;

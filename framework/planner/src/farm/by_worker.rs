@@ -1,12 +1,11 @@
-//! Something of each worker.
+//! Values by worker.
 
 use serde::{Deserialize, Serialize};
 
-/// Values by the numbers of workers, whatever these are. Where the numbers follow one another, as ranks do, a look-up is one
-/// step.
+/// Map from numbers of workers to values. A look-up takes one step if the numbers are consecutive, as those of ranks are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ByWorker<T> {
-    /// In the order of the numbers.
+    /// Entries in ascending order of the numbers.
     entries: Vec<(usize, T)>,
 }
 
@@ -17,7 +16,7 @@ impl<T> Default for ByWorker<T> {
 }
 
 impl<T> ByWorker<T> {
-    /// The place of a worker, or the one where it belongs.
+    /// Returns the index of a worker, or the index at which to insert it.
     fn place(&self, worker: usize) -> Result<usize, usize> {
         let first = self.entries.first().map_or(0, |&(first, _)| first);
         let likely = worker.wrapping_sub(first);

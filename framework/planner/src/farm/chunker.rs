@@ -1,4 +1,4 @@
-//! Sizes of chunks, by any policy.
+//! Chunk sizes of any policy.
 
 use super::auto::{Auto, Choice};
 use super::chunking::Chunking;
@@ -6,18 +6,17 @@ use super::knowledge::{ChunkDone, Knowledge, Supply};
 use super::policy::{Policy, View, policy};
 use super::statistics::TaskStatistics;
 
-/// Tasks for each worker that a stream whose end is not known is taken to have at least.
+/// Minimum number of tasks per worker that is assumed for a stream of unknown length.
 const SURE_TO_COME: u64 = 8;
 
-/// Says how many tasks the next chunk of a worker has.
+/// Computes the number of tasks of the next chunk for a worker.
 ///
-/// It decides on sizes alone; which tasks they are, and what becomes of them, is its caller's affair. The same object
-/// serves a farm that runs and a [simulated](crate::simulate::farm) one. Whatever the policy, a size is at least 1 and
-/// at most what is left, and requests may come in any order, several of a worker in a row too.
+/// The chunker computes sizes only; the caller selects and tracks the tasks. The same type serves a running farm and a
+/// [simulated](crate::simulate::farm) one. With every policy a size is at least 1 and at most the number of remaining tasks. Requests may arrive in
+/// any order, also several of one worker in a row.
 ///
-/// Where the number of tasks is not known ([`Supply::AtLeast`]), policies work on as many as are sure, but at least on
-/// as many as have been handed out, and on 8 for each worker: a stream that has run for a while is expected to run as
-/// long again.
+/// If the number of tasks is unknown ([`Supply::AtLeast`]), policies assume the largest of three numbers: the tasks that are certain, the tasks
+/// dispatched so far, and 8 per worker. A stream that has run for a while is expected to run for as long again.
 ///
 /// ```
 /// use armature_planner::farm::{ChunkDone, Chunker, Chunking, Knowledge, Supply};
@@ -43,15 +42,15 @@ pub struct Chunker {
     iteration: u64,
     total: u64,
     supply: Supply,
-    /// Tasks handed out in this iteration and not given back.
+    /// Tasks dispatched in this iteration and not returned.
     given: u64,
     workers: Vec<usize>,
     statistics: TaskStatistics,
-    /// The policy knows of this iteration.
+    /// True if the policy was informed of this iteration.
     planned: bool,
 }
 
-/// A policy, or the choice of one.
+/// A fixed policy, or the automatic selection of one.
 #[derive(Debug)]
 enum Decides {
     Policy(Box<dyn Policy>),
@@ -59,7 +58,7 @@ enum Decides {
 }
 
 impl Chunker {
-    /// A chunker that has measured nothing.
+    /// Creates a chunker without measurements.
     pub fn new(chunking: Chunking) -> Self {
         let decides = match policy(chunking) {
             Some(policy) => Decides::Policy(policy),
@@ -78,13 +77,12 @@ impl Chunker {
         }
     }
 
-    /// The policy it was made with.
+    /// Returns the policy of the chunker.
     pub fn chunking(&self) -> Chunking {
         self.chunking
     }
 
-    /// A new iteration, or the only stream, of these workers (any numbers, such as ranks). What was learned before is
-    /// kept.
+    /// Begins a new iteration, or the only stream, with these workers (any numbers, such as ranks). Earlier measurements are kept.
     pub fn begin(&mut self, supply: Supply, workers: &[usize], knowledge: &Knowledge) {
         let knowledge = &knowledge.usable();
         self.workers = workers.to_vec();
@@ -98,13 +96,13 @@ impl Chunker {
         self.plan(knowledge);
     }
 
-    /// Tasks of the next chunk for `worker`, which joins if it is not known; None if nothing is left.
+    /// Returns the number of tasks of the next chunk for `worker`, which joins if it is unknown; `None` if no tasks remain.
     pub fn next(&mut self, worker: usize, knowledge: &Knowledge) -> Option<u64> {
         self.next_up_to(worker, u64::MAX, knowledge)
     }
 
-    /// The same, at most `most` (taken for 1 if it is 0): what a window has room for, what an iterator has ready, what
-    /// a master may compute before it looks at its messages.
+    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` (0 counts as 1). The limit is for example the free space of a
+    /// window, the tasks that an iterator has ready, or the tasks that a master may compute before it polls for messages.
     pub fn next_up_to(&mut self, worker: usize, most: u64, knowledge: &Knowledge) -> Option<u64> {
         let left = self.remaining();
         if left == 0 {
@@ -140,7 +138,7 @@ impl Chunker {
         Some(size)
     }
 
-    /// The results of a chunk have arrived; to be told before the worker's next request.
+    /// Records that the results of a chunk arrived. The call must precede the next request of the worker.
     pub fn done(&mut self, done: &ChunkDone) {
         self.statistics.add(done);
         match &mut self.decides {
@@ -149,8 +147,8 @@ impl Chunker {
         }
     }
 
-    /// The results of the first tasks of a chunk have arrived, and its worker goes on with the others: `done` is about those first
-    /// tasks, or about those after the last such report.
+    /// Records that the results of the first tasks of a chunk arrived while the worker continues with the rest. `done` covers the tasks since the
+    /// last such report.
     pub fn done_in_part(&mut self, done: &ChunkDone) {
         self.statistics.add(done);
         if let Decides::Auto(auto) = &mut self.decides {
@@ -158,8 +156,7 @@ impl Chunker {
         }
     }
 
-    /// `tasks` tasks that were handed out are to be handed out again: those of a worker that has died, or of a chunk
-    /// for which there were not enough tasks.
+    /// Returns `tasks` dispatched tasks for dispatch to other workers: tasks of a dead worker, or of a chunk that could not be filled.
     pub fn give_back(&mut self, tasks: u64) {
         self.given = self.given.saturating_sub(tasks);
         self.supply = match self.supply {
@@ -171,7 +168,7 @@ impl Chunker {
         }
     }
 
-    /// What is left, as it is known now: the stream has ended, or more tasks are sure.
+    /// Sets the number of remaining tasks, when the stream has ended or more tasks are certain.
     pub fn set_supply(&mut self, supply: Supply, knowledge: &Knowledge) {
         let ends = matches!((self.supply, supply), (Supply::AtLeast(_), Supply::Exactly(_)));
         self.supply = supply;
@@ -181,15 +178,14 @@ impl Chunker {
         }
     }
 
-    /// A worker takes part from now on.
+    /// Adds a worker.
     pub fn join(&mut self, worker: usize) {
         if let Err(place) = self.workers.binary_search(&worker) {
             self.workers.insert(place, worker);
         }
     }
 
-    /// A worker takes part no more: it has died, or is parked. Its tasks come back by
-    /// [`give_back`](Chunker::give_back); how fast it was is forgotten.
+    /// Removes a worker that died or was parked, and discards its speed. [`give_back`](Chunker::give_back) returns its tasks.
     pub fn leave(&mut self, worker: usize) {
         if let Ok(place) = self.workers.binary_search(&worker) {
             self.workers.remove(place);
@@ -200,17 +196,17 @@ impl Chunker {
         }
     }
 
-    /// What is left to be handed out.
+    /// Returns the number of tasks that are not dispatched.
     pub fn left(&self) -> Supply {
         self.supply
     }
 
-    /// The workers that take part, in ascending order.
+    /// Returns the workers in ascending order.
     pub fn workers(&self) -> &[usize] {
         &self.workers
     }
 
-    /// The newest choice of [`Chunking::Auto`], once.
+    /// Returns the latest selection of [`Chunking::Auto`], once.
     pub fn take_choice(&mut self) -> Option<Choice> {
         match &mut self.decides {
             Decides::Policy(_) => None,
@@ -218,7 +214,7 @@ impl Chunker {
         }
     }
 
-    /// Chunks that [`Chunking::Auto`] has simulated so far for its choices: what they cost.
+    /// Returns the number of chunks that [`Chunking::Auto`] has simulated so far, which measures the cost of its selections.
     pub fn simulated_chunks(&self) -> u64 {
         match &self.decides {
             Decides::Policy(_) => 0,
@@ -226,12 +222,12 @@ impl Chunker {
         }
     }
 
-    /// Times of tasks so far.
+    /// Returns the statistics of task times.
     pub fn statistics(&self) -> &TaskStatistics {
         &self.statistics
     }
 
-    /// R: tasks that policies reckon with.
+    /// Returns R: the number of remaining tasks that policies assume.
     fn remaining(&self) -> u64 {
         match self.supply {
             Supply::Exactly(left) => left,

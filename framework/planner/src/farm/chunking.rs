@@ -1,4 +1,4 @@
-//! The policies by name.
+//! Names of the chunk policies.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How tasks are divided into chunks. M is the number of tasks of an iteration, n that of the workers, R that of the
-/// tasks not yet given, µ and σ are mean and deviation of a task's time.
+/// Policy that divides tasks into chunks. M is the number of tasks of an iteration, n the number of workers, R the number of tasks not yet
+/// dispatched, and µ and σ are mean and standard deviation of the time of a task.
 ///
-/// A *batch* is n chunks of equal size, handed out one at a time to whoever asks.
+/// A *batch* is n chunks of equal size, which are dispatched one at a time on request.
 ///
 /// ```
 /// use armature_planner::farm::Chunking;
@@ -23,22 +23,21 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Chunking {
-    /// Starts safe, measures, and chooses among the others by simulation.
+    /// Begins with safe chunks, measures, and selects one of the other policies by simulation.
     #[default]
     Auto,
     /// One chunk of M/n tasks for each worker.
     Static,
     /// Self-scheduling: one task at a time.
     SelfScheduling,
-    /// Chunks of this number of tasks.
+    /// Chunks of a fixed number of tasks.
     Fixed(u64),
-    /// Fixed size chunking of Cesar et al. (2006): batches of a part f of the whole. f is 0.25 in the first two
-    /// iterations, and the best of 0.1, 0.2, … 1 by a simulation of the last one from then on.
+    /// Fixed size chunking of Cesar et al. (2006): batches of a fraction f of all tasks. f is 0.25 in the first two iterations. In later iterations
+    /// f is the best of 0.1, 0.2, … 1 in a simulation of the last iteration.
     Fsc,
-    /// Dynamic predictive factoring of Cesar et al.: the same of what is left.
+    /// Dynamic predictive factoring of Cesar et al.: batches of a fraction f of the remaining tasks, with f as in `Fsc`.
     Dpf,
-    /// Dynamic adjusting factoring of Cesar et al., (1) and (2): batches of R/x with x = 2 + (σ/µ)√(n/2), 1 less for
-    /// the first.
+    /// Dynamic adjusting factoring of Cesar et al., (1) and (2): batches of R/x with x = 2 + (σ/µ)√(n/2), less 1 for the first batch.
     Daf,
     /// Guided self-scheduling: ⌈R/n⌉.
     Gss,
@@ -56,7 +55,7 @@ pub enum Chunking {
     KruskalWeiss,
 }
 
-/// All that have a name, with it.
+/// Named policies with their names.
 const NAMES: [(Chunking, &str); 13] = [
     (Chunking::Auto, "auto"),
     (Chunking::Static, "static"),
@@ -74,7 +73,7 @@ const NAMES: [(Chunking, &str); 13] = [
 ];
 
 impl Chunking {
-    /// Every policy that has no number of its own, `Auto` first.
+    /// Returns every policy without a parameter, `Auto` first.
     pub fn all() -> impl Iterator<Item = Chunking> {
         NAMES.iter().map(|&(chunking, _)| chunking)
     }

@@ -1,4 +1,4 @@
-//! The model's parameters from what a farm measures.
+//! Parameters of the farm model, fitted to measurements.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,16 @@ use super::messages::{MessageCosts, StartUp};
 use super::model::{IterationModel, Protocol};
 use crate::range;
 
-/// Messages that are remembered.
+/// Number of messages kept.
 const MEMORY: usize = 512;
-/// Messages on either side of a border, at least, for a start-up time of their own.
+/// Minimum number of messages on each side of a border, for separate start-up times.
 const ENOUGH: usize = 8;
-/// Two start-up times are believed if the squared deviations become less than this part of those with one.
+/// Two start-up times are accepted if their squared residuals are less than this fraction of those with one.
 const CLEARER: f64 = 0.5;
-/// Weight of the newest iteration in its means.
+/// Weight of the latest iteration in the means.
 const NEWEST: f64 = 0.3;
 
-/// Collects messages and iterations, and tells mo(size), λ, V, α, Tc and lm.
+/// Collects measurements of messages and iterations, and fits mo(size), λ, V, α, Tc and lm.
 ///
 /// ```
 /// use armature_planner::farm::{FarmFit, MessageCosts, Protocol};
@@ -50,14 +50,14 @@ struct Iteration {
 }
 
 impl FarmFit {
-    /// Nothing measured yet; until messages of different sizes were, they cost `prior`, of which what is negative or no number
-    /// counts as 0.
+    /// Creates a fit without measurements. Messages cost `prior` until messages of different sizes are measured; negative numbers and NaN in
+    /// `prior` count as 0.
     pub fn new(prior: MessageCosts) -> Self {
         FarmFit { prior: prior.usable(), messages: VecDeque::new(), iteration: None }
     }
 
-    /// A message of `bytes` kept the sender or its port busy for `seconds`. What is negative, above 1e60 or no
-    /// number is ignored; of many messages the last 512 count.
+    /// Records that a message of `bytes` occupied the sender or its port for `seconds`. Numbers that are negative, above 1e60 or NaN are ignored.
+    /// The last 512 messages are kept.
     pub fn message(&mut self, bytes: f64, seconds: f64) {
         let (Some(bytes), Some(seconds)) = (range::amount(bytes), range::amount(seconds)) else { return };
         if self.messages.len() == MEMORY {
@@ -66,9 +66,9 @@ impl FarmFit {
         self.messages.push_back((bytes, seconds));
     }
 
-    /// An iteration sent `out` bytes to workers and `back` bytes from them; they computed for `compute` seconds
-    /// together, and the master for `master` to prepare it. Newer iterations weigh more; what is negative, above 1e60 or no number
-    /// is ignored.
+    /// Records an iteration that sent `out` bytes to the workers and `back` bytes from them. The workers computed for `compute` seconds in total,
+    /// and the master took `master` seconds to prepare the iteration. Later iterations have larger weights. An iteration with a number that is
+    /// negative, above 1e60 or NaN is ignored.
     pub fn iteration(&mut self, out: f64, back: f64, compute: f64, master: f64) {
         if [out, back, compute, master].iter().any(|value| range::amount(*value).is_none()) {
             return;
@@ -85,9 +85,9 @@ impl FarmFit {
         });
     }
 
-    /// What messages cost: the least squares line through them, or two parallel lines, one below and one above a border,
-    /// if these are clearly nearer. A slope or start-up time below 0 becomes 0. Single delays of more than four times the
-    /// median of messages no smaller are waiting and not the message, and are left out.
+    /// Returns the message costs: the least squares line through the measurements, or two parallel lines, one below and one above a border, if they
+    /// fit clearly better. A negative slope or start-up time becomes 0. Measurements of more than four times the median of messages of similar size
+    /// contain waiting time and are excluded.
     pub fn messages(&self) -> MessageCosts {
         let mut points: Vec<(f64, f64)> = self.messages.iter().copied().collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -103,7 +103,7 @@ impl FarmFit {
             start_up: StartUp { small: lines.small.max(0.0), border, large: lines.large.max(0.0) },
             per_byte: lines.slope.max(0.0),
         };
-        // Differences that are mere rounding say nothing.
+        // Differences within rounding errors are not significant.
         let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
         match two {
             Some((two, border))
@@ -115,7 +115,7 @@ impl FarmFit {
         }
     }
 
-    /// The model with all that was measured; None before the first iteration.
+    /// Returns the fitted model; `None` before the first iteration.
     pub fn model(&self, protocol: Protocol) -> Option<IterationModel> {
         let Iteration { out, back, compute, master } = self.iteration?;
         let volume = out + back;
@@ -123,7 +123,7 @@ impl FarmFit {
         Some(IterationModel { messages: self.messages(), volume, out, compute, master, protocol })
     }
 
-    /// All messages are as long: the time for a byte stays what it was, and the start-up time takes the rest.
+    /// Returns the costs if all messages have the same size: the prior time per byte, and the remainder as start-up time.
     fn without_slope(&self, points: &[(f64, f64)]) -> MessageCosts {
         if points.len() < ENOUGH {
             return self.prior;
@@ -133,7 +133,7 @@ impl FarmFit {
     }
 }
 
-/// Points in the order of their sizes, without those that took four times as long as the median of the eight around.
+/// Returns the points in order of size, without those of more than four times the median of the eight points around them.
 fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let usual = |i: usize| {
         let first = i.saturating_sub(ENOUGH / 2).min(points.len().saturating_sub(ENOUGH));
@@ -144,8 +144,7 @@ fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..points.len()).filter(|&i| points[i].1 <= 4.0 * usual(i)).map(|i| points[i]).collect()
 }
 
-/// The same without what lies above a line through all by more than five times the median distance: waiting only
-/// adds.
+/// Removes points that lie above a line through all points by more than five times the median distance, because waiting only adds to a time.
 fn without_late(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let Some(line) = Lines::fit(&points, points.len()) else { return points };
     let above = |point: &(f64, f64)| point.1 - line.small - line.slope * point.0;
@@ -155,7 +154,7 @@ fn without_late(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.into_iter().filter(|point| above(point) <= limit).collect()
 }
 
-/// Two lines of the same slope.
+/// Two parallel lines.
 struct Lines {
     slope: f64,
     small: f64,
@@ -164,7 +163,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Through the points before and from `border` on; None if sizes do not differ within either part.
+    /// Fits lines to the points before `border` and from `border` on; `None` if the sizes do not differ within either part.
     fn fit(points: &[(f64, f64)], border: usize) -> Option<Lines> {
         if points.len() < ENOUGH {
             return None;

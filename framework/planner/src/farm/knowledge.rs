@@ -1,47 +1,46 @@
-//! What a caller tells the policies.
+//! Input of the chunk policies.
 
 use serde::{Deserialize, Serialize};
 
 use super::messages::MessageCosts;
 use crate::range;
 
-/// How many tasks are left to be handed out.
+/// Number of tasks that are not dispatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supply {
-    /// Just as many.
+    /// The number is known.
     Exactly(u64),
-    /// A stream whose end is not known; this number of tasks is sure to come (0 will do).
+    /// Stream of unknown length of which at least this number of tasks is certain (0 is allowed).
     AtLeast(u64),
 }
 
-/// Most chunks ahead that policies and simulations reckon with. Each is a request of each worker in every simulated row: more
-/// would take longer than the chunks that are simulated, and nobody needs them to be sure of work.
+/// Maximum number of queued chunks per worker that policies and simulations use. Each queued chunk is a request of each worker in every simulated
+/// iteration. More of them would take longer than the simulated chunks, and no worker needs more to stay busy.
 const MOST_AHEAD: u32 = 64;
 
-/// What is known of a farm besides the times of its tasks. Costs and sizes that are negative or no numbers count as 0, what is
-/// above 1e60 counts as that.
+/// Properties of a farm other than the times of its tasks. Negative costs and sizes and NaN count as 0, values above 1e60 as 1e60.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// Now, in seconds on any clock that does not go back.
+    /// Current time in seconds, on any monotonic clock.
     pub now: f64,
-    /// What messages between master and workers cost: for so long the sender has no time for another one.
+    /// Cost of a message between master and workers, for which its sender is busy.
     pub messages: MessageCosts,
-    /// Seconds that a message is on its way beyond that, while its sender can go on.
+    /// Additional seconds until a message arrives, during which its sender can continue.
     #[serde(default)]
     pub latency: f64,
-    /// Bytes of a task on its way to a worker.
+    /// Bytes of a task in a message to a worker.
     pub task_bytes: f64,
     /// Bytes of the result of a task.
     pub result_bytes: f64,
-    /// Chunks that a worker may hold beyond the one that it computes; more than 64 count as that.
+    /// Number of chunks that a worker may hold in addition to the one that it computes; limited to 64.
     pub ahead: u32,
-    /// The worker on the master's own rank, if it computes, too: messages to it cost nothing.
+    /// Worker on the rank of the master, if the master computes too; messages to this worker cost nothing.
     pub master: Option<usize>,
 }
 
 impl Default for Knowledge {
-    /// Messages that cost nothing, one chunk at a time, a master that does not compute.
+    /// Messages without cost, one chunk at a time, and a master that does not compute.
     fn default() -> Self {
         Knowledge {
             now: 0.0,
@@ -56,7 +55,7 @@ impl Default for Knowledge {
 }
 
 impl Knowledge {
-    /// The same in numbers that models work with.
+    /// Returns the values clamped to the range of the models.
     pub(crate) fn usable(&self) -> Self {
         Knowledge {
             now: if range::amount(self.now.abs()).is_some() { self.now } else { 0.0 },
@@ -69,24 +68,23 @@ impl Knowledge {
         }
     }
 
-    /// Seconds of the master's port to send `tasks` tasks.
+    /// Returns the seconds for which sending `tasks` tasks occupies the port of the master.
     pub fn send_time(&self, tasks: u64) -> f64 {
         self.messages.time(self.task_bytes * tasks as f64)
     }
 
-    /// Seconds until the results of `tasks` tasks have come back.
+    /// Returns the seconds until the results of `tasks` tasks have arrived.
     pub fn return_time(&self, tasks: u64) -> f64 {
         self.messages.time(self.result_bytes * tasks as f64) + self.latency
     }
 
-    /// Least number of tasks in a chunk, `kmin`, with which the master can serve `workers` workers within the round
-    /// trip of one chunk, where a task takes `mean` seconds:
-    /// `max(1, ⌈((n − 2) mo − 2 L) / (µ − λ((n − 1) b_m − b_w))⌉)`, with the latency `L` and with `b_m` and `b_w` bytes of
-    /// a task and its result.
-    /// None if no size will do, because the bytes alone take the master longer than the workers.
+    /// Returns the minimum number of tasks in a chunk, `kmin`, with which the master can serve `workers` workers within the round trip of one
+    /// chunk, if a task takes `mean` seconds: `max(1, ⌈((n − 2) mo − 2 L) / (µ − λ((n − 1) b_m − b_w))⌉)`, with the latency `L` and with `b_m` and
+    /// `b_w` bytes of a task and its result. Returns `None` if no size is enough, because the transfers alone take the master longer than the tasks
+    /// take the workers.
     ///
-    /// The paper has the lower limit as an idea and prints no formula; this is derived from equating
-    /// `n (mo + λ b_m k)` with `2 (mo + L) + λ (b_m + b_w) k + k µ`.
+    /// The paper describes the lower limit without a formula. This one follows from equating `n (mo + λ b_m k)` with
+    /// `2 (mo + L) + λ (b_m + b_w) k + k µ`.
     pub fn least_chunk(&self, workers: usize, mean: f64) -> Option<u64> {
         let n = workers as f64;
         let MessageCosts { start_up, per_byte } = self.messages;
@@ -99,36 +97,36 @@ impl Knowledge {
     }
 }
 
-/// A chunk whose results have come back.
+/// Completed chunk whose results have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChunkDone {
-    /// The worker that computed it.
+    /// Worker that computed the chunk.
     pub worker: usize,
-    /// Tasks in it.
+    /// Number of tasks in the chunk.
     pub tasks: u64,
-    /// Sum of the times of its tasks (s).
+    /// Sum of the times of the tasks, in seconds.
     pub sum: f64,
-    /// Sum of their squares (s²).
+    /// Sum of the squares of the times of the tasks, in s².
     pub squares: f64,
-    /// Seconds from handing it out to the arrival of its results.
+    /// Seconds from the dispatch of the chunk to the arrival of its results.
     pub elapsed: f64,
 }
 
 impl ChunkDone {
-    /// A chunk that was timed as a whole: `seconds` for all of its tasks, which are taken for equal. What tasks
-    /// differ by is then only seen between chunks.
+    /// Creates the report of a chunk that took `seconds` in total, with tasks that are assumed to be equal. Differences between tasks are then
+    /// visible only between chunks.
     pub fn timed(worker: usize, tasks: u64, seconds: f64) -> Self {
         let squares = if tasks == 0 { 0.0 } else { seconds * seconds / tasks as f64 };
         ChunkDone { worker, tasks, sum: seconds, squares, elapsed: seconds }
     }
 
-    /// The report with numbers that models work with, if it says anything.
+    /// Returns the report in the range of the models; `None` if it is unusable.
     pub(crate) fn usable(&self) -> Option<ChunkDone> {
         let sum = range::amount(self.sum).filter(|_| self.tasks > 0)?;
-        // The squares of times may be as far from 1 as products are.
+        // The limit of a square is the square of the largest number.
         let most = range::LARGEST * range::LARGEST;
         let squares = (self.squares <= most).then_some(self.squares.max(0.0))?;
-        // A mean time below the smallest number is none: what divides by it must not come to more than a number.
+        // A mean time below the smallest number counts as 0, because the models divide by the mean.
         let sum = if sum < range::SMALLEST * self.tasks as f64 { 0.0 } else { sum };
         Some(ChunkDone { sum, squares, ..*self })
     }

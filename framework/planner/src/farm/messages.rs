@@ -1,14 +1,14 @@
-//! What it takes to send a message.
+//! Cost of messages.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT};
 
-/// The start-up time of a message, `mo`, as a function of its size: one value up to a border, one above it.
+/// Start-up time of a message, `mo`, as a function of its size: one value up to a border, another one above it.
 ///
-/// MPI libraries change their protocol at some size (the eager limit), and the start-up time with it. Tables 1 to 4
-/// of Cesar, Moreno, Sorribes and Luque (2006) cannot be explained by one value.
+/// MPI libraries change their protocol at a certain size (the eager limit), and with it the start-up time. One value cannot explain Tables 1 to 4
+/// of Cesar, Moreno, Sorribes and Luque (2006).
 ///
 /// ```
 /// use armature_planner::farm::StartUp;
@@ -21,25 +21,25 @@ use crate::range::{self, AMOUNT};
 pub struct StartUp {
     /// Seconds for a message of at most `border` bytes.
     pub small: f64,
-    /// Most bytes of a small message; infinite if all are alike.
+    /// Maximum bytes of a small message; infinite if all messages have the same start-up time.
     pub border: f64,
-    /// Seconds for a larger one.
+    /// Seconds for a message of more than `border` bytes.
     pub large: f64,
 }
 
 impl StartUp {
-    /// The same for every size.
+    /// Creates a start-up time that does not depend on the size.
     pub const fn constant(seconds: f64) -> Self {
         StartUp { small: seconds, border: f64::INFINITY, large: seconds }
     }
 
-    /// Seconds for a message of `bytes`.
+    /// Returns the start-up time of a message of `bytes`, in seconds.
     pub fn of(&self, bytes: f64) -> f64 {
         if bytes <= self.border { self.small } else { self.large }
     }
 }
 
-/// What a message costs: start-up time and time for each byte.
+/// Cost of a message: start-up time and time per byte.
 ///
 /// ```
 /// use armature_planner::farm::MessageCosts;
@@ -49,27 +49,27 @@ impl StartUp {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageCosts {
-    /// `mo` (s).
+    /// Start-up time `mo`, in seconds.
     pub start_up: StartUp,
-    /// `λ`, the inverse of the bandwidth (s/byte).
+    /// Inverse bandwidth `λ`, in seconds per byte.
     pub per_byte: f64,
 }
 
 impl MessageCosts {
-    /// Messages that cost nothing.
+    /// Messages without cost.
     pub const FREE: MessageCosts = MessageCosts::new(0.0, 0.0);
 
-    /// A start-up time (s) that does not depend on the size, and seconds for each byte.
+    /// Creates message costs from a start-up time (s) that does not depend on the size, and the seconds per byte.
     pub const fn new(start_up: f64, per_byte: f64) -> Self {
         MessageCosts { start_up: StartUp::constant(start_up), per_byte }
     }
 
-    /// Seconds for a message of `bytes`.
+    /// Returns the seconds for a message of `bytes`.
     pub fn time(&self, bytes: f64) -> f64 {
         self.start_up.of(bytes) + self.per_byte * bytes
     }
 
-    /// The same in numbers that models work with: what is negative or no number is 0, and what is too large the largest.
+    /// Returns the costs clamped to the range of the models: negative numbers and NaN become 0, too large ones the largest number.
     pub(super) fn usable(&self) -> Self {
         let StartUp { small, border, large } = self.start_up;
         let border = if border.is_nan() { f64::INFINITY } else { border };
@@ -83,10 +83,10 @@ impl MessageCosts {
         }
     }
 
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Farm`] naming the number that is not 0 and not from 1e-60 to 1e60.
+    /// [`ErrorKind::Farm`] with the number that is neither 0 nor from 1e-60 to 1e60, or if the border is NaN.
     pub fn validate(&self) -> Result<()> {
         let StartUp { small, border, large } = self.start_up;
         for (name, value) in

@@ -1,12 +1,12 @@
-//! Farms: how large chunks are, how many workers pay, and what an iteration takes.
+//! Planning of farms: chunk sizes, the number of workers, and the time of an iteration.
 //!
-//! A master hands out tasks to workers in *chunks*. Large chunks cost few messages, small ones even out what tasks
-//! and workers differ by. A [`Chunker`] says how large the next one is, by any of the policies of [`Chunking`], and
-//! by default by the one that a simulation of the farm's own measurements finds fastest.
+//! A master sends tasks to workers in *chunks*. Large chunks need few messages; small chunks balance differences between tasks and between workers.
+//! A [`Chunker`] computes the size of the next chunk by a policy of [`Chunking`]. The default policy simulates the farm with its own measurements
+//! and uses the fastest policy found.
 //!
-//! The policies FSC, DPF and DAF, the model and the indexes are those of Cesar, Moreno, Sorribes and Luque, *Modeling
-//! Master/Worker applications for automatic performance tuning*, Parallel Computing 32 (2006); numbers in
-//! parentheses are its equations. All times are in seconds, sizes in bytes.
+//! The policies FSC, DPF and DAF, the model and the indexes are those of Cesar, Moreno, Sorribes and Luque, *Modeling Master/Worker applications
+//! for automatic performance tuning*, Parallel Computing 32 (2006). Numbers in parentheses are the equations of that paper. All times are in
+//! seconds, sizes in bytes.
 
 mod auto;
 mod by_worker;

@@ -1,4 +1,4 @@
-//! What an iteration takes: (4) to (9), the number of workers that is best, (10) to (13).
+//! Model of the time of an iteration, (4) to (9), and the best number of workers, (10) to (13).
 
 use std::ops::RangeInclusive;
 
@@ -9,18 +9,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::range::MOST_RANKS;
 use crate::range::{self, AMOUNT};
 
-/// Whether the master goes on while a message is on its way.
+/// Behaviour of the master during the transfer of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// It sends the next one as soon as the start-up time of the last has passed.
+    /// The master sends the next message as soon as the start-up time of the last one has passed.
     Asynchronous,
-    /// One message after the other.
+    /// The master sends one message after the other.
     Synchronous,
 }
 
-/// An iteration of a farm with balanced load, as a function of the number of workers. Valid up to
-/// [`most_workers`](IterationModel::most_workers); above it, workers wait for the master and it says too little.
+/// Model of an iteration of a farm with balanced load, as a function of the number of workers. The model is valid up to
+/// [`most_workers`](IterationModel::most_workers); with more workers, the workers wait for the master, and the predicted time is too short.
 ///
 /// ```
 /// use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
@@ -39,25 +39,25 @@ pub enum Protocol {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationModel {
-    /// `mo` and `λ`. The start-up time is that of a message of V/n bytes.
+    /// Message costs `mo` and `λ`. The start-up time is that of a message of V/n bytes.
     pub messages: MessageCosts,
     /// V: bytes of an iteration in both directions.
     pub volume: f64,
-    /// α: the part of them that goes to the workers.
+    /// α: fraction of the volume that is sent to the workers.
     pub out: f64,
-    /// Tc: computing time of all workers together (s).
+    /// Tc: total computing time of all workers, in seconds.
     pub compute: f64,
-    /// lm: the master's own time to prepare the next tasks (s).
+    /// lm: time of the master to prepare the next tasks, in seconds.
     pub master: f64,
-    /// How messages are sent.
+    /// Protocol of the messages.
     pub protocol: Protocol,
 }
 
 impl IterationModel {
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Farm`] naming the number and what was expected: 0, or from 1e-60 to 1e60.
+    /// [`ErrorKind::Farm`] with the number and its range: 0, or from 1e-60 to 1e60; for α from 0 to 1.
     pub fn validate(&self) -> Result<()> {
         self.messages.validate()?;
         for (name, value) in
@@ -76,22 +76,23 @@ impl IterationModel {
         Ok(())
     }
 
-    /// mo for n workers.
+    /// Returns mo for n workers.
     fn start_up(&self, n: usize) -> f64 {
         self.messages.start_up.of(self.volume / n as f64)
     }
 
-    /// λV.
+    /// Returns λV.
     fn carry(&self) -> f64 {
         self.messages.per_byte * self.volume
     }
 
-    /// Whether start-up times and not bytes keep an asynchronous master busy: mo ≥ λαV/n, the regime of (7).
+    /// Returns true if start-up times and not bytes limit an asynchronous master: mo ≥ λαV/n, the case of (7).
     pub fn is_start_up_bound(&self, n: usize) -> bool {
         n as f64 * self.start_up(n) > self.out * self.carry()
     }
 
-    /// Seconds of an iteration on `n` workers: (9), or (7) or (8) by the regime of this n. Without a worker it never ends.
+    /// Returns the seconds of an iteration on `n` workers: (9) for a synchronous protocol, (7) or (8) for an asynchronous one, depending on `n`.
+    /// The time is infinite without a worker.
     pub fn time(&self, n: usize) -> f64 {
         if n == 0 {
             return f64::INFINITY;
@@ -108,23 +109,24 @@ impl IterationModel {
         parallel + self.master
     }
 
-    /// Tc/(n Tt(n)), the part of the workers' time that is computing.
+    /// Returns Tc/(n Tt(n)), the fraction of the workers' time that is computing.
     pub fn efficiency(&self, n: usize) -> f64 {
         self.compute / (n as f64 * self.time(n))
     }
 
-    /// (13): Pi(n) = n Tt²/Tc, the time divided by the efficiency (s). It is least where more workers stop to pay.
+    /// Returns the performance index (13): Pi(n) = n Tt²/Tc, the time divided by the efficiency, in seconds. Beyond its minimum, more workers do
+    /// not pay.
     pub fn performance_index(&self, n: usize) -> f64 {
         performance_index(n, self.time(n), self.compute)
     }
 
-    /// The number of workers in `range` with the shortest time; of equals the smallest. Every number is tried, since
-    /// the time has a step wherever messages become small, but for those that are a million or more above the first.
+    /// Returns the number of workers in `range` with the shortest time, or the smallest such number. All numbers are evaluated, because the time
+    /// has a step where messages become small, except those a million or more above the first.
     pub fn fastest(&self, range: RangeInclusive<usize>) -> usize {
         self.least(range, |n| self.time(n))
     }
 
-    /// The number of workers in `range` with the least [`performance_index`](IterationModel::performance_index).
+    /// Returns the number of workers in `range` with the smallest [`performance_index`](IterationModel::performance_index).
     pub fn best(&self, range: RangeInclusive<usize>) -> usize {
         self.least(range, |n| self.performance_index(n))
     }
@@ -141,8 +143,8 @@ impl IterationModel {
         best.0
     }
 
-    /// The master's chunk managing capability: the most workers that it can serve within one round trip, (10), (11)
-    /// or (12). The start-up time is taken at `n` workers. `usize::MAX` if any number can be served.
+    /// Returns the chunk managing capability of the master: the maximum number of workers that it can serve within one round trip, (10), (11) or
+    /// (12), with the start-up time for `n` workers. The result is `usize::MAX` if there is no limit.
     pub fn capability(&self, n: usize) -> usize {
         let real = self.real_capability(n);
         if real < usize::MAX as f64 { real.max(0.0) as usize } else { usize::MAX }
@@ -163,25 +165,24 @@ impl IterationModel {
         }
     }
 
-    /// The same where the start-up time depends on the size: the largest n of `range` that is not above the
-    /// capability for messages of V/n bytes; the first of the range if none is. Numbers a million or more above the first are
-    /// not looked at.
+    /// Returns the largest n of `range` that does not exceed the capability for messages of V/n bytes, or the first of the range if none does not.
+    /// Numbers a million or more above the first are not evaluated.
     pub fn most_workers(&self, range: RangeInclusive<usize>) -> usize {
         let first = *range.start();
         tried(range).rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
     }
 }
 
-/// The numbers of a range that are tried.
+/// Returns the part of a range that is evaluated.
 pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     let (first, last) = range.into_inner();
     first..=last.min(first.saturating_add(MOST_RANKS - 1))
 }
 
-/// The number of workers, not rounded, at which (7), (8) or (9) has its least time and its least Pi, where the start-up
-/// time `mo` does not depend on the size. (8) falls with every worker: its first value is infinite.
+/// Returns the real numbers of workers at which (7), (8) or (9) has its shortest time and its smallest Pi, for a start-up time `mo` that does not
+/// depend on the size. The time of (8) decreases with every worker, so its first value is infinite.
 ///
-/// The paper mentions these and does not print them; they follow from the derivatives.
+/// The paper mentions the optima without formulas; they follow from the derivatives.
 pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
     let (mo, carry) = (model.messages.start_up.small, model.carry());
     let beta = model.out * carry;
@@ -194,11 +195,11 @@ pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
     }
 }
 
-/// An iteration whose load is not balanced: (6), or the larger of (4) and (5). `to` and `from` are the bytes of each
-/// worker, `work` its computing time (s); the last worker starts and ends last.
+/// Computes the seconds of an iteration with unbalanced load: (6), or the larger of (4) and (5). `to` and `from` are the bytes of each worker,
+/// `work` its computing time (s), and `master` the time of the master (s). The last worker starts and ends last.
 ///
 /// # Errors
-/// [`ErrorKind::Farm`] if the three do not have the same length, or are empty.
+/// [`ErrorKind::Farm`] if `to`, `from` and `work` differ in length, or are empty.
 pub fn unbalanced_time(
     messages: &MessageCosts,
     protocol: Protocol,
@@ -224,18 +225,18 @@ pub fn unbalanced_time(
     })
 }
 
-/// (10): ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, not rounded.
+/// Computes (10): ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, not rounded.
 pub(super) fn capability_by_start_up(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     (mo * mo + mo * ((1.0 - out) * carry + compute)).sqrt() / mo + 1.0
 }
 
-/// (11): ⌊(λV + Tc)/(λαV − mo)⌋, not rounded; infinite if λαV ≤ mo.
+/// Computes (11): ⌊(λV + Tc)/(λαV − mo)⌋, not rounded; infinite if λαV ≤ mo.
 pub(super) fn capability_by_bytes(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let busy = out * carry - mo;
     if busy <= 0.0 { f64::INFINITY } else { (carry + compute) / busy }
 }
 
-/// (12): ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋, not rounded.
+/// Computes (12): ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋, not rounded.
 pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let rest = 2.0 * mo - out * carry;
     if mo <= 0.0 {
@@ -244,19 +245,18 @@ pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64
     (rest + (rest * rest + 4.0 * mo * (carry + compute)).sqrt()) / (2.0 * mo)
 }
 
-/// (13) of a measured iteration: n Tt²/Tc, the time divided by the efficiency.
+/// Computes (13) for a measured iteration: n Tt²/Tc, the time divided by the efficiency.
 pub fn performance_index(workers: usize, time: f64, compute: f64) -> f64 {
     workers as f64 * time * time / compute
 }
 
-/// The part of an iteration of `time` seconds that the workers were idle: 1 − mean of the busy times / time. 0 is
-/// perfect balance.
+/// Returns the idle fraction of the workers in an iteration of `time` seconds: 1 − mean busy time / time. 0 is perfect balance.
 pub fn idle_index(busy: &[f64], time: f64) -> f64 {
     1.0 - busy.iter().sum::<f64>() / busy.len() as f64 / time
 }
 
-/// What the idle index is at most by the spread of the tasks: 1/(1 + (µ/σ)√(2/n)), where tasks of a worker are alike;
-/// 0 without spread.
+/// Returns an upper bound of the idle index for a given variation of the tasks: 1/(1 + (µ/σ)√(2/n)), if the tasks of a worker are equal; 0 without
+/// variation.
 pub fn idle_bound(workers: usize, mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
         return 0.0;
@@ -264,7 +264,7 @@ pub fn idle_bound(workers: usize, mean: f64, deviation: f64) -> f64 {
     1.0 / (1.0 + mean / deviation * (2.0 / workers as f64).sqrt())
 }
 
-/// The bound behind it: an iteration of M tasks takes µM/n + σM/√(2n) at most.
+/// Returns the upper bound of the time of an iteration of M tasks: µM/n + σM/√(2n). [`idle_bound`] follows from it.
 pub fn time_bound(workers: usize, tasks: u64, mean: f64, deviation: f64) -> f64 {
     let (x, m) = (workers as f64, tasks as f64);
     mean * m / x + deviation * m / (2.0 * x).sqrt()

@@ -1,4 +1,4 @@
-//! What is known of the times of tasks.
+//! Statistics of task times.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::by_worker::ByWorker;
 use super::knowledge::ChunkDone;
 use crate::estimate::Running;
 
-/// Times of tasks, from the reports of finished chunks: over all of them, and of each worker.
+/// Task times from the reports of completed chunks, in total and for each worker.
 ///
 /// ```
 /// use armature_planner::farm::{ChunkDone, TaskStatistics};
@@ -22,37 +22,37 @@ use crate::estimate::Running;
 pub struct TaskStatistics {
     all: Running,
     workers: ByWorker<WorkerTimes>,
-    /// Σ w, Σ w k and Σ w z over chunks, from which the length of blocks is found.
+    /// Sums over chunks, from which [`block`](TaskStatistics::block) is computed.
     spread: Spread,
 }
 
-/// Times of the tasks of one worker.
+/// Task times of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkerTimes {
-    /// Of single tasks, over the whole run.
+    /// Times of single tasks over the whole run.
     pub(super) tasks: Running,
-    /// Tasks and seconds of the present iteration.
+    /// Tasks and seconds of the current iteration.
     pub(super) now: (u64, f64),
-    /// Tasks and seconds of the last one.
+    /// Tasks and seconds of the last iteration.
     pub(super) last: (u64, f64),
-    /// Σ k t_k and Σ k n_k over the worker's chunks k = 1, 2, …: time and tasks, recent chunks weighing more.
+    /// Σ k t_k and Σ k n_k over the worker's chunks k = 1, 2, …: time and tasks, with larger weights for later chunks.
     pub(super) weighted: (f64, f64),
     chunks: u64,
 }
 
-/// Sums over chunks of more than one task.
+/// Sums over chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Spread {
     chunks: u64,
-    /// Tasks in them.
+    /// Number of tasks in the chunks.
     tasks: f64,
-    /// Σ T, Σ T²/k, of chunks with total time T and k tasks.
+    /// Σ T and Σ T²/k of chunks with total time T and k tasks.
     times: f64,
     squares: f64,
 }
 
 impl TaskStatistics {
-    /// One more chunk. Reports without tasks, or with times that are negative, above 1e60 or no numbers, are ignored.
+    /// Adds a completed chunk. Reports without tasks, or with times that are negative, above 1e60 or NaN, are ignored.
     pub fn add(&mut self, done: &ChunkDone) {
         let Some(done) = done.usable() else { return };
         let tasks = Running::from_sums(done.tasks, done.sum, done.squares);
@@ -71,24 +71,24 @@ impl TaskStatistics {
         self.spread.squares += done.sum * done.sum / k;
     }
 
-    /// A new iteration begins.
+    /// Begins a new iteration.
     pub fn begin(&mut self) {
         for worker in self.workers.values_mut() {
             worker.last = std::mem::take(&mut worker.now);
         }
     }
 
-    /// Forgets a worker, but not what it measured of the tasks.
+    /// Discards the times of a worker, but keeps them in the total.
     pub fn forget(&mut self, worker: usize) {
         self.workers.remove(worker);
     }
 
-    /// Mean, deviation and number of all tasks.
+    /// Returns mean, standard deviation and number of all tasks.
     pub fn all(&self) -> &Running {
         &self.all
     }
 
-    /// A worker's times, if it has finished a chunk.
+    /// Returns the times of a worker, if it has completed a chunk.
     pub fn of(&self, worker: usize) -> Option<&Running> {
         self.times(worker).map(|times| &times.tasks)
     }
@@ -97,28 +97,27 @@ impl TaskStatistics {
         self.workers.get(worker)
     }
 
-    /// Chunks that were reported.
+    /// Returns the number of reported chunks.
     pub fn chunks(&self) -> u64 {
         self.spread.chunks
     }
 
-    /// Over how many neighbouring tasks times are alike: 1 if tasks are independent, B if blocks of B tasks share
-    /// one duration. From the variance between chunks against that of single tasks: a chunk of k independent tasks
-    /// has the variance k σ², one of blocks of B the variance σ² (k B − (B² − 1)/3) for k ≥ B, blocks lying anyhow
-    /// against chunks. 1 as long as there are fewer than four chunks.
+    /// Returns the number of adjacent tasks with similar times: 1 if the tasks are independent, B if blocks of B tasks have one common time. The
+    /// number follows from the variance between chunks relative to that of single tasks. A chunk of k independent tasks has the variance k σ². A
+    /// chunk of blocks of B tasks at random offsets has the variance σ² (k B − (B² − 1)/3) for k ≥ B. The result is 1 for fewer than four chunks.
     pub fn block(&self) -> f64 {
         let Spread { chunks, tasks, times, squares, .. } = self.spread;
         let variance = self.all.variance();
         if chunks < 4 || variance <= 0.0 {
             return 1.0;
         }
-        // Σ T²/k − (Σ T)²/Σ k = Σ k (mean of a chunk − mean)², whose expectation is the sum of the variances of the
-        // chunks' totals, each by its k, less what the common mean takes.
+        // Σ T²/k − (Σ T)²/Σ k = Σ k (mean of a chunk − mean)². Its expectation is the sum of the variances of the chunk totals, each divided by its
+        // k, minus the part of the common mean.
         let between = (squares - times * times / tasks).max(0.0);
         let (c, mean_size) = (chunks as f64, tasks / chunks as f64);
         let ratio = between / ((c - 1.0) * variance);
-        // A chunk of k tasks has the variance k σ² ratio, with ratio = B − (B² − 1)/3k for blocks of B ≤ k tasks, and
-        // k − (k² − 1)/3B for longer ones: solved for B, which is at most all tasks that were seen.
+        // A chunk of k tasks has the variance k σ² ratio, with ratio = B − (B² − 1)/3k for blocks of B ≤ k tasks, and k − (k² − 1)/3B for longer
+        // ones. The equation is solved for B, which is limited to the number of reported tasks.
         let (k, thrice) = (mean_size, 3.0 * mean_size);
         let block = if ratio <= k - (k * k - 1.0) / thrice {
             let half = 0.5 * thrice;

@@ -1,22 +1,21 @@
-//! What a task of a stream takes.
+//! Time of a task of a stream.
 
 use std::ops::RangeInclusive;
 
 use super::model::IterationModel;
 
-/// The time of something that a farm does over and over, as a function of the number of workers: what
-/// [`WorkerCount`](super::WorkerCount) compares.
+/// Time of a repeated action of a farm as a function of the number of workers, for the comparison by [`WorkerCount`](super::WorkerCount).
 pub trait Repeated {
-    /// Seconds with `n` workers, 1 or more.
+    /// Returns the seconds with `n` workers, 1 or more.
     fn time(&self, n: usize) -> f64;
 
-    /// The most workers of `range` for which the time is valid, or the first of it.
+    /// Returns the maximum number of workers in `range` for which the time is valid, or the first number of `range`.
     fn most_workers(&self, range: RangeInclusive<usize>) -> usize;
 
-    /// Whether enough is known for a comparison.
+    /// Returns true if enough is known for a comparison.
     fn is_known(&self) -> bool;
 
-    /// Whether workers that are set free may make up for some time that is lost.
+    /// Returns true if a smaller number of workers may compensate for a longer time.
     fn trades_time(&self) -> bool;
 }
 
@@ -38,8 +37,8 @@ impl Repeated for IterationModel {
     }
 }
 
-/// Independent tasks, one after the other. Messages travel, and the master works, while workers compute, so that only
-/// two things bound it: what the master does for a task, and what the workers do.
+/// Model of independent tasks in a stream. Message transfers and the work of the master overlap with the work of the workers, so only two times
+/// limit the stream: that of the master per task, and that of the workers per task.
 ///
 /// ```
 /// use armature_planner::farm::{Repeated, StreamModel};
@@ -51,14 +50,14 @@ impl Repeated for IterationModel {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamModel {
-    /// Seconds that a task takes the master: packing, sending, taking its result in.
+    /// Seconds of the master per task: serialising, sending, and receiving the result.
     pub serving: f64,
-    /// Seconds that it takes a worker.
+    /// Seconds of a worker per task.
     pub compute: f64,
 }
 
 impl StreamModel {
-    /// The number of workers that keep the master busy all the time; infinite if serving costs nothing.
+    /// Returns the number of workers that keep the master busy all the time; infinite if the time of the master is 0.
     pub fn busy(&self) -> f64 {
         self.compute / self.serving
     }

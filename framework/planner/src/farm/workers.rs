@@ -1,4 +1,4 @@
-//! How many workers take part.
+//! Number of workers of a farm.
 
 use std::ops::RangeInclusive;
 
@@ -7,22 +7,21 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// A number of workers that takes this factor longer than it was predicted to take is not kept, nor one whose Pi is higher by
-/// this factor where time and workers are weighed against each other. Iterations differ by some per cent from one to the next.
+/// Factor of the predicted time, and of the previous Pi, above which a new number of workers is not kept. Times of iterations vary by some per
+/// cent.
 const SLOWER: f64 = 1.1;
 
-/// Decides on the number of workers between iterations.
+/// Decides between iterations how many workers a farm uses.
 ///
-/// The number wanted is the one with the least performance index, (13), among those that the master can serve. It is
-/// changed by the rules of every [`Tuner`]: only if the change pays, and only if that lasts for
-/// [`persistence`](TunerOptions::persistence) looks. What the tuner compares as time is the root of n Tt²/Tc ∝ Pi, so
-/// that a gain in time and a gain in workers that are set free both count; an "item" is an iteration, or a task of a stream
-/// ([`StreamModel`](super::StreamModel)).
+/// The wanted number is the one with the smallest performance index (13) among those that the master can serve. The number changes by the rules of
+/// [`Tuner`]: only if the change pays, and only if the gain lasts for [`persistence`](TunerOptions::persistence) looks. The tuner compares the
+/// square root of n Tt²/Tc ∝ Pi instead of the time, so that both a shorter time and fewer workers are gains. An "item" of the tuner is an
+/// iteration, or a task of a stream ([`StreamModel`](super::StreamModel)).
 ///
-/// A change after which iterations take longer than before, and longer than was predicted, by a tenth or more is to be
-/// [taken back](CountOutcome::take_back), unless the workers that were set free make up for that (Pi has not become worse
-/// by more than a tenth, and more than one worker is left). That number and those beyond it are not tried again: where
-/// the model does not fit a farm, the farm loses a few iterations by it and no more.
+/// A change is to be [taken back](CountOutcome::take_back) if the iterations are slower by a tenth or more than before the change and than
+/// predicted, unless the smaller number of workers compensates for the loss (Pi has not increased by more than a tenth, and more than one worker is
+/// left). The rejected number and the numbers beyond it are not tried again. A farm that the model does not fit loses a few iterations in this way
+/// and no more.
 ///
 /// ```
 /// use armature_planner::farm::{IterationModel, MessageCosts, Protocol, WorkerCount};
@@ -51,34 +50,34 @@ const SLOWER: f64 = 1.1;
 pub struct WorkerCount {
     tuner: Tuner<usize>,
     begun: Option<f64>,
-    /// The numbers before and after the last change that was decided, and whether it may cost time.
+    /// Numbers of workers before and after the last decided change.
     change: (usize, usize),
     trades: bool,
-    /// Numbers outside have turned out to be slower than predicted.
+    /// Bounds of the number of workers; numbers outside were slower than predicted.
     least: usize,
     most: usize,
 }
 
-/// What came of a change of the number of workers; times are those of an iteration, in seconds.
+/// Effect of a change of the number of workers. Times are those of an iteration, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountOutcome {
-    /// The number before the change.
+    /// Number of workers before the change.
     pub before: usize,
-    /// The number after it.
+    /// Number of workers after the change.
     pub after: usize,
-    /// The median of the last iterations before the change, or what was predicted for them if none was measured.
+    /// Median time of the last iterations before the change, or the predicted time if none was measured.
     pub before_s: f64,
-    /// What was predicted for the new number.
+    /// Predicted time with the new number of workers.
     pub predicted_s: f64,
-    /// The median of the first iterations after the change.
+    /// Median time of the first iterations after the change.
     pub after_s: f64,
-    /// Iterations have become slower than they were and than they were to be, and workers that were set free do not make up
-    /// for it (or must not): the old number is to be in force again.
+    /// True if the old number of workers is to be restored: the iterations are slower than before and than predicted, and the smaller number of
+    /// workers does not compensate for the loss (or must not).
     pub take_back: bool,
 }
 
 impl CountOutcome {
-    /// The tuner's times are those of iterations times the root of the number of workers.
+    /// Converts an outcome of the tuner, whose times are those of iterations times the square root of the number of workers.
     fn new(outcome: &Outcome, (before, after): (usize, usize), trades: bool) -> Self {
         let (then, now) = ((before.max(1) as f64).sqrt(), (after.max(1) as f64).sqrt());
         let (predicted_before, predicted_s) =
@@ -87,7 +86,7 @@ impl CountOutcome {
             outcome.measured_before.unwrap_or(outcome.predicted_before) / then,
             outcome.measured_after / now,
         );
-        // Fewer workers may be slower, if that was predicted.
+        // Fewer workers may be slower if the model predicted that.
         let promised = (predicted_s / predicted_before).max(1.0);
         let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
         let pays = outcome.measured_gain().is_some_and(|gain| (1.0 - gain).powi(2) <= SLOWER);
@@ -97,17 +96,16 @@ impl CountOutcome {
 }
 
 impl WorkerCount {
-    /// Options that suit looks once an iteration, however short: pauses are counted in costs alone, and half a per cent
-    /// has to be won in three looks in a row. Pi is so flat around its least value that one per cent is a good tenth of
-    /// the workers.
+    /// Returns options for one look per iteration, however short: the pause depends on the cost alone, and a gain of half a per cent must persist
+    /// for three looks in a row. Pi is so flat around its minimum that one per cent of it is more than a tenth of the workers.
     pub fn options() -> TunerOptions {
         TunerOptions { threshold: 0.005, cool_down: 0.0, ..TunerOptions::default() }
     }
 
-    /// Nothing was looked at yet.
+    /// Creates a decision maker without any looks.
     ///
     /// # Errors
-    /// As [`TunerOptions::validate`].
+    /// See [`TunerOptions::validate`].
     pub fn new(options: TunerOptions) -> Result<Self> {
         Ok(WorkerCount {
             tuner: Tuner::new(options)?,
@@ -119,8 +117,8 @@ impl WorkerCount {
         })
     }
 
-    /// The number of workers with the least Pi, of those in `range`: not more than the master can serve. Numbers a million or
-    /// more above the first are not looked at.
+    /// Returns the number of workers in `range` with the smallest Pi, limited to the number that the master can serve. Numbers a million or more
+    /// above the first are not evaluated.
     pub fn wanted(&self, range: RangeInclusive<usize>, model: &impl Repeated) -> usize {
         let most = (*range.end()).min(self.most).max(1);
         let least = (*range.start()).max(self.least).clamp(1, most);
@@ -129,9 +127,10 @@ impl WorkerCount {
             .unwrap_or(least)
     }
 
-    /// One look after an iteration: `now` and `period` (the time of the iteration) in seconds, `workers` take part and as
-    /// many as `range` says may, `model` as it is fitted now, `remaining` iterations if their number is known, `cost`
-    /// seconds that a change takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the candidate's number is to be put in force.
+    /// Evaluates one look after an iteration. `now` is the time and `period` the duration of the iteration, both in seconds. `workers` is the
+    /// current number and `range` the allowed numbers of workers. `model` is the fitted model, `remaining` the number of remaining iterations if it
+    /// is known, and `cost` the seconds that a change takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the caller changes to the number of
+    /// the candidate.
     #[allow(clippy::too_many_arguments)]
     pub fn look(
         &mut self,
@@ -165,18 +164,18 @@ impl WorkerCount {
         decision
     }
 
-    /// The change is in force, and took `cost` seconds.
+    /// Records that the change was complete at `now` and took `cost` seconds.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.tuner.acted(now, cost);
     }
 
-    /// The change could not be made.
+    /// Records that the change was not made.
     pub fn abandoned(&mut self, now: f64) {
         self.tuner.abandoned(now);
     }
 
-    /// What came of the last change, once; see [`Tuner::outcome`]. The caller puts the old number in force again if it
-    /// says so.
+    /// Returns the outcome of the last change, once; see [`Tuner::outcome`]. The caller restores the old number of workers if
+    /// [`take_back`](CountOutcome::take_back) is true.
     pub fn outcome(&mut self) -> Option<CountOutcome> {
         let outcome = CountOutcome::new(&self.tuner.outcome()?, self.change, self.trades);
         if outcome.take_back {
@@ -190,8 +189,8 @@ impl WorkerCount {
         Some(outcome)
     }
 
-    /// The workers that take part if there are to be `count`: the fastest ones, by seconds for a task, those of unknown
-    /// speed as the mean of the others; of equals the lower number. In ascending order. The others are parked.
+    /// Returns the `count` workers that remain active, in ascending order: those with the fewest seconds per task. A worker of unknown speed counts
+    /// as the mean of the others; among equal workers the lower number is preferred. The other workers are parked.
     ///
     /// ```
     /// use armature_planner::farm::WorkerCount;
@@ -212,7 +211,7 @@ impl WorkerCount {
     }
 }
 
-/// What the tuner compares: √n T ∝ √Pi. Of equals, the smallest number is the best.
+/// Returns the value that the tuner compares: √n T ∝ √Pi. Among equal values the smallest number of workers is best.
 fn index(model: &impl Repeated, workers: usize) -> f64 {
     let workers = workers.max(1);
     (workers as f64).sqrt() * model.time(workers)

@@ -1,4 +1,4 @@
-//! The balancer itself: one interaction after the other.
+//! Implementation of the balancer.
 
 mod decide;
 
@@ -18,13 +18,13 @@ use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Reason, Verdict};
 
-/// What a movement must save while ranks have reported only a few times. A rank that shares its core with a load makes the
-/// others wait for a third of the time; that can wait for some reports more, one that is several times as slow cannot …
+/// Minimum saving while ranks have sent only a few reports. A rank that shares its core with a load delays the others by a third of the time, which
+/// can wait for more reports. A rank that is several times as slow cannot wait for more than [`FEW`].
 const UNSURE: f64 = 0.4;
-/// … but for this number of reports, where several are asked for: a first one alone is often as slow without any load.
+/// Minimum number of reports of each rank before any movement, if several are required. The first report alone is often slow without any load.
 const FEW: u32 = 2;
 
-/// What a rank has done since its rate began to be measured, up to some number of reports.
+/// Sums over the first reports of a rank, up to the configured number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -32,25 +32,25 @@ struct Start {
     seconds: f64,
 }
 
-/// Decides at each interaction whether units move, and which; and when the next interaction is.
+/// Decides at each interaction whether units move, which units move, and when the next interaction is.
 ///
-/// In this order (Fig. 21 of the paper): rates are smoothed; units are shared out in proportion to them; if the time of
-/// a pass would fall by less than the [threshold](LoopOptions::threshold), or ranks have only
-/// [begun](LoopOptions::settling) to report, nothing is done (but for savings of two fifths, from the second report on, and
-/// for moves that [pay within the pass](LoopOptions::at_once)); the moves are made out; if they cost more than
-/// [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
-/// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
-/// ([`Stability`]), or until the end of the loop; with the [realised gain](LoopOptions::realised_gain) as far as the movements before
-/// have kept what they promised. Of what is left in the [middle of a pass](Ahead::RestOfPass) moves must save what they cost
-/// before it ends. Where that holds moves back, units may go to the shares that suit the ranks' mean rates
-/// instead, once these would have saved what moving there costs.
+/// The steps are in this order (Fig. 21 of the paper):
 ///
-/// The balancer has no clock and sends nothing. After [`Verdict::Act`] it waits until it is told that the moves were
-/// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned). Interactions in the meantime only feed the
-/// smoothed rates: what they report belongs to the old distribution. Where instructions are pipelined, so that those
-/// that come of one interaction are carried out at the next, that one is told first, and then the movement.
+/// - Rates are smoothed, and the target distribution is in proportion to them.
+/// - No units move if the time of a pass would fall by less than the [threshold](LoopOptions::threshold), or ranks have only
+///   [begun](LoopOptions::settling) to report. Exceptions are savings of two fifths, from the second report on, and moves that [pay within the
+///   pass](LoopOptions::at_once).
+/// - The moves are computed. If they cost more than [margin](LoopOptions::margin) times the expected saving, they are not made. Costs are fitted to
+///   past movements ([`MovementFit`]). The saving lasts for as long as rates are expected to stay ([`Stability`]), or until the end of the loop.
+///   With the [realised gain](LoopOptions::realised_gain) the saving is multiplied by the fraction that past movements achieved. For moves in the
+///   [middle of a pass](Ahead::RestOfPass), the saving until the end of the pass must exceed the cost.
 ///
-/// A rank without units keeps its last rate; one that never had any counts with the mean of the others.
+/// The balancer has no clock and sends no messages. After [`Verdict::Act`] it waits until the caller reports that the moves were
+/// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned). Interactions in the meantime only update the smoothed rates, because their
+/// reports belong to the old distribution. If instructions are pipelined, so that the moves decided at one interaction are carried out at the next,
+/// the caller reports that next interaction first, and then the movement.
+///
+/// A rank without units keeps its last rate. A rank that never had units counts with the mean rate of the others.
 ///
 /// ```
 /// use armature_planner::loops::{Ahead, Interaction, LoopBalancer, LoopOptions, Reach, Report};
@@ -82,24 +82,24 @@ pub struct LoopBalancer {
     costs: MovementFit,
     period: PeriodChooser,
     realised_gain: RealisedGain,
-    /// The moves that are being made.
+    /// Moves that are being made.
     under_way: Option<UnderWay>,
     /// Time of the last interaction.
     last: Option<f64>,
-    /// Since when ranks have only computed: the last interaction, or the end of the movement after it.
+    /// Time since when ranks have only computed: the last interaction, or the end of the movement after it.
     free: Option<f64>,
 }
 
-/// Moves that are being made.
+/// Movement in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
-    /// Units of the busiest rank.
+    /// Number of units that the busiest rank sends and receives.
     units: u64,
-    /// Whether they are to last beyond the end of a pass.
+    /// True if the new distribution lasts beyond the end of a pass.
     lasts: bool,
 }
 
-/// How many units more each rank should have.
+/// Returns the change of the number of units of each rank.
 fn shift(decision: &LoopDecision) -> Vec<i64> {
     let more = |(&held, &target): (&u64, &u64)| {
         let units = i64::try_from(target.abs_diff(held)).unwrap_or(i64::MAX);
@@ -109,11 +109,10 @@ fn shift(decision: &LoopDecision) -> Vec<i64> {
 }
 
 impl LoopBalancer {
-    /// A balancer for `ranks` ranks, which knows nothing of them yet.
+    /// Creates a balancer for `ranks` ranks of unknown rates.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than a million, and as
-    /// [`LoopOptions::validate`].
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than 2^20, and for the reasons of [`LoopOptions::validate`].
     pub fn new(ranks: usize, options: LoopOptions) -> Result<Self> {
         options.validate()?;
         check_ranks(ranks)?;
@@ -131,53 +130,52 @@ impl LoopBalancer {
         })
     }
 
-    /// The options it was made with.
+    /// Returns the options of the balancer.
     pub fn options(&self) -> &LoopOptions {
         &self.options
     }
 
-    /// From now on the operating system is taken to let a process run for `seconds` seconds while others wait. Negative
-    /// and infinite times are passed over.
+    /// Sets the time in seconds for which the operating system lets a process run while others wait. Negative and infinite times and NaN are
+    /// ignored.
     pub fn set_quantum(&mut self, seconds: f64) {
         if let Some(seconds) = range::amount(seconds) {
             self.period.set_quantum(seconds);
         }
     }
 
-    /// What the operating system's turns need to even out (s): reports of less tell more of them than of the ranks. Compare
-    /// [`PeriodOptions::quantum_scale`](super::PeriodOptions::quantum_scale).
+    /// Returns the period in seconds over which the turns of the operating system average out. A shorter report describes the turns more than the
+    /// rank. See [`PeriodOptions::quantum_scale`](super::PeriodOptions::quantum_scale).
     pub fn shortest_period(&self) -> f64 {
         self.period.scheduling()
     }
 
-    /// From now on each rank keeps `units` units at least ([`least`](LoopOptions::least)).
+    /// Sets the minimum number of units of each rank ([`least`](LoopOptions::least)).
     pub fn set_least(&mut self, units: u64) {
         self.options.least = units;
     }
 
-    /// Rates that were measured up to now say nothing of those to come: the work is done in another way. What movements cost
-    /// and have saved stays known.
+    /// Discards the measured rates, because the work will be done in another way. Costs and savings of past movements are kept.
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
     }
 
-    /// From now on nothing is moved, as with [`enabled`](LoopOptions::enabled) switched off.
+    /// Disables moves, like [`enabled`](LoopOptions::enabled) set to false.
     pub fn stop(&mut self) {
         self.options.enabled = false;
     }
 
-    /// Makes moves of a caller's own, as if they had been decided: the balancer waits until it is told that they were
-    /// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned).
+    /// Records moves that the caller decided itself: the balancer waits until the caller reports that they were [made](LoopBalancer::moved) or
+    /// [abandoned](LoopBalancer::abandoned).
     pub fn impose(&mut self, moves: &[Move]) {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
 
-    /// One interaction. O(P log P).
+    /// Evaluates one interaction in O(P log P).
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not one report of each rank, a number is negative or not
-    /// finite, or time went back. Nothing is changed then.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
+    /// decreased. The balancer is unchanged after an error.
     pub fn interact(&mut self, interaction: &Interaction<'_>) -> Result<LoopDecision> {
         interaction.check(self.filters.len(), self.last)?;
         let &Interaction { now, reports, phase, cost, ahead } = interaction;
@@ -227,8 +225,7 @@ impl LoopBalancer {
         Ok(decision)
     }
 
-    /// The moves that were decided have been made by `now`, and took `seconds`. Without a decision that waits for this
-    /// it does nothing.
+    /// Records that the decided moves were complete at `now` and took `seconds`. Without a pending decision the call has no effect.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         let Some(UnderWay { units, lasts }) = self.under_way.take() else { return };
         self.costs.add(units, seconds);
@@ -240,13 +237,13 @@ impl LoopBalancer {
         }
     }
 
-    /// The moves that were decided will not be made; units are as they were.
+    /// Records that the decided moves will not be made, and the distribution is unchanged.
     pub fn abandoned(&mut self) {
         self.under_way = None;
         self.realised_gain.abandoned();
     }
 
-    /// Puts a rank's first reports together, and smooths later ones.
+    /// Combines the first reports of a rank, and smooths later ones.
     fn measure(&mut self, rank: usize, raw: f64, report: &Report) {
         let settling = self.settling();
         let (start, filter) = (&mut self.starts[rank], &mut self.filters[rank]);
@@ -255,14 +252,14 @@ impl LoopBalancer {
             return;
         }
         let reports = start.reports;
-        // The first is of cold caches: it stands for the rank only until there is another.
+        // The first report is affected by cold caches, so it is used only until the second one.
         let Start { units, seconds, .. } = if reports > 1 { *start } else { Start::default() };
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
         *filter = RateFilter::begin(start.units / start.seconds);
     }
 
-    /// Reports of the rank that has made the fewest up to now, of those that are awaited at first.
+    /// Returns the smallest number of first reports of any rank.
     fn reports(&self, held: &[u64]) -> u32 {
         // A rank without units does not report.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
@@ -273,12 +270,12 @@ impl LoopBalancer {
         self.options.settling.unwrap_or(1)
     }
 
-    /// Whether all ranks have reported as often as is awaited at first.
+    /// Returns true if all ranks have sent their first reports.
     fn is_settled(&self, held: &[u64]) -> bool {
         self.reports(held) >= self.settling()
     }
 
-    /// The part of the time that moves must save at present.
+    /// Returns the current minimum saving as a fraction of the time.
     fn threshold(&self, held: &[u64]) -> f64 {
         if self.is_settled(held) {
             self.options.threshold
@@ -289,7 +286,7 @@ impl LoopBalancer {
         }
     }
 
-    /// The rates of all ranks; `None` if a rank that has units was not measured yet.
+    /// Returns the rates of all ranks; `None` if a rank with units was not measured yet.
     fn rates(&self, held: &[u64]) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.filters.iter().filter_map(RateFilter::rate).collect();
         if known.is_empty() || self.filters.iter().zip(held).any(|(f, &held)| held > 0 && f.rate().is_none())

@@ -1,11 +1,10 @@
-//! How many units each rank should have, and what that would save.
+//! Distribution of units over ranks, and the time that a new distribution would save.
 
 use std::cmp::Ordering;
 
-/// Shares of `units` in proportion to `rates`, in whole units by the largest remainder (ties: the lower rank). Each
-/// rank gets at least `least`, so that its rate stays measurable; where units are too few for that, `least` is not
-/// kept. Rates that are not positive and finite count as 0; if all do, shares are equal. Rounding and least shares are
-/// reconstructions.
+/// Divides `units` in proportion to `rates`, in whole units by the largest remainder (ties: the lower rank). Each rank gets at least `least` units,
+/// so that its rate stays measurable; if there are too few units, `least` is ignored. Rates that are not positive and finite count as 0; if all do,
+/// the shares are equal. Rounding and minimum shares are reconstructions.
 ///
 /// ```
 /// use armature_planner::loops::distribute;
@@ -22,7 +21,7 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     if largest == 0.0 {
         rates.fill(1.0);
     } else {
-        // The largest is 1, so that sums are finite.
+        // The largest rate becomes 1, so that sums are finite.
         rates.iter_mut().for_each(|rate| *rate /= largest);
     }
     let least = match least.checked_mul(rates.len() as u64) {
@@ -36,13 +35,13 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(above.len());
     for &rank in &above {
         let quota = left as f64 * rates[rank] / total;
-        // No rounding gives away more than there is.
+        // The limit prevents rounding errors from assigning more units than there are.
         shares[rank] = (quota.floor() as u64).min(left - given);
         given += shares[rank];
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // Fewer than there are ranks, but where there are more units than the quotas have digits for.
+    // The rest is smaller than the number of ranks, unless the number of units exceeds the precision of the quotas.
     let (rest, ranks) = (left - given, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);
@@ -50,8 +49,8 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     shares
 }
 
-/// The ranks whose share by their rates is at least `least`, and the units that are theirs: giving the others their least
-/// share takes from these, which may bring further ones below theirs.
+/// Returns the ranks whose share by their rates is at least `least`, and the number of units that they divide. The minimum shares of the other
+/// ranks reduce this number, which may put more ranks below the minimum.
 fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     let mut above: Vec<usize> = (0..rates.len()).collect();
     loop {
@@ -59,7 +58,7 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
         let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
         let before = above.len();
         let has_enough = |&rank: &usize| left as f64 * rates[rank] / total >= least as f64;
-        // The fastest always stays: rounding could otherwise put all below an equal share.
+        // The fastest rank always stays, because rounding could otherwise put all ranks below an equal share.
         let fastest = above.iter().copied().max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
         above.retain(|rank| Some(*rank) == fastest || has_enough(rank));
         if above.len() == before {
@@ -68,8 +67,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     }
 }
 
-/// Seconds until the last rank has done its units once; infinite where a rank with a rate of 0 has any. Ranks whose rates are
-/// no numbers are left out.
+/// Returns the seconds until the last rank has done each of its units once; infinite if a rank with a rate of 0 has units. Ranks with a rate of NaN
+/// are ignored.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::pass_time(&[250, 250], &[50.0, 100.0]), 5.0);
@@ -79,11 +78,11 @@ pub fn pass_time(units: &[u64], rates: &[f64]) -> f64 {
     units.iter().zip(rates).map(time).fold(0.0, f64::max)
 }
 
-/// The part of the time that would be saved by going from `current` to `target` units, `1 − t_new / t_cur` (the
-/// paper's `rfract`); negative if it would take longer.
+/// Returns the fraction of the time that a change from `current` to `target` units saves, `1 − t_new / t_cur` (the paper's `rfract`); negative if
+/// the target takes longer.
 ///
-/// Ranks with a rate of 0 make both times infinite if they must keep a unit. Having fewer on such ranks then saves all
-/// of the time (1); with as many as before, the others are compared. That is a reconstruction.
+/// If ranks with a rate of 0 must keep a unit, both times are infinite. Fewer units on such ranks then save all of the time (1), more units give
+/// −1, and for equal numbers the other ranks are compared. This rule is a reconstruction.
 ///
 /// ```
 /// use armature_planner::loops::{distribute, reduction};

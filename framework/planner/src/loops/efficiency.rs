@@ -1,28 +1,27 @@
-//! How well a program used the processors that it had.
+//! Efficiency of a program on its processors.
 
 use serde::{Deserialize, Serialize};
 
-/// A rank while a program ran.
+/// Speed and competing load of a rank during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankTime {
-    /// Speed of its processor; that of the processor on which the sequential time was measured is 1.
+    /// Speed of the processor, relative to the processor on which the sequential time was measured (1).
     pub speed: f64,
-    /// CPU seconds that other processes had on it.
+    /// CPU seconds of other processes on the processor.
     pub competing: f64,
 }
 
 impl RankTime {
-    /// A rank on a processor of speed 1, on which other processes had `competing` CPU seconds.
+    /// Creates a rank on a processor of speed 1 with `competing` CPU seconds of other processes.
     pub fn beside(competing: f64) -> Self {
         RankTime { speed: 1.0, competing }
     }
 }
 
-/// Productive time as a part of available time: (2) of Siegell and Steenkiste (1997),
-/// `t_seq / (P t_elapsed − Σ compete_i)`, where each rank counts by its speed.
+/// Returns the productive time as a fraction of the available time: (2) of Siegell and Steenkiste (1997), `t_seq / (P t_elapsed − Σ compete_i)`,
+/// where each rank counts by its speed.
 ///
-/// `sequential` is the time (s) of the program on one processor of speed 1 without other load, `elapsed` that of the
-/// parallel run.
+/// `sequential` is the time (s) of the program on one processor of speed 1 without other load, and `elapsed` the time (s) of the parallel run.
 ///
 /// ```
 /// use armature_planner::loops::{RankTime, efficiency};

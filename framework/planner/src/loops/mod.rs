@@ -1,24 +1,24 @@
-//! Parallel loops whose iterations move: grain, balancing period, and what moves where.
+//! Balancing of parallel loops whose iterations can move between ranks: grain, balancing period, and moves.
 //!
-//! The iterations of a distributed loop, its *units*, are spread over ranks. Ranks report how many units they did in
-//! how much computing time; a [`LoopBalancer`] spreads the units anew in proportion to these rates, where that pays,
-//! and says who sends how many to whom. As rates are units a second, ranks of unequal speed need nothing more.
+//! The iterations of a distributed loop, its *units*, are distributed over ranks. Each rank reports how many units it did in how much computing
+//! time. A [`LoopBalancer`] redistributes the units in proportion to the resulting rates if that pays, and computes the moves between ranks.
+//! Because rates are in units per second, ranks of unequal speed need no special treatment.
 //!
-//! Everything is that of Siegell and Steenkiste, *Automatic selection of load balancing parameters using compile-time
-//! and run-time information*, Concurrency: Practice and Experience 9 (1997), whose equations are the numbers in
-//! parentheses, unless it is called a reconstruction. Times are in seconds, rates in units a second.
+//! The methods are those of Siegell and Steenkiste, *Automatic selection of load balancing parameters using compile-time and run-time information*,
+//! Concurrency: Practice and Experience 9 (1997), unless a comment calls them a reconstruction. Numbers in parentheses are the equations of that
+//! paper. Times are in seconds, rates in units per second.
 //!
 //! | question | answer |
 //! |---|---|
 //! | how many iterations between two messages of a pipelined loop? | [`Sweep`] |
 //! | what do barriers cost? | [`Barriers`](crate::papers::Barriers) |
-//! | how often are rates looked at? | [`PeriodLimits`], [`PeriodChooser`] |
+//! | how often does the balancer compare rates? | [`PeriodLimits`], [`PeriodChooser`] |
 //! | how fast is a rank? | [`RateAccumulator`], [`Smoothing`], [`RateFilter`] |
-//! | how many units should each rank have, and what would that save? | [`distribute`], [`reduction`] |
-//! | who sends what to whom? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
-//! | what does moving cost, how long does it pay? | [`MovementFit`], [`Stability`] |
-//! | all of this together | [`LoopBalancer`] |
-//! | what could be reached at best? | [`efficiency`], [`Oscillation`](crate::papers::Oscillation) |
+//! | how many units should each rank have, and how much time would that save? | [`distribute`], [`reduction`] |
+//! | which rank sends which units to which rank? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
+//! | what does a movement cost, and for how long does it pay? | [`MovementFit`], [`Stability`] |
+//! | how do these parts work together? | [`LoopBalancer`] |
+//! | what is the best possible result? | [`efficiency`], [`Oscillation`](crate::papers::Oscillation) |
 //!
 //! [`simulate::loops`](crate::simulate::loops) runs a balancer on simulated ranks with competing loads.
 
@@ -56,7 +56,7 @@ pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::MOST_RANKS;
 
-/// Checks a number of ranks.
+/// Checks the number of ranks of a loop.
 pub(crate) fn check_ranks(ranks: usize) -> Result<()> {
     match ranks {
         0 => invalid("a loop needs at least one rank".into()),
@@ -65,12 +65,12 @@ pub(crate) fn check_ranks(ranks: usize) -> Result<()> {
     }
 }
 
-/// An error about a loop.
+/// Returns an error about a loop.
 fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::Loop, message))
 }
 
-/// Nearest integer, halves upwards.
+/// Rounds to the nearest integer, halves upwards.
 fn round_half_up(value: f64) -> u64 {
     (value + 0.5).floor() as u64
 }

@@ -1,4 +1,4 @@
-//! Who sends how many units to whom.
+//! Moves of units between ranks.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use super::invalid;
 use crate::error::Result;
 
-/// Units that go from one rank to another.
+/// Transfer of units from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The sender.
+    /// Sending rank.
     pub from: usize,
-    /// The receiver.
+    /// Receiving rank.
     pub to: usize,
-    /// How many units, at least 1.
+    /// Number of units, at least 1.
     pub units: u64,
 }
 
-/// Where units may go.
+/// Pairs of ranks between which units may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// From any rank to any other: DOALL loops.
+    /// Any two ranks: DOALL loops.
     #[default]
     Anywhere,
-    /// From a rank to the one before or after it, so that each keeps a block of neighbouring units: DOACROSS loops.
+    /// A rank and the one before or after it, so that each rank keeps a block of contiguous units: DOACROSS loops.
     Neighbours,
 }
 
 impl Reach {
-    /// The moves that make `target` of `current`: [`direct_moves`] or [`neighbour_moves`].
+    /// Computes the moves from `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
     ///
     /// # Errors
-    /// As those.
+    /// See [`direct_moves`] and [`neighbour_moves`].
     pub fn moves(self, current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
         match self {
             Reach::Anywhere => direct_moves(current, target),
@@ -42,11 +42,11 @@ impl Reach {
     }
 }
 
-/// The moves that make `target` of `current` where any rank may send to any other: at most P − 1 messages, and no unit
-/// moves that need not. O(P log P).
+/// Computes the moves from `current` to `target` if any rank may send to any other: at most P − 1 messages, and no more units than necessary. O(P
+/// log P).
 ///
-/// The ranks with the largest surplus send to those with the largest deficit (ties: the lower rank). The paper gives
-/// the complexity only; the algorithm is a reconstruction.
+/// The ranks with the largest surplus send to those with the largest deficit (ties: the lower rank). The paper gives the complexity only; the
+/// algorithm is a reconstruction.
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.
@@ -68,7 +68,7 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
             deficit.push((rank, wants - has));
         }
     }
-    // Stable: among equals the lower rank stays first.
+    // The sort is stable: among equal ranks the lower one stays first.
     surplus.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
     deficit.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
     let mut moves = Vec::with_capacity(surplus.len() + deficit.len());
@@ -83,10 +83,10 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     Ok(moves)
 }
 
-/// The moves that make `target` of `current` where ranks send to their neighbours only: at most P − 1 messages, and no
-/// unit crosses a border that need not. O(P).
+/// Computes the moves from `current` to `target` if ranks send to their neighbours only: at most P − 1 messages, and no more units across a border
+/// than necessary. O(P).
 ///
-/// A rank may have to send units that it first has to receive; [`rounds`](super::rounds) puts the moves in order.
+/// A rank may have to receive units before it can send them; [`rounds`](super::rounds) orders the moves.
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.
@@ -101,7 +101,7 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
 pub fn neighbour_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     check(current, target)?;
     let mut moves = Vec::new();
-    // Units up to and with this rank: those that are there, and those that should be.
+    // Sums over the ranks up to this one: current units and target units.
     let (mut has, mut wants) = (0_u64, 0_u64);
     for rank in 0..current.len().saturating_sub(1) {
         has += current[rank];
@@ -132,7 +132,7 @@ fn check(current: &[u64], target: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// All units of these ranks.
+/// Returns the sum of the units of these ranks.
 pub(super) fn total(units: &[u64]) -> Result<u64> {
     match units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) {
         Some(total) => Ok(total),
@@ -140,8 +140,8 @@ pub(super) fn total(units: &[u64]) -> Result<u64> {
     }
 }
 
-/// Units sent and received by the rank that sends and receives most; what a movement costs grows with it. More than a
-/// 64-bit number can tell count as the largest.
+/// Returns the number of units sent and received by the rank with the most, on which the cost of a movement depends. Numbers beyond 64 bits are
+/// clamped to the largest number.
 ///
 /// ```
 /// use armature_planner::loops::{busiest, neighbour_moves};

@@ -1,4 +1,4 @@
-//! How a loop is balanced.
+//! Options of the balancing of a loop.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ use crate::loops::decide::period::PeriodOptions;
 use crate::loops::rates::filter::Smoothing;
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's, but for
-/// [`realised_gain`](LoopOptions::realised_gain), which it does not have.
+/// Options of a [`LoopBalancer`](super::LoopBalancer). The defaults are those of the paper, except for
+/// [`realised_gain`](LoopOptions::realised_gain), which the paper does not have.
 ///
 /// ```
 /// use armature_planner::loops::{LoopOptions, Reach, Smoothing};
@@ -26,40 +26,37 @@ use crate::range::{self, AMOUNT, POSITIVE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoopOptions {
-    /// False: nothing is ever moved, but every look is still judged and told.
+    /// False if units never move, but every look is still evaluated and reported.
     pub enabled: bool,
-    /// Where units may go.
+    /// Pairs of ranks between which units may move.
     pub reach: Reach,
-    /// How rates are smoothed.
+    /// Smoothing of the measured rates.
     pub smoothing: Smoothing,
-    /// How many reports of a rank are awaited; those from the second on are put together, and their rate is taken for that
-    /// of the rank; only later ones are smoothed. Until all ranks have that number, a movement must save two fifths, and none is
-    /// made while a rank has a single one. At least 1. `None` is 1, as in the paper; in loops over grids it is 4: first
-    /// reports are of cold caches and connections that are made, and of rows whose rates depend on the width of strips,
-    /// and smoothing would hold to a wrong first rate for long.
+    /// Number of first reports of a rank that are combined into its first rate; at least 1. The reports from the second on are combined, and only
+    /// later reports are smoothed. Until all ranks have sent this number of reports, a movement must save two fifths of the time, and there is no
+    /// movement while a rank has sent a single report. `None` is 1, as in the paper; in loops over grids it is 4. First reports are affected by
+    /// cold caches and by connection set-up, and in grids by rows whose rates depend on the strip width. Smoothing would keep a wrong first rate
+    /// for a long time.
     pub settling: Option<u32>,
-    /// Least saving, as a part of the present time (`tfract`); at least 0 and less than 1.
+    /// Minimum saving as a fraction of the current time (`tfract`); at least 0 and less than 1.
     pub threshold: f64,
-    /// How many times what moves are expected to save they may cost; more than 0. Others are not made. The paper
-    /// says only that costs must *greatly exceed* benefits; 2 is a reconstruction. `None`: costs are not weighed.
+    /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
+    /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
     pub margin: Option<f64>,
-    /// Whether what past movements have really saved is counted, too. The paper has nothing of the kind: it weighs what
-    /// is promised. Where a load comes and goes about as fast as the balancer follows, that moves units again and again
-    /// for nothing, most of all on two ranks. With this, rates tell afterwards what each movement has saved, or would
-    /// have if it was held back; of what the next one promises, the part counts that the last ones have kept, and costs
-    /// may not be more than that.
+    /// True if the measured savings of past movements count too. The paper weighs only predicted savings. If a load appears and disappears about as
+    /// fast as the balancer reacts, predicted savings alone move units again and again without a benefit, especially on two ranks. With this
+    /// option, later rates show how much each movement has saved, or would have saved if it was not made. The predicted saving of the next movement
+    /// is multiplied by the fraction that the last movements achieved, and its cost must not exceed the product.
     pub realised_gain: bool,
-    /// Whatever the threshold, moves are made too that cost no more than this part of what they save in the pass that is
-    /// running, once it is known what moves cost; at least 0. The paper has nothing of the kind: the threshold is for moves
-    /// that pay by and by, if nothing changes, and these have paid by the end of the pass. `None` is 0, no such moves; in
-    /// loops in which units move during a pass it is a tenth.
+    /// Maximum ratio of the cost of moves to their saving in the current pass, for moves that are made whatever the threshold, once the cost of
+    /// moves is known; at least 0. The paper has no such moves: its threshold is for moves that pay later if nothing changes, and these moves pay
+    /// by the end of the pass. `None` is 0, no such moves; in loops in which units move during a pass it is a tenth.
     pub at_once: Option<f64>,
-    /// Units that each rank keeps at least, where there are enough.
+    /// Minimum number of units of each rank, if there are enough units.
     pub least: u64,
-    /// What a movement is taken to cost before there was any. The default, nothing, lets the first happen, which
-    /// tells.
+    /// Expected cost of a movement before the first one. The default is 0, which permits the first movement, and with it a measurement of the cost.
     pub costs: MovementCosts,
-    /// How often rates are looked at.
+    /// Limits of the balancing period.
     pub period: PeriodOptions,
 }
 
@@ -82,15 +79,15 @@ impl Default for LoopOptions {
 }
 
 impl LoopOptions {
-    /// Looks and tells, but never moves anything: what balancing is compared with.
+    /// Returns options of a balancer that evaluates and reports looks, but never moves units: the baseline for balancing.
     pub fn off() -> Self {
         LoopOptions { enabled: false, ..LoopOptions::default() }
     }
 
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) naming the first that is outside the range given with its field.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the first number that is outside the range in the description of its field.
     pub fn validate(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.threshold) {
             return invalid(format!(

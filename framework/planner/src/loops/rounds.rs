@@ -1,4 +1,4 @@
-//! The order of moves, where a rank must first receive what it is to send.
+//! Order of moves, if a rank must receive units before it can send them.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use super::invalid;
 use super::moves::{Move, total};
 use crate::error::Result;
 
-/// Splits moves into rounds in which nobody sends more than it held when the round began.
+/// Splits moves into rounds in which no rank sends more units than it held at the beginning of the round.
 ///
-/// In each round, in the order of the moves, a rank sends what is still to be sent, as far as it has it. A move may be
-/// spread over several rounds. What is received in a round can be sent in the next.
+/// In each round, in the order of the moves, a rank sends as many of its pending units as it holds. A move may be spread over several rounds. Units
+/// received in a round can be sent in the next one.
 ///
 /// # Errors
-/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a move names a rank that there is not, the moves ask for units that
-/// their sender never gets, or that go in circles, or there are more units than a 64-bit number can tell.
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a move names a rank that does not exist, if moves need units that their sender never receives, if
+/// moves form a cycle that takes too many rounds, or if the number of units exceeds 64 bits.
 ///
-/// Where units do not go in circles there are no more rounds than ranks. Where they do, there may be one for each rank and
-/// each move; more are refused, as a few units could go round for as long as any number says.
+/// Without cycles there are no more rounds than ranks. With cycles there may be one round for each rank and each move; more rounds are an error,
+/// because a few units could otherwise move in a cycle for an arbitrary number of rounds.
 ///
 /// ```
 /// use armature_planner::loops::{Move, rounds};
@@ -76,23 +76,23 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
     Ok(rounds)
 }
 
-/// Neighbouring units that go from a rank to the one before or after it.
+/// Contiguous units that move from a rank to the one before or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMove {
-    /// The sender.
+    /// Sending rank.
     pub from: usize,
-    /// The receiver, its neighbour.
+    /// Receiving rank, a neighbour of the sender.
     pub to: usize,
-    /// Which units.
+    /// Range of the units.
     pub units: Range<u64>,
 }
 
-/// Which units move, where each rank holds a block of neighbouring ones: rank 0 the first `current[0]`, and so on. A
-/// rank sends from the end of its block that faces the receiver, so that all ranks hold blocks after each round.
+/// Computes the ranges of the units that move, if each rank holds a block of contiguous units: rank 0 the first `current[0]`, and so on. A rank
+/// sends from the end of its block that is adjacent to the receiver, so that all ranks hold blocks after each round.
 ///
 /// # Errors
-/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the sender and the receiver of a move are no neighbours, if two moves
-/// cross the same border, or as [`rounds`].
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the sender and the receiver of a move are not neighbours, if two moves cross the same border, or
+/// for the reasons of [`rounds`].
 ///
 /// ```
 /// use armature_planner::loops::{block_moves, neighbour_moves};
@@ -116,7 +116,7 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
         return invalid(format!("two moves cross the border between ranks {} and {}", pair[0], pair[0] + 1));
     }
     let rounds = rounds(current, moves)?;
-    // borders[i]: the first unit that rank i does not hold any more.
+    // borders[i] is the end of the block of rank i.
     let mut borders = current.to_vec();
     for rank in 1..borders.len() {
         borders[rank] += borders[rank - 1];

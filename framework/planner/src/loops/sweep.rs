@@ -1,4 +1,4 @@
-//! The grain of a pipelined (DOACROSS) loop: how many iterations a rank does between two messages.
+//! Grain of a pipelined (DOACROSS) loop: the number of iterations of a rank between two messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,35 +6,33 @@ use super::{invalid, round_half_up};
 use crate::error::Result;
 use crate::range::{self, AMOUNT};
 
-/// What it costs to pass values to the next rank: `fixed + per_element × elements`, (8).
+/// Cost of passing values to the next rank: `fixed + per_element × elements`, (8).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShiftCost {
     /// Seconds of a shift without elements.
     pub fixed: f64,
-    /// Seconds for an element.
+    /// Additional seconds per element.
     pub per_element: f64,
 }
 
 impl ShiftCost {
-    /// From the time `empty` (s) of a shift without elements and the time `full` (s) of one with `elements`. Clocks
-    /// are forgiven a full one that is not longer.
+    /// Computes the cost from the time `empty` (s) of a shift without elements and the time `full` (s) of a shift with `elements`. If `full` is not
+    /// longer, as clocks may report, the time per element is 0.
     pub fn measured(empty: f64, elements: u64, full: f64) -> Self {
         let per_element = if elements > 0 { ((full - empty) / elements as f64).max(0.0) } else { 0.0 };
         ShiftCost { fixed: empty, per_element }
     }
 
-    /// Seconds of a shift of `elements` elements.
+    /// Returns the seconds of a shift of `elements` elements.
     pub fn time(&self, elements: f64) -> f64 {
         self.fixed + self.per_element * elements
     }
 }
 
-/// One sweep of a pipelined loop. Each rank holds a part of the distributed loop, and does all iterations of the
-/// *pipelined* loop on it, in blocks; after a block it passes its border, an element for an iteration, to the next
-/// rank, which can then do that block.
+/// One sweep of a pipelined loop. Each rank holds a part of the distributed loop, and does all iterations of the *pipelined* loop on it in blocks.
+/// After a block the rank passes its border, one element per iteration, to the next rank, which can then compute that block.
 ///
-/// Many blocks fill the pipeline fast, few cost few messages. The optimum is flat: a factor of two in the size of blocks
-/// costs little.
+/// Many blocks fill the pipeline fast; few blocks need few messages. The optimum is flat: a factor of two in the block size costs little.
 ///
 /// ```
 /// use armature_planner::loops::{ShiftCost, Sweep};
@@ -53,21 +51,20 @@ impl ShiftCost {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// Ranks in the pipeline, P.
+    /// Number of ranks in the pipeline, P.
     pub ranks: usize,
-    /// Iterations of the pipelined loop, m.
+    /// Number of iterations of the pipelined loop, m.
     pub iterations: u64,
-    /// Seconds of the sweep on one rank, t_seq. With parts that take unequally long it is P times the longest, see
-    /// [`of_iteration`](Sweep::of_iteration).
+    /// Seconds of the sweep on one rank, t_seq. For parts with unequal times it is P times the longest, see [`of_iteration`](Sweep::of_iteration).
     pub sequential: f64,
-    /// What a message to the next rank costs.
+    /// Cost of a message to the next rank.
     pub shift: ShiftCost,
 }
 
-/// Blocks of a pipelined loop.
+/// Division of a pipelined loop into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
-    /// Iterations in a block, b; the last block may have fewer.
+    /// Number of iterations in a block, b; the last block may have fewer.
     pub block: u64,
     /// Number of blocks, M.
     pub blocks: u64,
@@ -76,16 +73,15 @@ pub struct Grain {
 }
 
 impl Sweep {
-    /// A sweep by the time of an iteration of the pipelined loop (s) on the rank that takes longest for its part, see
-    /// [`iteration_time`]; (5).
+    /// Creates a sweep from the time of an iteration of the pipelined loop (s) on the rank with the slowest part (5); see [`iteration_time`].
     pub fn of_iteration(ranks: usize, iterations: u64, iteration: f64, shift: ShiftCost) -> Self {
         Sweep { ranks, iterations, sequential: ranks as f64 * iterations as f64 * iteration, shift }
     }
 
-    /// Checks that the numbers can be used.
+    /// Checks that the numbers are valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is no rank, or a time is not 0 s and not from 1e-60 to 1e60 s.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is no rank, or a time is neither 0 s nor from 1e-60 to 1e60 s.
     pub fn validate(&self) -> Result<()> {
         if self.ranks == 0 {
             return invalid("a sweep needs at least one rank".into());
@@ -103,7 +99,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Seconds of the sweep in `blocks` blocks (9). One rank sends nothing.
+    /// Returns the seconds of the sweep in `blocks` blocks (9). A single rank sends no messages.
     pub fn time(&self, blocks: f64) -> f64 {
         if self.ranks <= 1 || self.iterations == 0 {
             return self.sequential;
@@ -113,7 +109,7 @@ impl Sweep {
         (blocks + p - 1.0) * self.sequential / (p * blocks) + (blocks + p - 2.0) * shift
     }
 
-    /// The number of blocks for which (9) is least (10), as a real number; infinite if a message has no fixed cost.
+    /// Returns the real number of blocks with the shortest time (10); infinite if a message has no fixed cost.
     pub fn best_blocks(&self) -> f64 {
         if self.ranks <= 1 {
             return 1.0;
@@ -126,7 +122,7 @@ impl Sweep {
         }
     }
 
-    /// The blocks of the optimum (10), in whole iterations; the rounding is a reconstruction.
+    /// Returns the optimal blocks (10) in whole iterations. The rounding is a reconstruction.
     pub fn grain(&self) -> Grain {
         let all = self.iterations.max(1);
         let block = if self.ranks <= 1 {
@@ -137,26 +133,26 @@ impl Sweep {
         self.in_blocks_of(block)
     }
 
-    /// The sweep in blocks of `block` iterations; 0 counts as 1.
+    /// Returns the division into blocks of `block` iterations; 0 counts as 1.
     pub fn in_blocks_of(&self, block: u64) -> Grain {
         let block = block.max(1);
         let blocks = self.iterations.div_ceil(block);
         Grain { block, blocks, time: self.time(blocks as f64) }
     }
 
-    /// [`sequential`](Sweep::sequential) / (P × [`time`](Sweep::time)).
+    /// Returns the efficiency, [`sequential`](Sweep::sequential) / (P × [`time`](Sweep::time)).
     pub fn efficiency(&self, blocks: f64) -> f64 {
         self.sequential / (self.ranks as f64 * self.time(blocks))
     }
 
-    /// What filling and draining the pipeline leave at most, messages apart: `M / (M + P − 1)`, (6).
+    /// Returns the upper bound of the efficiency due to filling and draining the pipeline, without messages: `M / (M + P − 1)`, (6).
     pub fn efficiency_bound(&self, blocks: f64) -> f64 {
         blocks / (blocks + self.ranks as f64 - 1.0)
     }
 }
 
-/// Iterations in a block that takes a rank about `grain` seconds, at `iteration` seconds each (3); at least 1, and 1 if
-/// an iteration takes no time that could be told. The paper's fixed grain is one and a half quanta of the scheduler.
+/// Returns the number of iterations in a block that takes about `grain` seconds on a rank, at `iteration` seconds each (3). The result is at least
+/// 1, and 1 if the time of an iteration is 0 or NaN. The fixed grain of the paper is one and a half quanta of the scheduler.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::block_of_grain(0.15, 0.011), 14);
@@ -165,8 +161,8 @@ pub fn block_of_grain(grain: f64, iteration: f64) -> u64 {
     if iteration > 0.0 { round_half_up(grain / iteration).max(1) } else { 1 }
 }
 
-/// The time of an iteration from several measurements on each rank: the shortest of a rank, as other load only makes
-/// it longer, and of these the longest, as all ranks wait for that one. `None` without measurements.
+/// Returns the time of an iteration from several measurements on each rank: the longest over the ranks of the shortest time of each rank. Other
+/// load only lengthens a measurement, and all ranks wait for the slowest one. Returns `None` without measurements.
 ///
 /// ```
 /// use armature_planner::loops::iteration_time;

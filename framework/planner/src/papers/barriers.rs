@@ -1,12 +1,11 @@
-//! The grain of loops with barriers: dependences in both directions.
+//! Grain of loops with barriers, which have dependences in both directions.
 
 use serde::{Deserialize, Serialize};
 
-/// A loop all of whose ranks meet at a barrier after each of its iterations, as relaxation by Jacobi or a sequence of
-/// DOALL loops.
+/// Loop whose ranks meet at a barrier after each iteration, such as Jacobi relaxation or a sequence of DOALL loops.
 ///
-/// Its efficiency (13) does not depend on the number of iterations, only on how much is done between two
-/// barriers: so the grain should be as large as the program allows.
+/// The efficiency (13) does not depend on the number of iterations, only on the work between two barriers. The grain should therefore be as large
+/// as the program permits.
 ///
 /// ```
 /// use armature_planner::papers::Barriers;
@@ -17,11 +16,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Barriers {
-    /// Ranks, P.
+    /// Number of ranks, P.
     pub ranks: usize,
-    /// Iterations of the distributed loop, n.
+    /// Number of iterations of the distributed loop, n.
     pub units: u64,
-    /// Iterations of the loop around it, each with a barrier, m.
+    /// Number of iterations of the outer loop, each with a barrier, m.
     pub iterations: u64,
     /// Seconds of one iteration of the distributed loop.
     pub unit: f64,
@@ -30,18 +29,18 @@ pub struct Barriers {
 }
 
 impl Barriers {
-    /// Seconds on all ranks, the units spread evenly (11).
+    /// Returns the seconds on all ranks, with evenly distributed units (11).
     pub fn time(&self) -> f64 {
         let share = self.units as f64 / self.ranks as f64 * self.unit;
         self.iterations as f64 * (self.barrier + share)
     }
 
-    /// Seconds on one rank (12).
+    /// Returns the seconds on one rank (12).
     pub fn sequential(&self) -> f64 {
         self.units as f64 * self.unit * self.iterations as f64
     }
 
-    /// The efficiency (13).
+    /// Returns the efficiency (13).
     pub fn efficiency(&self) -> f64 {
         let work = self.units as f64 * self.unit;
         work / (self.ranks as f64 * self.barrier + work)

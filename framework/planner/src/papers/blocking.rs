@@ -1,7 +1,6 @@
-//! How likely it is to see a period without blocking (Eq. 1).
+//! Probability of a sampling period without blocking (Eq. 1).
 
-/// The chance that a server has items to read for a whole period, for an M/M/1 queue before it: ρᵏ with
-/// k = ⌈μT⌉ items to be served.
+/// Returns the probability that a server has items to read for a whole period, with an M/M/1 queue before it: ρᵏ with k = ⌈μT⌉ items to serve.
 ///
 /// `rate` is μ, the server's items/s; `utilisation` is ρ of the queue, from 0 to 1; `period` is T in seconds.
 ///
@@ -12,8 +11,8 @@ pub fn reading_probability(rate: f64, utilisation: f64, period: f64) -> f64 {
     utilisation.powf(items(rate, period))
 }
 
-/// The chance that a server has room to write for a whole period, for an M/M/1 queue of `capacity` places behind it:
-/// 1 − ρ^(C−k+1), or 0 if the k = ⌈μT⌉ items do not even fit the empty queue.
+/// Returns the probability that a server has space to write for a whole period, with an M/M/1 queue of `capacity` places behind it: 1 − ρ^(C−k+1),
+/// or 0 if k = ⌈μT⌉ items do not fit the empty queue.
 ///
 /// ```
 /// assert_eq!(armature_planner::papers::writing_probability(2e5, 0.5, 1e-5, 1), 0.0);
@@ -23,7 +22,7 @@ pub fn writing_probability(rate: f64, utilisation: f64, period: f64, capacity: u
     if capacity < k { 0.0 } else { 1.0 - utilisation.powf(capacity - k + 1.0) }
 }
 
-/// ⌈μT⌉, where a product that is whole but for its rounding is taken for whole: 1e6 · 5e-6 s is 5 items, not 6.
+/// Returns ⌈μT⌉, where a product that is whole except for rounding counts as whole: 1e6 · 5e-6 s is 5 items, not 6.
 fn items(rate: f64, period: f64) -> f64 {
     let product = rate * period;
     let whole = product.round();

@@ -1,10 +1,10 @@
-//! Equations of the papers that no decision uses: their reference tests keep them right for whoever needs them.
+//! Equations of the papers that no decision uses. Reference tests verify them.
 //!
-//! - [`Barriers`], [`Oscillation`]: what barriers cost a loop, and what can be reached under a load that comes and goes (Siegell
+//! - [`Barriers`], [`Oscillation`]: cost of barriers in a loop, and the best possible efficiency under a load that appears and disappears (Siegell
 //!   and Steenkiste 1997).
-//! - [`RateEstimator`]: how fast a server is when nothing holds it up, by counts of periods (Beard and Chamberlain 2015).
-//! - [`Period`], [`reading_probability`], [`writing_probability`]: how long to sample a queue, and how likely a period without
-//!   blocking is (the same).
+//! - [`RateEstimator`]: rate of a server that is never blocked, from counts of sampling periods (Beard and Chamberlain 2015).
+//! - [`Period`], [`reading_probability`], [`writing_probability`]: length of the sampling period of a queue, and probability of a period without
+//!   blocking (Beard and Chamberlain 2015).
 
 mod barriers;
 mod blocking;

@@ -1,11 +1,10 @@
-//! What balancing can reach where a load on one rank comes and goes.
+//! Best possible result of balancing under a load on one rank that appears and disappears.
 
 use serde::{Deserialize, Serialize};
 
-/// A load on one rank that is off and on in turn.
+/// Load on one rank that is alternately off and on.
 ///
-/// The model is that of the paper's section 8. Its figure could not be read; the formula was reconstructed from its
-/// description.
+/// The model is that of section 8 of the paper. Its figure was not legible; the formula is a reconstruction from its description.
 ///
 /// ```
 /// use armature_planner::papers::{Oscillation, Reaction};
@@ -19,31 +18,31 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oscillation {
-    /// Ranks, P.
+    /// Number of ranks, P.
     pub ranks: usize,
-    /// The part of its processor that the rank has beside the load, s.
+    /// Fraction of its processor that the rank has while the load is on, s.
     pub share: f64,
     /// Seconds without the load, t_a.
     pub off: f64,
-    /// Seconds with it, t_b.
+    /// Seconds with the load, t_b.
     pub on: f64,
 }
 
-/// How long a balancer takes to follow a load.
+/// Reaction times of a balancer to a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the load's end until units move, t_c.
+    /// Seconds from the end of the load until units move, t_c.
     pub to_off: f64,
-    /// Seconds of that movement, t_d.
+    /// Seconds of the movement after the end of the load, t_d.
     pub move_back: f64,
-    /// Seconds from the load's beginning until units move, t_f.
+    /// Seconds from the beginning of the load until units move, t_f.
     pub to_on: f64,
-    /// Seconds of that movement, t_g.
+    /// Seconds of the movement after the beginning of the load, t_g.
     pub move_away: f64,
 }
 
 impl Oscillation {
-    /// Efficiency with units that suit both, and move: relative to that without any load.
+    /// Returns the efficiency with moves to the best distribution for each state of the load, relative to a run without any load.
     pub fn balanced(&self, reaction: &Reaction) -> f64 {
         let (p, capacity) = (self.ranks as f64, self.capacity());
         let Reaction { to_off, move_back, to_on, move_away } = *reaction;
@@ -53,22 +52,22 @@ impl Oscillation {
         done / self.available()
     }
 
-    /// Efficiency with equal shares that stay.
+    /// Returns the efficiency with constant equal shares.
     pub fn unbalanced(&self) -> f64 {
         self.ranks as f64 * (self.off + self.share * self.on) / self.available()
     }
 
-    /// Efficiency with the shares that suit the load, if they stay also while it is off.
+    /// Returns the efficiency with constant shares that suit the load, also while the load is off.
     pub fn unchanged(&self) -> f64 {
         self.capacity() * (self.off + self.on) / self.available()
     }
 
-    /// Processors that are left while the load is on, c.
+    /// Returns the number of processors that remain while the load is on, c.
     fn capacity(&self) -> f64 {
         self.ranks as f64 - 1.0 + self.share
     }
 
-    /// Processor seconds in a period that the load leaves.
+    /// Returns the processor seconds in a period that the load leaves.
     fn available(&self) -> f64 {
         self.ranks as f64 * self.off + self.capacity() * self.on
     }

@@ -1,25 +1,25 @@
-//! How long a sampling period should be.
+//! Length of a sampling period.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
-/// How a [`Period`] is looked for. The paper's k, j and ε are lost in the text that we have; the values are ours.
+/// Parameters of the search for a [`Period`]. The text of the paper that was available lacks k, j and ε; the default values are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// k: periods in a row without blocking that a length must show.
+    /// k: number of periods in a row without blocking that a length requires.
     pub unblocked: u32,
-    /// j: periods in a row that must have had the length asked for.
+    /// j: number of periods in a row that must have had the requested length.
     pub stable: u32,
-    /// ε: a period had the length asked for if it is within this part of it.
+    /// ε: maximum relative difference of a period from the requested length.
     pub deviation: f64,
-    /// Bad periods, in multiples of k, after which a length is given up.
+    /// Number of bad periods, in multiples of k, after which a length is rejected.
     pub patience: u32,
-    /// A length is tried that is longer by this part, and by one clock latency at least. 0 is the paper's step.
+    /// Relative increase of the next length, which is at least one clock latency longer. 0 gives the step of the paper.
     pub growth: f64,
-    /// Longest length, in clock latencies.
+    /// Maximum length in clock latencies.
     pub longest: u64,
 }
 
@@ -36,25 +36,25 @@ impl Default for PeriodOptions {
     }
 }
 
-/// How far the search for a period is.
+/// State of the search for a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeriodState {
     /// Another length is being tried.
     Searching,
-    /// The widest usable length was found.
+    /// The longest usable length was found.
     Settled,
-    /// No length is both stable and free of blocking: the rate cannot be monitored.
+    /// No length is both stable and free of blocking, so the rate cannot be monitored.
     Unusable,
 }
 
-/// Finds the widest sampling period that is stable and in which the server is not blocked.
+/// Finds the longest sampling period that is stable and in which the server is not blocked.
 ///
-/// Longer periods smooth the system's noise out, shorter ones are more likely to pass without blocking. The search
-/// starts at the clock's latency (the least time between two readings) and lengthens the period, by multiples of it,
-/// while the last k periods passed without blocking and the last j had the length asked for. A length with too many
-/// bad periods ends the search with the last good one. Without one: periods that are only unstable are lengthened
-/// further, since the clock's noise weighs less in them; blocking only becomes worse, and makes the server unusable.
+/// Longer periods reduce the noise of the system; shorter ones are more likely to pass without blocking. The search starts with the latency of the
+/// clock (the shortest time between two readings). It lengthens the period by multiples of the latency while the last k periods passed without
+/// blocking and the last j had the requested length. A length with too many bad periods ends the search with the last good length. If there is
+/// none, periods that are only unstable are lengthened further, because the noise of the clock has less weight in longer periods. Blocking only
+/// becomes more frequent, and makes the server unusable.
 ///
 /// ```
 /// use armature_planner::papers::{Period, PeriodOptions, PeriodState};
@@ -74,23 +74,23 @@ pub enum PeriodState {
 pub struct Period {
     options: PeriodOptions,
     latency: f64,
-    /// The length being tried, and the widest good one, in latencies.
+    /// Length being tried, in clock latencies; `good` is the longest good one.
     length: u64,
     good: Option<u64>,
     state: PeriodState,
-    /// Good periods in a row at this length.
+    /// Number of periods in a row at this length without blocking; `stable` counts those with the requested length.
     unblocked: u32,
     stable: u32,
-    /// Bad periods at this length.
+    /// Number of bad periods at this length.
     blocked_ones: u32,
     unstable_ones: u32,
 }
 
 impl Period {
-    /// A search that begins at `latency`: the least seconds between two readings of the clock.
+    /// Creates a search that begins at `latency`, the shortest time between two readings of the clock, in seconds.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`] if the latency is not from 1e-60 to 1e60 s, or an option is 0 or no number that must not be.
+    /// [`ErrorKind::Options`] if the latency is not from 1e-60 to 1e60 s, or an option is 0 or NaN and must not be.
     pub fn new(latency: f64, options: PeriodOptions) -> Result<Self> {
         let PeriodOptions { unblocked, stable, deviation, patience, growth, longest } = options;
         let counts = unblocked > 0 && stable > 0 && patience > 0 && longest > 0;
@@ -116,24 +116,24 @@ impl Period {
         })
     }
 
-    /// T: the seconds for which to sample next.
+    /// Returns T, the length of the next sampling period in seconds.
     pub fn seconds(&self) -> f64 {
         self.length as f64 * self.latency
     }
 
-    /// How far the search is.
+    /// Returns the state of the search.
     pub fn state(&self) -> PeriodState {
         self.state
     }
 
-    /// A period of [`seconds`](Period::seconds) was asked for, took `realised` seconds, and the server was `blocked`
-    /// in it or not. After the search has ended this changes nothing.
+    /// Records a period with the requested length [`seconds`](Period::seconds), which took `realised` seconds and in which the server was `blocked`
+    /// or not. After the end of the search the call has no effect.
     pub fn observe(&mut self, realised: f64, blocked: bool) -> PeriodState {
         if self.state != PeriodState::Searching {
             return self.state;
         }
         let asked = self.seconds();
-        // Written so that what is no number is not stable.
+        // The comparison is false for NaN, which counts as unstable.
         let is_stable = (realised - asked).abs() <= self.options.deviation * asked;
         self.unblocked = if blocked { 0 } else { self.unblocked.saturating_add(1) };
         self.stable = if is_stable { self.stable.saturating_add(1) } else { 0 };

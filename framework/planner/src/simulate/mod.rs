@@ -1,4 +1,4 @@
-//! Small deterministic simulators, against which predictions are checked.
+//! Small deterministic simulators that verify predictions.
 
 pub mod farm;
 #[cfg(test)]

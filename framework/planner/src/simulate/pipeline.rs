@@ -1,12 +1,11 @@
-//! A stream of items through a mapped pipeline, event by event.
+//! Discrete-event simulation of a stream of items through a mapped pipeline.
 //!
-//! The model of [`pipeline`](crate::pipeline) says how fast a mapping goes in the long run. This simulator finds
-//! it out: processors do one thing at a time, items wait in queues, leave in order, and a window bounds those in flight. An item
-//! takes the same time on a processor as in the model; what is put to the test is how the blocks go together,
-//! the order of items and the two ways of dispatch.
+//! The model of [`pipeline`](crate::pipeline) predicts the long-term speed of a mapping, and this simulator measures it. Processors do one thing at
+//! a time, items wait in queues and leave in order, and a window limits the items in flight. An item takes the same time on a processor as in the
+//! model. The simulation tests how the blocks work together, the order of items, and the two kinds of dispatch.
 //!
-//! A processor that hosts several blocks serves those that have no other host first, since everybody waits for
-//! them, then replicated ones; of either kind, the block furthest downstream. That is what the model assumes, too.
+//! A processor that hosts several blocks first serves blocks without another host, because all other blocks wait for them, and then replicated
+//! blocks. Within each kind, it serves the block furthest downstream first. The model makes the same assumption.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -15,27 +14,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::{Dispatch, Mapping, PipelineSpec, item_times_of};
 use crate::platform::Platform;
 
-/// How a simulated stream went.
+/// Result of a simulated stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Seconds until the last item came out.
+    /// Seconds until the last item left.
     pub makespan: f64,
     /// Seconds between two outputs, over the middle three fifths of the stream.
     pub production_time: f64,
-    /// For each processor, the part of the makespan that it was busy.
+    /// Busy fraction of the makespan for each processor.
     pub utilisation: Vec<f64>,
-    /// For each block and each of its hosts, the number of items that it did.
+    /// Number of items processed by each host of each block.
     pub items: Vec<Vec<u64>>,
 }
 
-/// Most items of a simulated stream: the times of all are kept, 128 MiB of them.
+/// Maximum number of items of a simulated stream, whose times take 128 MiB.
 const MOST_ITEMS: u64 = 1 << 24;
 
-/// Sends `items` items through the pipeline, at most `window` of them in flight.
+/// Simulates `items` items in the pipeline, with at most `window` of them in flight.
 ///
 /// # Errors
-/// As [`production_time`](crate::pipeline::production_time), and [`ErrorKind::Options`] if there
-/// are more than 16 million items.
+/// The errors of [`production_time`](crate::pipeline::production_time), and [`ErrorKind::Options`] if there are more than 16 million items.
 ///
 /// ```
 /// use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec};
@@ -78,7 +76,7 @@ pub fn simulate(
     Ok(run.finish())
 }
 
-/// One item done on one processor. The order makes the run repeatable: by time, then by processor.
+/// Completion of one item on one processor. The order by time, then by processor, makes the run repeatable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Completion {
     time: f64,
@@ -104,24 +102,24 @@ struct Run<'a> {
     mapping: &'a Mapping,
     dispatch: Dispatch,
     item_times: Vec<Vec<f64>>,
-    /// For each processor, the blocks it hosts and its place among their hosts, in the order it serves them.
+    /// For each processor, its blocks and its position among their hosts, in the order in which it serves the blocks.
     duties: Vec<Vec<(usize, usize)>>,
-    /// For each block, whether it must see the items in order.
+    /// True for each block that must process the items in order.
     in_order: Vec<bool>,
-    /// For each block, the waiting items.
+    /// Waiting items of each block.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each block, the next item that it may start if it goes in order; under round robin, for each host.
+    /// For each block, the next item in order that it may start; under round robin, for each host.
     next: Vec<Vec<u64>>,
-    /// For each processor, the block and the item that it works on.
+    /// For each processor, the block and the item on which it works.
     current: Vec<Option<(usize, u64)>>,
     completions: BinaryHeap<Reverse<Completion>>,
     now: f64,
     total: u64,
     window: u64,
     admitted: u64,
-    /// Items that came out before an earlier one did.
+    /// Items that were completed before an earlier one.
     early: BTreeSet<u64>,
-    /// When each item was let out, in order.
+    /// Times at which the items left, in order.
     released: Vec<f64>,
     busy: Vec<f64>,
     done: Vec<Vec<u64>>,
@@ -169,7 +167,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets items in while the window has room.
+    /// Admits items while the window has space.
     fn admit(&mut self) {
         while self.admitted < self.total && self.admitted - (self.released.len() as u64) < self.window {
             self.waiting[0].insert(self.admitted);
@@ -177,7 +175,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives every idle processor the first thing that it may do.
+    /// Assigns the first permitted item to each idle processor.
     fn start_idle(&mut self) {
         for p in 0..self.current.len() {
             if self.current[p].is_some() {
@@ -197,7 +195,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The item that host `place` of block `b` may start now.
+    /// Returns the item that host `place` of block `b` may start now.
     fn ready(&self, b: usize, place: usize) -> Option<u64> {
         if self.dispatch == Dispatch::RoundRobin || self.in_order[b] {
             let next = self.next[b][place];

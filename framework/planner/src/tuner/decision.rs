@@ -1,4 +1,4 @@
-//! What a tuner is told at a look, and what it says.
+//! Input and decisions of a tuner.
 
 use std::fmt;
 
@@ -6,114 +6,115 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{Percent, Seconds};
 
-/// A stream as it stands at one look.
+/// State of a stream at one look.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
-    /// Seconds on any clock that does not go back; all times of a tuner are on the same one.
+    /// Time of the look in seconds, on any monotonic clock that all times of the tuner share.
     pub now: f64,
-    /// Length of the period that `measured_time` was taken over, in seconds up to now.
+    /// Length in seconds of the period before `now` in which `measured_time` was measured.
     pub period: f64,
     /// Seconds since the stream began.
     pub elapsed: f64,
-    /// The arrangement in force.
+    /// Current arrangement.
     pub current: A,
-    /// Seconds for an item, predicted for the present arrangement with today's measurements.
+    /// Predicted seconds per item in the current arrangement, with the latest measurements.
     pub current_time: f64,
-    /// Seconds for an item as seen where items leave, over the last period, if any left. It decides nothing; it is
-    /// what predictions are held against.
+    /// Measured seconds per item where items leave the stream, over the last period; `None` if no items left. The value affects no decision;
+    /// predictions are compared with it.
     pub measured_time: Option<f64>,
-    /// Items still to come, if their number is known.
+    /// Number of remaining items, if it is known.
     pub remaining_items: Option<u64>,
-    /// False while measurements that the predictions need are still missing or of no use.
+    /// False while measurements that the predictions need are missing or unusable.
     pub settled: bool,
 }
 
-/// An arrangement that could replace the present one.
+/// Arrangement that could replace the current one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate<A> {
     /// The arrangement.
     pub arrangement: A,
-    /// Seconds for an item, predicted with the same model and measurements as `current_time`.
+    /// Predicted seconds per item, with the same model and measurements as `current_time`.
     pub time: f64,
-    /// Seconds that the stream loses by the change.
+    /// Seconds that the stream loses during the change.
     pub cost: f64,
 }
 
-/// What is to be done.
+/// Action that the tuner decided on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Change to the candidate.
     Act,
-    /// Leave the arrangement as it is.
+    /// Keep the current arrangement.
     Keep(Reason),
 }
 
-/// Why an arrangement is kept.
+/// Reason why the current arrangement is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
     /// Balancing is switched off.
     Off,
-    /// An earlier change is not in force yet.
+    /// An earlier change is not complete.
     UnderWay,
-    /// There is no candidate, or it is the present arrangement.
+    /// There is no candidate, or the candidate is the current arrangement.
     Same,
-    /// A change was made not long ago.
+    /// The pause after the last change has not ended.
     CoolingDown {
-        /// When the pause ends (s).
+        /// End of the pause, in seconds.
         until: f64,
     },
-    /// Measurements are missing, of no use, or older than the last change.
+    /// Measurements are missing, unusable, or older than the last change.
     NotSettled,
-    /// The gain is not large, and there are only a few measurements.
+    /// The gain is not large enough for the small number of measurements.
     Unsure,
     /// The gain is below the threshold.
     GainTooSmall,
-    /// The gain is enough for another arrangement, but not for one that was left.
+    /// The gain would be enough for a new arrangement, but not for one that was left.
     ReturnTooSoon,
-    /// Over the horizon, the gain does not save enough to pay for the change.
+    /// The gain does not save enough over the horizon to pay for the change.
     NotWorthCost,
-    /// Both tests hold, but not for long enough.
+    /// Both tests passed, but not in enough looks in a row.
     NotPersistent {
-        /// Looks in a row in which they held.
+        /// Number of looks in a row in which both tests passed.
         seen: u32,
-        /// Looks in a row in which they must hold.
+        /// Number of looks in a row in which both tests must pass.
         needed: u32,
     },
 }
 
-/// One look: everything that went in, and what came of it.
+/// Result of one look: its input and the decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision<A> {
-    /// The stream as it stood.
+    /// State of the stream.
     pub situation: Situation<A>,
-    /// The arrangement that was judged, if there was one.
+    /// Evaluated arrangement, if there was one.
     pub candidate: Option<Candidate<A>>,
-    /// 1 − candidate's time / present time; 0 without a candidate or usable times.
+    /// 1 − candidate's time / current time; 0 without a candidate or without usable times.
     pub gain: f64,
-    /// Least gain that was asked for; higher for an arrangement that was left.
+    /// Minimum gain for this candidate; higher for an arrangement that was left.
     pub threshold: f64,
-    /// Seconds of stream that the gain is expected to last for.
+    /// Expected remaining time of the stream in seconds, for which the gain lasts.
     pub horizon: f64,
-    /// gain × horizon: seconds saved.
+    /// Saving in seconds: gain × horizon.
     pub benefit: f64,
-    /// Seconds that the saving must exceed: margin × cost.
+    /// Limit in seconds that the saving must exceed: margin × cost.
     pub price: f64,
-    /// Looks in a row in which both tests held, or would have with half of the threshold where that can be enough; with this one.
+    /// Number of looks in a row, including this one, in which both tests passed; if [`patience`](super::TunerOptions::patience) is set, with half
+    /// of the threshold.
     pub looks: u32,
-    /// What is to be done.
+    /// Action to take.
     pub verdict: Verdict,
 }
 
 impl<A> Decision<A> {
-    /// True if the candidate is to be put in force.
+    /// Returns true if the candidate is to replace the current arrangement.
     pub fn is_act(&self) -> bool {
         self.verdict == Verdict::Act
     }
 
-    /// Why the arrangement is kept, without what the candidate would save; `None` if it is changed.
+    /// Returns the reason to keep the arrangement, without the savings of the candidate; `None` if the arrangement changes.
     pub fn reason(&self) -> Option<String> {
         let Verdict::Keep(reason) = self.verdict else { return None };
         Some(match reason {
@@ -137,7 +138,7 @@ impl<A> Decision<A> {
         })
     }
 
-    /// What the candidate saves and costs, as a sentence; `None` without a candidate.
+    /// Returns savings and cost of the candidate as a sentence; `None` without a candidate.
     pub fn savings(&self) -> Option<String> {
         let candidate = self.candidate.as_ref()?;
         Some(format!(
@@ -152,7 +153,7 @@ impl<A> Decision<A> {
     }
 }
 
-/// The decision as a sentence, without the arrangements.
+/// Formats the decision as a sentence, without the arrangements.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {

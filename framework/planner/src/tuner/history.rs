@@ -1,8 +1,8 @@
-//! What a tuner remembers of the past.
+//! Past arrangements and measurements of a tuner.
 
 use serde::{Deserialize, Serialize};
 
-/// Arrangements that were left, and how fast they were predicted to be then.
+/// Arrangements that were left, with their predicted times when they were left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left<A> {
     entries: Vec<Entry<A>>,
@@ -20,22 +20,20 @@ impl<A: PartialEq> Left<A> {
         Left { entries: Vec::new() }
     }
 
-    /// `arrangement` was left at `now`, when it was predicted to take `time` for an item. What was left `memory` seconds
-    /// ago is forgotten.
+    /// Records that `arrangement` was left at `now` with a predicted `time` per item. Entries older than `memory` seconds are removed.
     pub(super) fn add(&mut self, arrangement: A, now: f64, time: f64, memory: f64) {
         self.entries.retain(|entry| entry.arrangement != arrangement && now - entry.at < memory);
         self.entries.push(Entry { arrangement, at: now, time });
     }
 
-    /// The time for an item that `arrangement` was predicted to take when it was left, if that was less than
-    /// `memory` seconds ago.
+    /// Returns the predicted time per item of `arrangement` when it was left, if that was less than `memory` seconds ago.
     pub(super) fn time_of(&self, arrangement: &A, now: f64, memory: f64) -> Option<f64> {
         let entry = self.entries.iter().find(|entry| entry.arrangement == *arrangement)?;
         (now - entry.at < memory).then_some(entry.time)
     }
 }
 
-/// The last few of a series, and their median.
+/// Last values of a series, with their median.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recent {
     values: Vec<f64>,
@@ -62,7 +60,7 @@ impl Recent {
         self.values.len() == self.most
     }
 
-    /// None of none; the mean of the middle two of an even number.
+    /// Returns the median, which is the mean of the middle two of an even number of values; `None` without values.
     pub(super) fn median(&self) -> Option<f64> {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);

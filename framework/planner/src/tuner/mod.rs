@@ -1,29 +1,26 @@
-//! When a stream that runs is worth rearranging.
+//! Decision whether a running stream is rearranged.
 //!
-//! A planner finds an arrangement that is predicted to be faster than the present one. Whether to change to it is
-//! another question, and this room answers it, in the same way for every skeleton: an *arrangement* is a mapping of
-//! a pipeline, a distribution of a loop's rows, a number of workers; the [`Tuner`] only copies and compares it.
+//! A planner finds an arrangement that is predicted to be faster than the current one. The [`Tuner`] decides whether a change to it pays, in the
+//! same way for every skeleton. An *arrangement* is a mapping of a pipeline, a distribution of the rows of a loop, or a number of workers; the
+//! [`Tuner`] only copies and compares arrangements.
 //!
-//! Two tests are asked apart, and both have to pass:
+//! A change requires two independent tests to pass:
 //!
-//! - **Gain.** The candidate is faster by at least a [threshold](TunerOptions::threshold), as a part of the present
-//!   time for an item (Siegell and Steenkiste's `rfract ≥ tfract`).
-//! - **Profit.** Over the horizon the gain saves more than [`margin`](TunerOptions::margin) times what the change
-//!   costs. The horizon is the time that the remaining items would take as things are. Where their number is not
-//!   known, a stream that has run for a while is expected to run as long again: of all streams that are seen at
-//!   an age, half can be expected to have half of their life before them, whatever the unit of time.
+//! - **Gain.** The candidate is faster by at least a [threshold](TunerOptions::threshold), as a fraction of the current time per
+//!   item (`rfract ≥ tfract` of Siegell and Steenkiste).
+//! - **Profit.** Over the horizon the gain saves more than [`margin`](TunerOptions::margin) times the cost of the change. The horizon is the time
+//!   of the remaining items in the current arrangement. If their number is unknown, a stream is expected to run for as long again as it has run: of
+//!   all streams observed at a given age, half can be expected to have half of their life ahead, whatever the unit of time.
 //!
-//! A single look at noisy measurements decides nothing. Both tests must hold in [several
-//! looks](TunerOptions::persistence) in a row; the candidate may differ from look to look, what must last is the
-//! gain. The first arrangement may be far off, because nothing was known when it was chosen: until it is left,
-//! [a large gain](TunerOptions::decisive) can be enough at the second look. As noise does not last, half of the threshold can be enough after [many more
-//! looks](TunerOptions::patience). After a change there is a pause, long in proportion to what the change cost, and
-//! longer after each change that did not bring half of what was predicted. An arrangement that was left is returned to only with a larger
-//! gain, unless it is now predicted to be clearly faster than when it was left. So noise moves nothing back and
-//! forth.
+//! A single look at noisy measurements does not lead to a change. Both tests must pass in [several looks](TunerOptions::persistence) in a row. The
+//! candidate may differ between looks; only the gain must persist. The first arrangement may be poor, because nothing was known when it was chosen.
+//! Until the first change, [a large gain](TunerOptions::decisive) can therefore be enough at the second look. Because noise does not persist, half
+//! of the threshold can be enough after [many more looks](TunerOptions::patience). After a change there is a pause. Its length is proportional to
+//! the cost of the change, and grows after each change with less than half of its predicted gain. A return to an earlier arrangement requires a
+//! larger gain, unless the arrangement is now predicted to be clearly faster than when it was left. These rules prevent oscillation due to noise.
 //!
-//! Every [`Decision`] carries what went into it, and reads as a sentence. What came of a change is told some
-//! periods later by [`Tuner::outcome`].
+//! Every [`Decision`] contains its input, and its `Display` is one sentence. Some periods after a change, [`Tuner::outcome`] returns the measured
+//! effect of the change.
 //!
 //! ```
 //! use armature_planner::tuner::{Candidate, Reason, Situation, Tuner, TunerOptions, Verdict};

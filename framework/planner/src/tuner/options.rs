@@ -1,10 +1,10 @@
-//! How eager a tuner is.
+//! Options of a tuner.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How eager a [`Tuner`](super::Tuner) is; the defaults suit looks about a second apart.
+/// Options of a [`Tuner`](super::Tuner). The defaults suit looks about one second apart.
 ///
 /// ```
 /// use armature_planner::tuner::TunerOptions;
@@ -17,28 +17,29 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TunerOptions {
-    /// False: nothing is ever changed, but every look is still judged and told.
+    /// False if the tuner never changes anything, but still evaluates and reports every look.
     pub enabled: bool,
-    /// Least gain, as a part of the present time for an item; at least 0 and less than 1.
+    /// Minimum gain, as a fraction of the current time per item; at least 0 and less than 1.
     pub threshold: f64,
-    /// The saving must be more than this many times the cost; 0 or more.
+    /// Minimum ratio of the saving to the cost; 0 or more.
     pub margin: f64,
-    /// Looks in a row in which both tests must hold; at least 1.
+    /// Number of looks in a row in which both tests must pass; at least 1.
     pub persistence: u32,
-    /// Gain from which on two looks are enough while nothing was changed yet, as a part of the present time for an item;
-    /// at least 0 and less than 1. `None`: no gain is.
+    /// Gain with which two looks are enough before the first change, as a fraction of the current time per item; at least 0 and less than 1. With
+    /// `None` no gain is large enough.
     pub decisive: Option<f64>,
-    /// Looks in a row after which half of the threshold is enough; `None`: it never is. Not for an arrangement that was left.
+    /// Number of looks in a row after which half of the threshold is enough; `None` never accepts half of the threshold. The option does not apply
+    /// to an arrangement that was left.
     pub patience: Option<u32>,
-    /// Least pause after a change, in seconds.
+    /// Minimum pause after a change, in seconds.
     pub cool_down: f64,
-    /// Least pause after a change, in multiples of what the change cost.
+    /// Minimum pause after a change, as a multiple of the cost of the change.
     pub cool_down_costs: f64,
-    /// By what factor the threshold is higher for an arrangement that was left; 1 or more.
+    /// Factor by which the threshold is higher for an arrangement that was left; 1 or more.
     pub return_factor: f64,
-    /// Seconds for which it is remembered that an arrangement was left.
+    /// Time in seconds for which the tuner remembers an arrangement that was left.
     pub memory: f64,
-    /// Periods wholly after a change whose measurements make up its outcome; at least 1.
+    /// Number of whole periods after a change whose measurements determine the outcome; at least 1.
     pub outcome_periods: u32,
 }
 
@@ -61,15 +62,15 @@ impl Default for TunerOptions {
 }
 
 impl TunerOptions {
-    /// Looks and records, but never changes anything: what balancing is compared with.
+    /// Returns options of a tuner that evaluates and records looks, but never changes anything: the baseline for balancing.
     pub fn off() -> Self {
         TunerOptions { enabled: false, ..TunerOptions::default() }
     }
 
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`] naming the first number that is outside the range given with its field.
+    /// [`ErrorKind::Options`] with the first number that is outside the range in the description of its field.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
         if !(0.0..1.0).contains(&self.threshold) {

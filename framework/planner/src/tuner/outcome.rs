@@ -1,4 +1,4 @@
-//! What came of a change.
+//! Measured effect of a change.
 
 use std::fmt;
 
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{Percent, Seconds};
 
-/// What a change was predicted to bring, and what was seen where items leave.
+/// Predicted and measured effect of a change. Measurements are taken where items leave the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// When the change was decided (s).
+    /// Time of the decision, in seconds.
     pub decided: f64,
-    /// When it was in force (s).
+    /// Time from which on the new arrangement was used, in seconds.
     pub in_force: f64,
-    /// When this was judged (s).
+    /// Time of this evaluation, in seconds.
     pub judged: f64,
-    /// Seconds that the change was expected to cost.
+    /// Expected cost of the change, in seconds.
     pub expected_cost: f64,
-    /// Seconds that it did cost.
+    /// Actual cost of the change, in seconds.
     pub cost: f64,
-    /// Seconds for an item, predicted before the change.
+    /// Predicted seconds per item before the change.
     pub predicted_before: f64,
-    /// Seconds for an item, predicted after it.
+    /// Predicted seconds per item after the change.
     pub predicted_after: f64,
-    /// Seconds for an item, measured in the last periods before the decision, if items left in them.
+    /// Measured seconds per item in the last periods before the decision; `None` if no items left in them.
     pub measured_before: Option<f64>,
-    /// Seconds for an item, measured in the first whole periods after the change.
+    /// Measured seconds per item in the first whole periods after the change.
     pub measured_after: f64,
 }
 
 impl Outcome {
-    /// The part of the time for an item that was predicted to be saved.
+    /// Returns the predicted saving as a fraction of the time per item.
     pub fn predicted_gain(&self) -> f64 {
         1.0 - self.predicted_after / self.predicted_before
     }
 
-    /// The part of the time for an item that was seen to be saved.
+    /// Returns the measured saving as a fraction of the time per item; `None` without a measurement before the change.
     pub fn measured_gain(&self) -> Option<f64> {
         self.measured_before.map(|before| 1.0 - self.measured_after / before)
     }
 
-    /// True if at least half of the predicted gain was seen, or nothing was seen before to compare with.
+    /// Returns true if the measured gain is at least half of the predicted gain, or if there is no measurement before the change.
     pub fn is_kept(&self) -> bool {
         self.measured_gain().is_none_or(|gain| gain >= 0.5 * self.predicted_gain())
     }
 }
 
-/// The outcome as a sentence.
+/// Formats the outcome as a sentence.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! The tuner itself: one look after the other.
+//! Implementation of the tuner.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,45 +9,45 @@ use super::outcome::Outcome;
 use crate::error::Result;
 use crate::range::is_less;
 
-/// Doublings of a pause at most.
+/// Maximum number of doublings of a pause.
 const MOST_SETBACKS: u32 = 4;
-/// Looks in a row in which a gain must be decisive.
+/// Number of looks in a row in which a gain must be decisive.
 const DECISIVE_LOOKS: u32 = 2;
-/// The part of the threshold that is enough where it lasts.
+/// Fraction of the threshold that is enough if the gain persists.
 const SMALL: f64 = 0.5;
 
-/// Decides at each look whether a stream is rearranged; see the [module](super).
+/// Decides at each look whether a stream is rearranged; see the [module documentation](super).
 ///
-/// It has no clock: time is what the [`Situation`] says. The same looks always get the same decisions.
+/// The tuner has no clock and takes the time from the [`Situation`]. Equal sequences of looks give equal decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuner<A> {
     options: TunerOptions,
-    /// Looks in a row in which both tests held.
+    /// Number of looks in a row in which both tests passed.
     seen: u32,
-    /// Looks in a row in which they held, or would have with half of the threshold.
+    /// Number of looks in a row in which both tests passed, with half of the threshold if that can be enough.
     seen_small: u32,
     state: State,
     left: Left<A>,
-    /// Measured seconds per item of the last periods under the present arrangement.
+    /// Measured seconds per item of the last periods in the current arrangement.
     measured: Recent,
-    /// The last change while its outcome is awaited.
+    /// Last change, while its outcome is not known.
     awaited: Option<Change>,
     outcome: Option<Outcome>,
-    /// Changes in a row that did not keep what they promised.
+    /// Number of changes in a row with less than half of the predicted gain.
     setbacks: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum State {
-    /// Nothing was changed yet.
+    /// No change so far.
     Fresh,
-    /// A change was decided and is not in force.
+    /// A change was decided and is not complete.
     UnderWay(Change),
-    /// The last change came into force at `since`; the next may follow at `until`.
+    /// The last change was complete at `since`; the next is possible at `until`.
     Changed { since: f64, until: f64 },
 }
 
-/// A change that was decided.
+/// Change with its predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Change {
     decided: f64,
@@ -60,10 +60,10 @@ struct Change {
 }
 
 impl<A: Clone + PartialEq> Tuner<A> {
-    /// A tuner that has not looked yet.
+    /// Creates a tuner.
     ///
     /// # Errors
-    /// As [`TunerOptions::validate`].
+    /// See [`TunerOptions::validate`].
     pub fn new(options: TunerOptions) -> Result<Self> {
         options.validate()?;
         Ok(Tuner {
@@ -79,13 +79,12 @@ impl<A: Clone + PartialEq> Tuner<A> {
         })
     }
 
-    /// The options it was made with.
+    /// Returns the options of the tuner.
     pub fn options(&self) -> &TunerOptions {
         &self.options
     }
 
-    /// One look. After [`Verdict::Act`] the tuner waits for [`acted`](Tuner::acted) or
-    /// [`abandoned`](Tuner::abandoned).
+    /// Evaluates one look. After [`Verdict::Act`] the tuner waits for a call of [`acted`](Tuner::acted) or [`abandoned`](Tuner::abandoned).
     pub fn consider(&mut self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         self.observe(&situation);
         let mut decision = self.weigh(situation, candidate);
@@ -113,8 +112,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         decision
     }
 
-    /// The change that was decided came into force at `now`, and cost `cost` seconds. Without a decision that waits
-    /// for this, it tells of a change that came from elsewhere.
+    /// Records that the decided change was complete at `now` and cost `cost` seconds. Without a pending decision, the call records a change that
+    /// the tuner did not decide.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.awaited = match self.state {
             State::UnderWay(change) => Some(Change { in_force: now, cost, ..change }),
@@ -123,7 +122,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.pause(now, cost);
     }
 
-    /// The change that was decided could not be made; the old arrangement is still in force at `now`.
+    /// Records that the decided change was not made, and the old arrangement is still used at `now`.
     pub fn abandoned(&mut self, now: f64) {
         if let State::UnderWay(change) = self.state {
             self.setback();
@@ -131,12 +130,12 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// What came of the last change, once, when the first whole periods after it were measured.
+    /// Returns the outcome of the last change, once, after the first whole periods in the new arrangement were measured.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcome.take()
     }
 
-    /// The arrangement, and with it what was measured, is a new one from `now` on.
+    /// Starts the pause after a change at `now`, and discards the measurements of the old arrangement.
     fn pause(&mut self, now: f64, cost: f64) {
         let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
         let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
@@ -145,7 +144,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.forget();
     }
 
-    /// The rows of looks begin again.
+    /// Resets the counts of looks in a row.
     fn forget(&mut self) {
         (self.seen, self.seen_small) = (0, 0);
     }
@@ -154,7 +153,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.setbacks = (self.setbacks + 1).min(MOST_SETBACKS);
     }
 
-    /// Whether the last period lies wholly under the present arrangement.
+    /// Returns true if the whole last period is in the current arrangement.
     fn is_current(&self, situation: &Situation<A>) -> bool {
         match self.state {
             State::Fresh => true,
@@ -163,7 +162,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Keeps what was measured, and tells the last change's outcome when there is enough of it.
+    /// Records the measured time, and computes the outcome of the last change when there are enough measurements.
     fn observe(&mut self, situation: &Situation<A>) {
         let measured = situation.measured_time.filter(|time| is_positive(*time));
         let Some(measured) = measured.filter(|_| self.is_current(situation)) else { return };
@@ -191,7 +190,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// The pause of a change that has just turned out to be a setback.
+    /// Extends the pause after a change whose measured gain was too small.
     fn lengthen_pause(&mut self, cost: f64) {
         if let State::Changed { since, .. } = self.state {
             let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
@@ -200,7 +199,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// The numbers of both tests. The verdict is still open.
+    /// Computes the numbers of both tests, with a preliminary verdict.
     fn weigh(&self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         let present = situation.current_time;
         let gain = match &candidate {
@@ -233,7 +232,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Whether the candidate was left not long ago, and is not clearly faster now than it was then.
+    /// Returns true if the candidate was left recently, and is not clearly faster now than when it was left.
     fn is_return(&self, situation: &Situation<A>, candidate: &Candidate<A>) -> bool {
         let TunerOptions { memory, return_factor, threshold, .. } = self.options;
         let then = self.left.time_of(&candidate.arrangement, situation.now, memory);
@@ -248,7 +247,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let State::UnderWay(_) = self.state {
             return Verdict::Keep(Reason::UnderWay);
         }
-        // A look that says nothing neither counts nor breaks a row.
+        // A look without usable numbers neither counts nor resets the number of looks in a row.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {
@@ -260,7 +259,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             Some(candidate) if candidate.arrangement == situation.current => Some(Reason::Same),
             Some(_) if *gain < least => Some(Reason::GainTooSmall),
             Some(_) if gain < threshold && *threshold > self.options.threshold => Some(Reason::ReturnTooSoon),
-            // Not more, or not to be compared: an infinite cost is never worth it.
+            // The comparison also fails for an infinite cost or NaN.
             Some(_) if benefit.partial_cmp(price) != Some(std::cmp::Ordering::Greater) => {
                 Some(Reason::NotWorthCost)
             }
@@ -270,7 +269,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             self.forget();
             return Verdict::Keep(reason);
         }
-        // A small gain may begin to last during the pause; it takes longer than the pause is there for.
+        // Looks during the pause count for the small threshold, whose number of looks is larger than the pause is meant to cover.
         self.seen_small = self.seen_small.saturating_add(1);
         if let State::Changed { until, .. } = self.state
             && situation.now < until

@@ -1,4 +1,4 @@
-//! The one entry to all planners.
+//! Entry point of all workflow planners.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,11 +24,11 @@ use super::verifier::{Verdict, verify};
 use super::worth::Worth;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Orders between HEFTM's and the one that needs least memory: in the first the levels count one half, in each following half as
-/// much. Further ones were the best of all in none of 28 cases.
+/// Number of orders between that of HEFTM and the one with the smallest memory. In the first order the levels have the weight one half, and in each
+/// following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
 const BLENDS: u32 = 2;
 
-/// Who made a plan.
+/// Planner of workflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Planner {
@@ -44,47 +44,47 @@ pub enum Planner {
     RelaxedBlc,
     /// HEFTM in the order that needs least memory, relaxed.
     RelaxedMm,
-    /// Relaxed HEFTM in an order between the two, where the levels count one part in 2 to this power.
+    /// Relaxed HEFTM in an order between bottom levels and smallest memory, where the levels have the weight 1/2 to this power.
     Blended(u32),
-    /// The block plan of the order that needs least memory.
+    /// Block plan of the order that needs least memory.
     DagHetMem,
-    /// The block plan of a partition.
+    /// Block plan of a partition.
     DagHetPart,
-    /// Tasks as DagHetPart maps them, but each file sent as soon as it is written.
+    /// Tasks on the processors of DagHetPart, but each file is sent as soon as it is written.
     DagHetPartAsEvents,
-    /// Relaxed HEFTM in the order of bottom levels, where clusters of tasks stay together.
+    /// Relaxed HEFTM in the order of bottom levels, with clusters of tasks on one processor.
     ClusteredBl(Merge),
-    /// Relaxed HEFTM in the order that needs least memory, where clusters of tasks stay together.
+    /// Relaxed HEFTM in the order that needs least memory, with clusters of tasks on one processor.
     ClusteredMm(Merge),
-    /// The shortest of all plans, for a few tasks.
+    /// Exhaustive search for the shortest plan, for a few tasks.
     Exhaustive,
-    /// Local search from the best of the others.
+    /// Local search from the best plan of the other planners.
     LocalSearch,
 }
 
-/// What a planner came to.
+/// Result of one planner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Which.
+    /// The planner.
     pub planner: Planner,
-    /// The makespan of its plan, or why there is none.
+    /// Makespan of its plan in seconds, or the error.
     pub makespan: Result<f64>,
 }
 
-/// The best plan.
+/// Best plan of all planners.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestPlan {
     /// The plan.
     pub plan: Plan,
-    /// Who made it.
+    /// Planner that found the plan.
     pub planner: Planner,
-    /// What the verifier says of it: that it is valid, and what it holds.
+    /// Verdict of the verifier on the plan: it is valid, with its peak memory.
     pub certificate: Verdict,
-    /// What all planners came to.
+    /// Results of all planners.
     pub attempts: Vec<Attempt>,
 }
 
-/// The best plan of all planners, certified by the verifier.
+/// Returns the best plan of all planners, checked by the verifier.
 ///
 /// ```
 /// use armature_planner::workflow::generate::{Family, paper_cluster};
@@ -102,7 +102,7 @@ pub struct BestPlan {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible), as the first of the planners says it, if none finds a plan.
+/// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) with the error of the first planner, if no planner finds a plan.
 pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Result<BestPlan> {
     let mut found = constructed(graph, cluster, options);
     let known = shortest(&found);
@@ -112,7 +112,7 @@ pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Resul
     improved(graph, cluster, options, found)
 }
 
-/// The best plan without exhaustive search, beside which nothing is to be seen of the others where there are few tasks.
+/// Returns the best plan without exhaustive search, which would hide the results of the other planners for few tasks.
 #[cfg(test)]
 pub(super) fn plan_by_heuristics(
     graph: &Workflow,
@@ -128,7 +128,7 @@ fn constructed(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Fo
     found
 }
 
-/// The best of the plans that were found and of what local search makes of it.
+/// Returns the best of the plans found and their improvement by local search.
 fn improved(
     graph: &Workflow,
     cluster: &Cluster,
@@ -154,7 +154,7 @@ fn improved(
     }
 }
 
-/// What planners came to, in a fixed order.
+/// Results of the planners, in a fixed order.
 type Found = Vec<(Planner, Result<Certified>)>;
 
 fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
@@ -209,7 +209,7 @@ fn block_plans(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Fo
         .into()
 }
 
-/// A plan with its certificate.
+/// Plan with the verdict of the verifier.
 type Certified = (Plan, Verdict);
 
 fn certified(graph: &Workflow, cluster: &Cluster, plan: Plan) -> Result<Certified> {
@@ -221,12 +221,12 @@ fn makespan(found: &Result<Certified>) -> Result<f64, Error> {
     found.as_ref().map(|(plan, _)| plan.makespan).map_err(Error::clone)
 }
 
-/// The shortest makespan; infinite if there is no plan.
+/// Returns the shortest makespan; infinite if there is no plan.
 fn shortest(found: &Found) -> f64 {
     found.iter().filter_map(|(_, found)| makespan(found).ok()).fold(f64::INFINITY, f64::min)
 }
 
-/// The first of the best.
+/// Returns the first of the best plans.
 fn best<'a>(graph: &Workflow, found: &'a Found) -> Option<(Planner, &'a Certified)> {
     let shortest = shortest(found);
     let plans = found.iter().filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)));

@@ -1,31 +1,31 @@
-//! The processors that a workflow runs on.
+//! Processors on which a workflow runs.
 
 use armature_text::quoted;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
-/// One processor: it runs one task after the other.
+/// Processor that runs one task at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
-    /// Name, for messages and charts; several processors may have the same.
+    /// Name for messages and charts, which need not be unique.
     pub name: String,
-    /// Work units per second, from 1e-60 to 1e60.
+    /// Speed in work units per second, from 1e-60 to 1e60.
     pub speed: f64,
-    /// Memory, in the unit of the workflow's sizes. A processor without memory runs no task that needs some.
+    /// Memory in the unit of the workflow's sizes. A processor without memory only runs tasks that need none.
     pub memory: u64,
-    /// Room beside the memory for files that were evicted from it, in the same unit.
+    /// Size of the buffer for files that were evicted from memory, in the same unit as the memory.
     pub buffer: u64,
 }
 
 impl Processor {
-    /// A processor whose buffer is ten times its memory, as in the paper of 2025.
+    /// Creates a processor with a buffer of ten times its memory, as in the paper of 2025.
     pub fn new(name: impl Into<String>, speed: f64, memory: u64) -> Self {
         const BUFFER_PER_MEMORY: u64 = 10;
         Processor { name: name.into(), speed, memory, buffer: memory.saturating_mul(BUFFER_PER_MEMORY) }
     }
 
-    /// The same processor with another buffer.
+    /// Sets the size of the buffer.
     pub fn with_buffer(mut self, buffer: u64) -> Self {
         self.buffer = buffer;
         self
@@ -49,25 +49,24 @@ impl Processor {
 pub struct Cluster {
     processors: Vec<Processor>,
     bandwidth: f64,
-    /// Row by row; empty as long as all links are alike.
+    /// Bandwidths in row-major order; empty while all links are equal.
     links: Vec<f64>,
     disk: f64,
 }
 
 impl Cluster {
-    /// Most processors of a cluster. Once a link has a bandwidth of its own, all are kept as a matrix: at this size it has
-    /// 2 GiB.
+    /// Maximum number of processors of a cluster. The bandwidths are a matrix as soon as one link differs, which takes 2 GiB at this size.
     pub const MOST_PROCESSORS: usize = 1 << 14;
 
-    /// Bytes per second that a plan reckons with for files that leave memory and come back, where nobody has measured it: what a
-    /// plain disk writes.
+    /// Default bandwidth of a buffer in bytes per second, if it was not measured: the write rate of an ordinary disk.
     pub const DISK: f64 = 200e6;
 
-    /// Processors with the same bandwidth between all, in sizes per second. Buffers are infinitely fast, as in the paper of 2025.
+    /// Creates a cluster of processors with one bandwidth for all links, in size units per second. Buffers are infinitely fast, as in the paper of
+    /// 2025.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a name has more than 4096 bytes or a control
-    /// character, a speed is not from 1e-60 to 1e60, or the bandwidth is neither that nor infinite.
+    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a name has more than 4096 bytes or a control character, a
+    /// speed is not from 1e-60 to 1e60, or the bandwidth is neither in this range nor infinite.
     pub fn new(processors: Vec<Processor>, bandwidth: f64) -> Result<Self> {
         if processors.is_empty() || processors.len() > Self::MOST_PROCESSORS {
             return Err(invalid(format!(
@@ -82,21 +81,20 @@ impl Cluster {
         Ok(Cluster { processors, bandwidth, links: Vec::new(), disk: f64::INFINITY })
     }
 
-    /// The same cluster, where buffers are disks that write and read so many sizes per second. A processor runs no task meanwhile.
+    /// Sets the rate at which buffers are written and read, in size units per second. A processor runs no task during a write or read.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if the rate is not from 1e-60 to 1e60 nor infinite.
+    /// [`ErrorKind::Platform`] if the rate is neither from 1e-60 to 1e60 nor infinite.
     pub fn with_disk(mut self, rate: f64) -> Result<Self> {
         check_rate("rate of the disk", rate)?;
         self.disk = rate;
         Ok(self)
     }
 
-    /// The same cluster, where the link `from` one processor `to` another has a bandwidth of its own.
+    /// Sets the bandwidth of the link from one processor to another.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no such processor, both are the same, or the bandwidth is not from 1e-60 to 1e60 nor
-    /// infinite.
+    /// [`ErrorKind::Platform`] if a processor does not exist, both are the same, or the bandwidth is neither from 1e-60 to 1e60 nor infinite.
     pub fn with_link(mut self, from: usize, to: usize, bandwidth: f64) -> Result<Self> {
         let count = self.len();
         if from >= count || to >= count || from == to {
@@ -113,7 +111,7 @@ impl Cluster {
         Ok(self)
     }
 
-    /// The same processors with another memory and buffer each, which `room` says by the processor's number.
+    /// Sets memory and buffer of each processor; `room` returns both for the number of a processor.
     ///
     /// ```
     /// use armature_planner::workflow::{Cluster, Processor};
@@ -130,7 +128,7 @@ impl Cluster {
         self
     }
 
-    /// The same processors with another speed each, by number; one that has none keeps the speed that it had.
+    /// Sets the speeds of the processors by number; processors without an entry keep their speed.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if a speed is not from 1e-60 to 1e60.
@@ -142,61 +140,61 @@ impl Cluster {
         Ok(self)
     }
 
-    /// Number of processors.
+    /// Returns the number of processors.
     #[allow(clippy::len_without_is_empty, reason = "there is always a processor")]
     pub fn len(&self) -> usize {
         self.processors.len()
     }
 
-    /// The processors, by number.
+    /// Returns the processors by number.
     pub fn processors(&self) -> &[Processor] {
         &self.processors
     }
 
-    /// Sizes per second between processors that have no bandwidth of their own. Planners estimate with it where they do not
-    /// know yet what runs where.
+    /// Returns the bandwidth of links that were not set individually, in size units per second. Planners use it for estimates before tasks are
+    /// placed.
     pub fn default_bandwidth(&self) -> f64 {
         self.bandwidth
     }
 
-    /// Whether no link has a bandwidth of its own.
+    /// Returns true if no link has an individual bandwidth.
     pub(super) fn has_equal_links(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// Sizes per second from one processor to another.
+    /// Returns the bandwidth from one processor to another, in size units per second.
     ///
     /// # Panics
-    /// May panic if there is no such processor.
+    /// May panic if a processor does not exist.
     pub fn bandwidth(&self, from: usize, to: usize) -> f64 {
         if self.links.is_empty() { self.bandwidth } else { self.links[from * self.len() + to] }
     }
 
-    /// Seconds to send so much from one processor to another; none to itself.
+    /// Returns the transfer time in seconds of `size` from one processor to another; 0 if they are the same.
     ///
     /// # Panics
-    /// May panic if there is no such processor.
+    /// May panic if a processor does not exist.
     pub fn transfer_time(&self, from: usize, to: usize, size: u64) -> f64 {
         if from == to { 0.0 } else { size as f64 / self.bandwidth(from, to) }
     }
 
-    /// Sizes per second that the buffer of a processor writes and reads.
+    /// Returns the rate at which buffers are written and read, in size units per second.
     pub fn disk(&self) -> f64 {
         self.disk
     }
 
-    /// Seconds to write so much to the buffer of a processor, or to read it from there.
+    /// Returns the seconds to write `size` to the buffer of a processor, or to read it.
     pub fn disk_time(&self, size: u64) -> f64 {
         size as f64 / self.disk
     }
 
-    /// Largest memory of any processor.
+    /// Returns the largest memory of any processor.
     pub fn largest_memory(&self) -> u64 {
         self.processors.iter().map(|processor| processor.memory).max().unwrap_or(0)
     }
 }
 
-/// Longest name of a processor, in bytes: as that of a task in a file.
+/// Maximum length of the name of a processor in bytes, equal to that of a task name in a file.
 const LONGEST_NAME: usize = 4096;
 
 fn check_names(processors: &[Processor]) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The best of all plans, where there are few enough to look at.
+//! Exhaustive search for the shortest plan of a small workflow.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
@@ -7,15 +7,15 @@ use super::plan::Plan;
 use super::replan::rules;
 use super::timeline::Timeline;
 
-/// The largest problems that are searched.
+/// Maximum number of tasks of a workflow that is searched.
 const MOST_TASKS: usize = 8;
 const MOST_PROCESSORS: usize = 3;
-/// Placements that are tried at most, in some tens of milliseconds. Five tasks on three processors have 40,695; with more, bounds must
-/// exclude most of them.
+/// Maximum number of placements that are tried, in some tens of milliseconds. Five tasks on three processors have 40,695 placements; larger
+/// problems depend on bounds to prune the search.
 const MOST_TRIED: usize = 50_000;
 
-/// The shortest plan of events, of all orders of tasks and all processors for each, if it is shorter than `known`. None, too, if there
-/// are too many tasks, processors or plans to look at.
+/// Returns the shortest plan of events over all orders of tasks and all processors, if it is shorter than `known`. Returns `None` otherwise, or if
+/// there are too many tasks, processors or placements.
 pub(super) fn shortest(
     graph: &Workflow,
     cluster: &Cluster,
@@ -30,31 +30,31 @@ pub(super) fn shortest(
     search.best.map(Timeline::into_plan)
 }
 
-/// Depth first, where a branch ends when nothing that follows can be shorter than the best plan so far.
+/// Depth-first search that prunes a branch if no completion of it can be shorter than the best plan so far.
 pub(super) struct Search<'a> {
     graph: &'a Workflow,
     cluster: &'a Cluster,
     task_memory: TaskMemory,
-    /// Seconds that what follows from each task takes at least, on the fastest processors that have the memory.
+    /// Lower bound of the seconds from the end of each task to the end of the run, on the fastest processors with enough memory.
     after: Vec<f64>,
-    /// Work units per second of all processors together.
+    /// Total speed of all processors, in work units per second.
     speed: f64,
-    /// How many placements may still be tried.
+    /// Number of placements that may still be tried.
     pub(super) left: usize,
     pub(super) shortest: f64,
     best: Option<Timeline<'a>>,
 }
 
-/// Tasks placed so far.
+/// Partial plan.
 #[derive(Clone)]
 struct State<'a> {
     timeline: Timeline<'a>,
     is_placed: [bool; MOST_TASKS],
-    /// When all ends at the earliest.
+    /// Lower bound of the makespan.
     makespan: f64,
-    /// Work that is not placed.
+    /// Work of the tasks that are not placed.
     work: f64,
-    /// When each processor is free.
+    /// Time from which each processor is free.
     free: [f64; MOST_PROCESSORS],
 }
 
@@ -126,17 +126,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// When all ends at the earliest if `task` ends on processor `p` at `finish`, and the processors share what is left evenly.
+    /// Returns a lower bound of the makespan if `task` ends on processor `p` at `finish`: the remaining work is divided evenly over all processors.
     fn least(&self, state: &State<'_>, task: usize, p: usize, finish: f64) -> f64 {
         let mut free = state.free;
         free[p] = finish;
         let processors = self.cluster.processors().iter();
         let done: f64 = processors.zip(free).map(|(processor, free)| processor.speed * free).sum();
-        // A little less, as the sum is rounded.
+        // The bound is reduced slightly, because the sum is rounded.
         (done + state.work - self.graph.work(task)) / self.speed * (1.0 - 1e-12)
     }
 
-    /// Whether another processor before `p` is like it, and both have nothing to do so far.
+    /// Returns true if a processor before `p` is equal to it, and both have no task yet.
     fn is_as_another(&self, state: &State<'_>, p: usize) -> bool {
         let processors = self.cluster.processors();
         let hardware = |p: usize| (processors[p].speed, processors[p].memory, processors[p].buffer);

@@ -1,4 +1,4 @@
-//! The graph of tasks.
+//! Graph of dependent tasks.
 
 mod measured;
 
@@ -11,21 +11,21 @@ use super::memory::TaskMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT};
 
-/// Largest sum of all memories of tasks and twice all sizes of edges: what planners add up, with signs, stays a number.
+/// Maximum sum of the memories of all tasks and twice the sizes of all edges. Larger sums overflow the signed arithmetic of the planners.
 const LARGEST_TOTAL: u64 = i64::MAX as u64;
 
-/// A file, or several, that one task writes and another reads. A file that two tasks read is two edges.
+/// File, or several files, that one task writes and another reads. A file with two readers is two edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// The task that writes it.
+    /// Task that writes the file.
     pub from: usize,
-    /// The task that reads it.
+    /// Task that reads the file.
     pub to: usize,
-    /// Its size, in the unit of the processors' memory. It may be 0: then the edge is only an order.
+    /// Size in the unit of the processors' memory. An edge of size 0 is only an order.
     pub size: u64,
 }
 
-/// Tasks and the files between them, a directed acyclic graph.
+/// Directed acyclic graph of tasks and the files between them.
 ///
 /// Tasks are numbered from 0 in the order in which they were added, edges by producer, then consumer.
 ///
@@ -53,19 +53,19 @@ pub struct Workflow {
     works: Vec<f64>,
     memories: Vec<u64>,
     edges: Vec<Edge>,
-    /// Where each task's outputs begin in `edges`, and where the last ones end.
+    /// Index in `edges` of the first output of each task, and the end of the last outputs.
     first_output: Vec<usize>,
-    /// Numbers of edges by consumer, then producer.
+    /// Numbers of the edges, sorted by consumer, then producer.
     inputs: Vec<usize>,
-    /// Where each task's inputs begin in `inputs`, and where the last ones end.
+    /// Index in `inputs` of the first input of each task, and the end of the last inputs.
     first_input: Vec<usize>,
-    /// Size of all that each task reads, and of all that it writes.
+    /// Total size of the inputs, and of the outputs, of each task.
     sizes: Vec<(u64, u64)>,
     order: Vec<usize>,
     has_one_value_a_task: bool,
 }
 
-/// Tasks and edges on their way to a [`Workflow`]; faults are reported by [`build`](WorkflowBuilder::build).
+/// Builder of a [`Workflow`]. [`build`](WorkflowBuilder::build) reports errors.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowBuilder {
     names: Vec<String>,
@@ -75,8 +75,8 @@ pub struct WorkflowBuilder {
 }
 
 impl WorkflowBuilder {
-    /// Adds a task of so much work (units; a processor's speed is in units per second) and so much memory, whose meaning is a
-    /// [`TaskMemory`]. Returns its number.
+    /// Adds a task with this work (in work units; the speed of a processor is in units per second) and this memory, whose meaning is defined by
+    /// [`TaskMemory`]. Returns the number of the task.
     pub fn task(&mut self, name: impl Into<String>, work: f64, memory: u64) -> usize {
         self.names.push(name.into());
         self.works.push(work);
@@ -84,17 +84,17 @@ impl WorkflowBuilder {
         self.names.len() - 1
     }
 
-    /// Adds that task `to` reads so much of what task `from` writes. The tasks may be added later.
+    /// Adds an edge: task `to` reads `size` of the output of task `from`. The tasks may be added later.
     pub fn edge(&mut self, from: usize, to: usize, size: u64) {
         self.edges.push(Edge { from, to, size });
     }
 
-    /// The workflow.
+    /// Builds the workflow.
     ///
     /// # Errors
-    /// [`ErrorKind::Workflow`] if there is no task; a name is empty, taken, or has control characters; a work is not 0 and not
-    /// from 1e-60 to 1e60; an edge names a task that does not exist, or is there twice; the edges form a cycle; or all memories
-    /// and twice all sizes together are more than 2⁶³−1.
+    /// [`ErrorKind::Workflow`] if there is no task; a name is empty, duplicate, or contains control characters; a work is neither 0 nor from 1e-60
+    /// to 1e60; an edge names a task that does not exist, or is duplicate; the edges form a cycle; or the sum of all memories and twice all sizes
+    /// exceeds 2⁶³−1.
     pub fn build(self) -> Result<Workflow> {
         let WorkflowBuilder { names, works, memories, mut edges } = self;
         check_tasks(&names, &works)?;
@@ -127,14 +127,14 @@ impl WorkflowBuilder {
 }
 
 impl Workflow {
-    /// A workflow to which tasks and edges are added.
+    /// Creates a builder for a workflow.
     pub fn builder() -> WorkflowBuilder {
         WorkflowBuilder::default()
     }
 
-    /// The same workflow where what a task writes is one value, as large as the largest of its files, for all that read it. It is sent
-    /// to a processor once, however many tasks read it there. While it waits it is counted once for each reader, so
-    /// that a plan which fits is one that does so wherever the readers run.
+    /// Declares that each task writes one value for all of its readers, which is as large as the largest of its files. The value is sent once to a
+    /// processor, however many tasks read it there. While the value waits, it counts once for each reader, so that a plan which fits does so
+    /// wherever the readers run.
     ///
     /// ```
     /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
@@ -156,7 +156,7 @@ impl Workflow {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Workflow`] if sizes become larger than [`build`](WorkflowBuilder::build) allows.
+    /// [`ErrorKind::Workflow`] if the sizes exceed the limits of [`build`](WorkflowBuilder::build).
     pub fn with_one_value_a_task(mut self) -> Result<Self> {
         for task in 0..self.len() {
             let files = self.output_numbers(task);
@@ -169,88 +169,88 @@ impl Workflow {
         Ok(self)
     }
 
-    /// Whether it is [so](Workflow::with_one_value_a_task).
+    /// Returns true if each task writes [one value](Workflow::with_one_value_a_task) for all of its readers.
     pub fn has_one_value_a_task(&self) -> bool {
         self.has_one_value_a_task
     }
 
-    /// Number of tasks.
+    /// Returns the number of tasks.
     #[allow(clippy::len_without_is_empty, reason = "there is always a task")]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// A task's name.
+    /// Returns the name of a task.
     ///
     /// # Panics
-    /// If there is no such task; so do the following.
+    /// Panics if the task does not exist; the following methods do, too.
     pub fn name(&self, task: usize) -> &str {
         &self.names[task]
     }
 
-    /// A task's work, in units.
+    /// Returns the work of a task, in work units.
     pub fn work(&self, task: usize) -> f64 {
         self.works[task]
     }
 
-    /// A task's memory, as it was given.
+    /// Returns the memory of a task as it was given to the builder.
     pub fn memory(&self, task: usize) -> u64 {
         self.memories[task]
     }
 
-    /// All edges, by producer, then consumer.
+    /// Returns all edges, sorted by producer, then consumer.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// The edges to a task's children, by child.
+    /// Returns the edges to the children of a task, sorted by child.
     pub fn outputs(&self, task: usize) -> &[Edge] {
         &self.edges[self.output_numbers(task)]
     }
 
-    /// The numbers of the edges to a task's children.
+    /// Returns the numbers of the edges to the children of a task.
     pub fn output_numbers(&self, task: usize) -> Range<usize> {
         self.first_output[task]..self.first_output[task + 1]
     }
 
-    /// The edges from a task's parents, by parent.
+    /// Returns the edges from the parents of a task, sorted by parent.
     pub fn inputs(&self, task: usize) -> impl ExactSizeIterator<Item = &Edge> + DoubleEndedIterator {
         self.input_numbers(task).iter().map(|&number| &self.edges[number])
     }
 
-    /// The numbers of the edges from a task's parents.
+    /// Returns the numbers of the edges from the parents of a task.
     pub fn input_numbers(&self, task: usize) -> &[usize] {
         &self.inputs[self.first_input[task]..self.first_input[task + 1]]
     }
 
-    /// Size of all that a task reads.
+    /// Returns the total size of the files that a task reads.
     pub fn input_size(&self, task: usize) -> u64 {
         self.sizes[task].0
     }
 
-    /// Size of all that a task writes for others.
+    /// Returns the total size of the files that a task writes for other tasks.
     pub fn output_size(&self, task: usize) -> u64 {
         self.sizes[task].1
     }
 
-    /// What a task takes, in words that follow "has".
+    /// Describes the memory needs of a task, for messages in which the text follows "has".
     pub(super) fn needs(&self, task: usize) -> String {
         let (reads, writes) = self.sizes[task];
         format!("a memory of {}, reads {reads} and writes {writes}", self.memory(task))
     }
 
-    /// Memory that a task needs while it runs.
+    /// Returns the memory that a task needs while it runs.
     pub fn requirement(&self, task: usize, task_memory: TaskMemory) -> u64 {
         task_memory.requirement(self.memory(task), self.input_size(task), self.output_size(task))
     }
 
-    /// All tasks, parents before children: breadth first, smaller numbers first.
+    /// Returns all tasks in topological order, parents before children: breadth first, smaller numbers first.
     pub fn topological_order(&self) -> &[usize] {
         &self.order
     }
 }
 
-/// Size of all that each task reads, and of all that it writes.
+/// Returns the total size of the inputs, and of the outputs, of each task.
 fn sizes_of(tasks: usize, edges: &[Edge]) -> Vec<(u64, u64)> {
     let mut sizes = vec![(0, 0); tasks];
     for edge in edges {
@@ -322,7 +322,7 @@ fn check_edges(edges: &mut [Edge], names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where the items of each of `count` groups begin when they are sorted by group.
+/// Returns the first index of each of `count` groups when items are sorted by group, and the end of the last group.
 fn starts(count: usize, groups: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut starts = vec![0; count + 1];
     for group in groups {
@@ -350,9 +350,9 @@ fn sorted(workflow: &Workflow) -> Result<Vec<usize>> {
     if order.len() == workflow.len() { Ok(order) } else { Err(invalid(cycle(workflow, &missing))) }
 }
 
-/// Describes a cycle among the tasks that wait for inputs for ever.
+/// Describes a cycle among the tasks whose inputs can never be complete.
 fn cycle(workflow: &Workflow, missing: &[usize]) -> String {
-    /// Names of a cycle that a message has room for.
+    /// Maximum number of task names in the message about a cycle.
     const MOST_NAMES: usize = 8;
     let mut place = vec![None; workflow.len()];
     let mut path = Vec::new();
@@ -362,7 +362,7 @@ fn cycle(workflow: &Workflow, missing: &[usize]) -> String {
         path.push(task);
         at = workflow.inputs(task).map(|edge| edge.from).find(|&parent| missing[parent] > 0);
     }
-    // The path follows parents, so the cycle is its end, backwards.
+    // The path follows parents, so the cycle is the end of the path in reverse order.
     let mut tasks: Vec<usize> = path.split_off(at.and_then(|task| place[task]).unwrap_or(0));
     tasks.reverse();
     let least = (0..tasks.len()).min_by_key(|&place| tasks[place]).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Makes a good plan better.
+//! Local search, which improves a plan.
 //!
-//! Each round draws some changes of the best plan so far, all by chance, tries them in parallel, and goes on from the best one if it
-//! is better. A change is one of three: a task on the critical path goes to another processor, perhaps with its neighbours, and all
-//! else stays; the order is shaken, and tasks are placed anew; or the order is shaken, and tasks stay on their processors.
+//! Each round draws random changes of the best plan so far, evaluates them in parallel, and continues with the best one if it is an improvement. A
+//! change is one of three. Either a task on the critical path moves to another processor, possibly with its neighbours, and everything else stays.
+//! Or the order is shaken and all tasks are placed again. Or the order is shaken and tasks stay on their processors.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
@@ -15,9 +15,10 @@ use super::timeline::{Moment, Timeline};
 use super::worth::Worth;
 use crate::random::Random;
 
-/// Changes of a round: enough for the cores of a workstation. It must not depend on their number, or the result would.
+/// Number of changes of a round: enough for the cores of a workstation. The number must not depend on the number of cores, because the result would
+/// then depend on it too.
 const ROUND: usize = 16;
-/// A change, by the seed that it is drawn from.
+/// Random change, with the seed from which it is drawn.
 #[derive(Clone, Copy)]
 enum Change {
     Move(u64),
@@ -25,8 +26,7 @@ enum Change {
     Reorder(u64),
 }
 
-/// The best of at most [`PlanOptions::evaluations`] plans, if it is better than `start`. The shortest plan that is known takes
-/// `shortest`.
+/// Returns the best of at most [`PlanOptions::evaluations`] plans, if it is better than `start`. `shortest` is the shortest known makespan.
 pub(super) fn improve(
     graph: &Workflow,
     cluster: &Cluster,
@@ -73,7 +73,7 @@ pub(super) fn improve(
     improved
 }
 
-/// A task of the critical path on another processor, perhaps with those on its own that write for it or read from it.
+/// Moves a task of the critical path to another processor, possibly with its producers and consumers on its old processor.
 fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], seed: u64) -> Option<Plan> {
     let mut random = Random::new(seed);
     let mut below = |count: usize| ((random.uniform() * count as f64) as usize).min(count - 1);
@@ -101,10 +101,10 @@ fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], s
     Some(timeline.into_plan())
 }
 
-/// All tasks placed anew, in an order near that of the plan, where they have `homes` there.
+/// Places all tasks again in an order close to that of the plan, on their `homes` if these are given.
 fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
-    // From one place to all, and any power between alike likely.
+    // The reach is log-uniform between one position and all.
     let reach = (graph.len() as f64).powf(random.uniform());
     let mut order: Vec<(Moment, usize)> = best
         .sequence
@@ -119,7 +119,7 @@ fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Op
     Some(timeline.into_plan())
 }
 
-/// Tasks each of which could not start before the next one ended, back from the last to end. In a plan of blocks: all tasks.
+/// Returns a chain of tasks, from the last task to end backwards, in which each task had to wait for the next one; in a plan of blocks, all tasks.
 fn critical_path(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     if plan.execution != Execution::Events {
         return plan.sequence.clone();

@@ -1,44 +1,44 @@
-//! What a task's memory means, and how long files that cross between processors are counted.
+//! Memory model: meaning of the memory of a task, and lifetime of files that are transferred between processors.
 
 use serde::{Deserialize, Serialize};
 
-/// What the memory of a task holds.
+/// Meaning of the memory of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskMemory {
-    /// Its own data only: while the task runs, its input and output files are there besides. The task needs the sum of the
-    /// three. This is the formula of the paper.
+    /// The memory is that of the task's own data; input and output files are additional while the task runs. The task needs the sum of memory,
+    /// inputs and outputs. This is the formula of the paper.
     #[default]
     Additive,
-    /// All that it needs, the files that it reads and writes among it, as operating systems measure it. The task needs the
-    /// largest of its memory, its inputs and its outputs.
+    /// The memory includes the files that the task reads and writes, as operating systems measure it. The task needs the maximum of memory, inputs
+    /// and outputs.
     IncludesIo,
 }
 
-/// How long files that come from another processor, or go to one, take memory where their consumer or producer runs.
+/// Time for which files from or to another processor occupy memory on the processor of their consumer or producer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crossing {
-    /// Input from elsewhere only while its consumer runs, output for elsewhere only while its producer runs.
+    /// Input from another processor only while its consumer runs, output for another processor only while its producer runs.
     #[default]
     Transit,
-    /// Input from elsewhere from the beginning of the block that reads it until its consumer has ended, output for elsewhere
-    /// from when its producer starts until the end of the block.
+    /// Input from another processor from the beginning of the block that reads it until its consumer has ended, and output for another processor
+    /// from the start of its producer until the end of the block.
     Resident,
 }
 
-/// How memory is counted.
+/// Memory model of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MemoryModel {
-    /// What the memory of a task holds.
+    /// Meaning of the memory of a task.
     pub task_memory: TaskMemory,
-    /// How long files that cross between blocks are counted.
+    /// Lifetime of files that are transferred between blocks.
     pub crossing: Crossing,
 }
 
 impl TaskMemory {
-    /// What a task with this memory needs while it runs, with all of its inputs and outputs: r of the paper.
+    /// Returns the memory that a task needs while it runs, including all of its inputs and outputs: r of the paper.
     pub fn requirement(self, memory: u64, inputs: u64, outputs: u64) -> u64 {
         match self {
             TaskMemory::Additive => memory + inputs + outputs,

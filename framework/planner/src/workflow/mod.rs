@@ -1,10 +1,10 @@
-//! Planning workflows: tasks that depend on one another, on processors whose memory is limited.
+//! Planning of workflows: dependent tasks on processors with limited memory.
 //!
-//! A [`Workflow`] is a directed acyclic graph. Its tasks have work and memory, its edges the size of the files that one task
-//! writes and another reads. A [`Cluster`] has processors of different speed and memory, and the bandwidths between them.
+//! A [`Workflow`] is a directed acyclic graph. A task has work and memory; an edge has the size of the files that one task writes and another
+//! reads. A [`Cluster`] has processors of different speed and memory, and the bandwidths between them.
 //!
-//! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (Kulagina, Meyerhenke and
-//! Benoit, 2024) and its successor of 2025. Memory is counted in whole numbers, so that "it fits" is exact.
+//! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (Kulagina, Meyerhenke and Benoit, 2024) and its
+//! successor of 2025. Memory sizes are integers, so that checks whether files and tasks fit are exact.
 
 mod best;
 mod blocks;

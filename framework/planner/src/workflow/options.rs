@@ -1,32 +1,32 @@
-//! What is asked of the planners.
+//! Options of the workflow planners.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::memory::MemoryModel;
 
-/// Plans that local search tries unless the caller says otherwise. One of 30,000 tasks takes about a quarter of a second, so that
-/// this many, on two cores, leave room within the minute that planning may take; most of the gain is in the first of them.
+/// Default number of plans that local search evaluates. A plan of 30,000 tasks takes about a quarter of a second, so this number of plans on two
+/// cores takes well under the minute that planning may take. Most of the gain is in the first plans.
 const EVALUATIONS: usize = 100;
 
-/// Partitions that DagHetPart begins with unless the caller says otherwise. With all numbers of blocks on a cluster of 36 it takes
-/// three times as long, for block plans that end up to a quarter earlier; list schedules end earlier still in all of 54 cases measured.
+/// Default number of partitions from which DagHetPart starts. All numbers of blocks on a cluster of 36 processors take three times as long, for
+/// block plans that are up to a quarter shorter; list schedules were shorter still in all of 54 measured cases.
 const PARTITIONS: usize = 12;
 
-/// What is asked of the planners.
+/// Options of the workflow planners.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// How memory is counted.
+    /// Memory model.
     pub memory: MemoryModel,
-    /// How many plans local search tries. 0 for none.
+    /// Number of plans that local search evaluates; 0 disables local search.
     pub evaluations: usize,
-    /// How many partitions DagHetPart begins with, at most: see [`DagHetPart::most_partitions`](super::DagHetPart::most_partitions).
+    /// Maximum number of partitions from which DagHetPart starts: see [`DagHetPart::most_partitions`](super::DagHetPart::most_partitions).
     pub partitions: usize,
-    /// Of the choices that local search leaves to chance.
+    /// Seed of the random choices of local search.
     pub seed: u64,
-    /// How many threads plan; 0 for as many as there are cores. It changes nothing but the time.
+    /// Number of threads for planning; 0 uses all cores. The plan does not depend on it.
     pub threads: usize,
-    /// Ends the local search, once it is set, with the best plan so far.
+    /// Flag that another thread can set to end the local search with the best plan found.
     pub stop: Option<Arc<AtomicBool>>,
 }
 

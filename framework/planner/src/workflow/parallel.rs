@@ -1,11 +1,11 @@
-//! Independent questions, answered on several threads.
+//! Parallel evaluation of independent questions.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The answers in the order of the questions, so that the number of threads changes nothing but the time. 0 threads are as many
-/// as there are cores.
+/// Returns the answers in the order of the questions, so that the number of threads affects only the time. With 0
+/// threads, all cores are used.
 pub(super) fn answers<Q: Sync, A: Send>(
     questions: &[Q],
     threads: usize,

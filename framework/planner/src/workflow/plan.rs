@@ -1,4 +1,4 @@
-//! What planners put out, and the verifier judges.
+//! Plan of a workflow: the output of the planners and the input of the verifier.
 
 use std::collections::HashSet;
 
@@ -7,80 +7,80 @@ use serde::{Deserialize, Serialize};
 use super::graph::{Edge, Workflow};
 use super::memory::{Crossing, TaskMemory};
 
-/// How a plan is run, and so what its times mean.
+/// Execution model of a plan, which defines the meaning of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Execution {
-    /// Each processor runs one block of tasks, begins when all that its block reads is there, and sends when the block is done.
-    /// The files between two blocks are one message.
+    /// Each processor runs one block of tasks. A block begins when all files that it reads have arrived, and sends its files at its end. The files
+    /// between two blocks are one message.
     Blocks {
-        /// How long files between blocks are counted.
+        /// Lifetime of files between blocks.
         crossing: Crossing,
     },
-    /// A file is sent when its producer ends; [`Transfer`]s and [`Eviction`]s say where each file is at any moment.
+    /// A file is sent when its producer ends. [`Transfer`]s and [`Eviction`]s define the place of each file at any time.
     Events,
 }
 
-/// A file that goes to another processor.
+/// Transfer of a file to another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The number of its edge.
+    /// Number of the edge.
     pub edge: usize,
-    /// When sending begins, in seconds.
+    /// Time at which the transfer begins, in seconds.
     pub start: f64,
-    /// When all of it has arrived.
+    /// Time at which the whole file has arrived, in seconds.
     pub finish: f64,
-    /// Whether it waits for its consumer in the receiver's buffer; otherwise it does in the memory.
+    /// True if the file waits for its consumer in the receiver's buffer, and false if it waits in the memory.
     pub to_buffer: bool,
 }
 
-/// A file that leaves memory for the buffer of the same processor.
+/// Move of a file from the memory of a processor to its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Eviction {
-    /// The number of its edge.
+    /// Number of the edge.
     pub edge: usize,
-    /// When it has left the memory, in seconds.
+    /// Time at which the file has left the memory, in seconds.
     pub at: f64,
-    /// The task on that processor which could not run otherwise. The file leaves after the task before it has ended, and before the
-    /// memory for this one is taken.
+    /// Task on the processor for which the file makes room. The file leaves after the previous task has ended, and before the memory of this task
+    /// is reserved.
     pub before: usize,
 }
 
-/// Which processor runs which tasks in which order, when, and where their files are meanwhile.
+/// Processor, order and times of all tasks, and the places of their files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How it is to be run.
+    /// Execution model of the plan.
     pub execution: Execution,
-    /// What the tasks' memory was taken for.
+    /// Assumed meaning of the memory of the tasks.
     pub task_memory: TaskMemory,
     /// Processor of each task.
     pub processor_of: Vec<usize>,
-    /// Tasks of each processor, in the order in which it runs them.
+    /// Tasks of each processor, in the order of execution.
     pub orders: Vec<Vec<usize>>,
-    /// All tasks in the order in which they were placed: those of a processor in its order, and each after those that it reads
-    /// from. Where two files use a channel, that of the reader that was placed first is sent first.
+    /// All tasks in the order in which they were placed: tasks of a processor are in its order, and each task is after those from which it reads.
+    /// If two files use one channel, the file whose reader was placed first is sent first.
     pub sequence: Vec<usize>,
-    /// When each task is predicted to start, in seconds.
+    /// Predicted start of each task, in seconds.
     pub start: Vec<f64>,
-    /// When each task is predicted to end.
+    /// Predicted end of each task, in seconds.
     pub finish: Vec<f64>,
-    /// When the last task ends.
+    /// Predicted end of the last task, in seconds.
     pub makespan: f64,
-    /// Most memory of each processor that the planner counted; what is really held may be less.
+    /// Peak memory of each processor as counted by the planner; the actual peak may be smaller.
     pub peak: Vec<u64>,
-    /// All files that go to another processor, in the order in which their channels carry them. None in a plan of blocks.
+    /// Files that are sent to another processor, in the order of their channels; empty in a plan of blocks.
     pub transfers: Vec<Transfer>,
-    /// All files that are evicted. None in a plan of blocks.
+    /// Files that are evicted; empty in a plan of blocks.
     pub evictions: Vec<Eviction>,
 }
 
 impl Plan {
-    /// Bytes of all files that are evicted.
+    /// Returns the total size of all evicted files.
     pub fn evicted_bytes(&self, graph: &Workflow) -> u64 {
         self.evictions.iter().map(|eviction| graph.edges()[eviction.edge].size).sum()
     }
 
-    /// Bytes that go from one processor to another. Where tasks write one value for all readers, it goes to each processor once.
+    /// Returns the total size of all transfers. If each task writes one value for all readers, the value counts once for each receiving processor.
     pub fn sent_bytes(&self, graph: &Workflow) -> u64 {
         let mut sent = HashSet::new();
         let goes = |edge: &&Edge| {
@@ -90,7 +90,7 @@ impl Plan {
         graph.edges().iter().filter(goes).map(|edge| edge.size).sum()
     }
 
-    /// Number of processors that run something.
+    /// Returns the number of processors that run a task.
     pub fn used(&self) -> usize {
         self.orders.iter().filter(|order| !order.is_empty()).count()
     }

@@ -1,4 +1,4 @@
-//! What becomes of a plan when reality departs from it.
+//! Replanning of a run that departs from its plan.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
@@ -12,20 +12,20 @@ use super::traversal::Traversal;
 use super::worth::Worth;
 use crate::error::Result;
 
-/// A plan for the rest of a run.
+/// Plan for the rest of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replanned {
-    /// What has started is as it was.
+    /// New plan; tasks that have started are unchanged.
     pub plan: Plan,
-    /// Whether tasks stay on the processors, and in the order, of the plan before.
+    /// True if tasks keep the processors and the order of the old plan.
     pub kept: bool,
 }
 
-/// The plan that comes of another one if its tasks stay where they were, in the same sequence, with the present weights and from
-/// the present situation. None if a task no longer fits its processor, or the processor is lost.
+/// Returns the plan in which all tasks keep their processors and their sequence, with the current works, memories and file sizes, from the current
+/// state of the run. Returns `None` if a task no longer fits its processor, or the processor is lost.
 ///
-/// A plan of blocks becomes one of events, whose files are sent as soon as they are written. It takes a time in proportion to
-/// what is left. Without changes a plan whose evicted files can be read back stays the same:
+/// A plan of blocks becomes a plan of events, whose files are sent as soon as they are written. The time of the call is in proportion to the
+/// remaining tasks. Without changes, a plan whose evicted files can be read back stays the same:
 ///
 /// ```
 /// use armature_planner::workflow::generate::{Family, paper_cluster};
@@ -51,7 +51,7 @@ pub fn retrace(graph: &Workflow, cluster: &Cluster, plan: &Plan, situation: &Sit
     Some(timeline.into_plan())
 }
 
-/// Places tasks where they are to be. None if one does not fit.
+/// Places tasks on their assigned processors; `None` if a task does not fit.
 pub(super) fn place_as_assigned(
     timeline: &mut Timeline<'_>,
     sequence: &[usize],
@@ -64,11 +64,11 @@ pub(super) fn place_as_assigned(
     Some(())
 }
 
-/// Plans the remaining tasks: the best of relaxed HEFTM in the orders BL, BLC and MM, and in the order MM with clustered tasks, which
-/// sends and evicts less.
+/// Plans the remaining tasks with relaxed HEFTM, in the orders BL, BLC and MM, and in the order MM with clustered tasks, which sends and evicts
+/// less. Returns the best of these plans.
 ///
 /// # Errors
-/// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) if none of them finds a plan.
+/// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) if no order leads to a plan.
 pub fn plan_rest(
     graph: &Workflow,
     cluster: &Cluster,
@@ -95,11 +95,11 @@ pub fn plan_rest(
     first_best(graph, plans)
 }
 
-/// A plan for what is left: the one before, [retraced](retrace), unless it fits no longer, or one [made anew](plan_rest) ends
-/// earlier by more than `planning_time`, the seconds that this is worth.
+/// Returns a plan for the rest of a run. It is the [retraced](retrace) old plan, unless that no longer fits, or a [new plan](plan_rest) is shorter
+/// by more than `planning_time` seconds.
 ///
 /// # Errors
-/// As [`plan_rest`], if the plan before fits no longer.
+/// See [`plan_rest`], if the old plan no longer fits.
 pub fn replan(
     graph: &Workflow,
     cluster: &Cluster,
@@ -118,7 +118,7 @@ pub fn replan(
     }
 }
 
-/// The first of the best, or the first error.
+/// Returns the first of the best plans, or the first error.
 fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
     let shortest = plans.iter().flatten().map(|plan| plan.makespan).fold(f64::INFINITY, f64::min);
     let worth = |plan: &Plan| Worth::of(graph, plan);
@@ -132,7 +132,7 @@ fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
         .expect("an order by each level was tried")
 }
 
-/// Those of plans that are changed: as much as possible is allowed.
+/// Returns the rules for changed plans, with which evicted files can be read back.
 pub(super) fn rules(task_memory: TaskMemory) -> Rules {
     Rules { task_memory, read_back: true, memory_blind: false }
 }

@@ -1,4 +1,4 @@
-//! What has happened of a run so far.
+//! State of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,38 +6,38 @@ use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::plan::Plan;
 
-/// What has become of a task.
+/// Progress of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// It has not started, or must run again.
+    /// The task has not started, or must run again.
     Waiting,
-    /// It has started and has its input files; if it still runs, the end is in the future, as far as can be told.
+    /// The task has started and has its input files. If it is still running, `finish` is an estimate.
     Started {
-        /// Where.
+        /// Processor of the task.
         processor: usize,
-        /// When, in seconds.
+        /// Start in seconds.
         start: f64,
-        /// When it ended or will end.
+        /// Actual or expected end in seconds.
         finish: f64,
     },
 }
 
-/// Where a file is.
+/// Place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilePlace {
-    /// Not written, or lost: its writer is waiting.
+    /// The file is not written, or it is lost and its writer is waiting.
     Nowhere,
-    /// In the memory of this processor.
+    /// The file is in the memory of this processor.
     Memory(usize),
-    /// In the buffer of this processor.
+    /// The file is in the buffer of this processor.
     Buffer(usize),
-    /// With its reader, which has started.
+    /// The file is with its reader, which has started.
     Read,
 }
 
-/// What has happened of a run so far: the state from which the rest is planned.
+/// State of a run, from which the remaining tasks are planned.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, FilePlace, Processor, Progress, Situation, Workflow};
@@ -65,7 +65,7 @@ pub enum FilePlace {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation {
-    /// The present, in seconds since the start: nothing that is planned is earlier.
+    /// Current time in seconds since the start; no planned task starts earlier.
     pub now: f64,
     tasks: Vec<Progress>,
     files: Vec<FilePlace>,
@@ -73,7 +73,7 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// Nothing has happened.
+    /// Creates the state before the run.
     pub fn new(graph: &Workflow, cluster: &Cluster) -> Self {
         Situation {
             now: 0.0,
@@ -83,8 +83,8 @@ impl Situation {
         }
     }
 
-    /// What will be the case at a later moment if all goes as a plan of events says that was made from here. A file that is being
-    /// sent then is still where it came from.
+    /// Returns the state at the time `now` if the run follows a plan of events that was made from this state. A file that is being sent at that
+    /// time is still at its old place.
     pub fn later(&self, graph: &Workflow, plan: &Plan, now: f64) -> Self {
         let mut later = Situation { now, ..self.clone() };
         let starts = |task: usize| self.tasks[task] == Progress::Waiting && plan.start[task] < now;
@@ -106,11 +106,11 @@ impl Situation {
         later
     }
 
-    /// A task has started, perhaps ended: it has its input files, and its output files are in its processor's memory, from its
-    /// end on. Of its parents it is expected that they have started.
+    /// Records that a task has started, or also ended. The task has its input files; its output files are in the memory of its processor from its
+    /// end on. The parents of the task must have been recorded before.
     ///
     /// # Panics
-    /// If there is no such task.
+    /// Panics if the task does not exist.
     pub fn started(&mut self, graph: &Workflow, task: usize, processor: usize, start: f64, finish: f64) {
         self.tasks[task] = Progress::Started { processor, start, finish };
         for &file in graph.input_numbers(task) {
@@ -123,19 +123,19 @@ impl Situation {
         }
     }
 
-    /// A file whose reader has not started is now here: it was sent, or evicted.
+    /// Records that a file whose reader has not started was sent or evicted to `place`.
     ///
     /// # Panics
-    /// If there is no such edge.
+    /// Panics if the edge does not exist.
     pub fn moved(&mut self, edge: usize, place: FilePlace) {
         self.files[edge] = place;
     }
 
-    /// A processor is gone, with all that it held. Tasks that it ran, and those that wrote the files that are missing now, are to
-    /// be run again, and so on back to tasks whose inputs are still there.
+    /// Records the loss of a processor with all files that it held. Tasks that it was running must run again, and so must the tasks that wrote the
+    /// missing files, back to tasks whose inputs still exist.
     ///
     /// # Panics
-    /// If there is no such processor.
+    /// Panics if the processor does not exist.
     pub fn lose(&mut self, graph: &Workflow, processor: usize) {
         self.lost[processor] = true;
         let mut again: Vec<usize> = Vec::new();
@@ -157,7 +157,7 @@ impl Situation {
                 continue;
             }
             self.tasks[task] = Progress::Waiting;
-            // It writes all of its files anew; copies that are left are dropped.
+            // The task writes all of its files again, so remaining copies are dropped.
             for file in graph.output_numbers(task) {
                 if self.files[file] != FilePlace::Read {
                     self.files[file] = FilePlace::Nowhere;
@@ -170,31 +170,31 @@ impl Situation {
         }
     }
 
-    /// What has become of a task.
+    /// Returns the progress of a task.
     ///
     /// # Panics
-    /// If there is no such task.
+    /// Panics if the task does not exist.
     pub fn progress(&self, task: usize) -> Progress {
         self.tasks[task]
     }
 
-    /// Where a file is.
+    /// Returns the place of a file.
     ///
     /// # Panics
-    /// If there is no such edge.
+    /// Panics if the edge does not exist.
     pub fn file(&self, edge: usize) -> FilePlace {
         self.files[edge]
     }
 
-    /// Whether a processor is gone.
+    /// Returns true if the processor is lost.
     ///
     /// # Panics
-    /// If there is no such processor.
+    /// Panics if the processor does not exist.
     pub fn is_lost(&self, processor: usize) -> bool {
         self.lost[processor]
     }
 
-    /// Number of tasks that are to be run.
+    /// Returns the number of tasks that have not started or must run again.
     pub fn waiting(&self) -> usize {
         self.tasks.iter().filter(|&&progress| progress == Progress::Waiting).count()
     }

@@ -1,17 +1,17 @@
-//! Which of several plans is the best.
+//! Comparison of plans.
 
 use super::graph::Workflow;
 use super::plan::Plan;
 
-/// Plans whose makespans differ by less than this part of the shortest count as equally long, since run times are not known better than
-/// that; the one that moves fewer bytes is taken.
+/// Relative difference from the shortest makespan below which makespans count as equal, because run times are not known more precisely. Among equal
+/// plans the one that moves fewer bytes is better.
 pub(super) const EQUALLY_LONG: f64 = 0.01;
 
-/// What plans are compared by.
+/// Criteria for the comparison of plans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Worth {
     pub(super) makespan: f64,
-    /// Bytes that are evicted, and bytes that are sent.
+    /// Bytes of evicted files; `sent` are the bytes of transfers.
     evicted: u64,
     sent: u64,
 }
@@ -21,7 +21,7 @@ impl Worth {
         Worth { makespan: plan.makespan, evicted: plan.evicted_bytes(graph), sent: plan.sent_bytes(graph) }
     }
 
-    /// Whether this one is better, where no plan is known that is shorter than `shortest`.
+    /// Returns true if this plan is better, where `shortest` is the shortest makespan of all plans.
     pub(super) fn is_better(&self, other: &Worth, shortest: f64) -> bool {
         let limit = shortest * (1.0 + EQUALLY_LONG);
         let key = |worth: &Worth| match worth.makespan <= limit {

@@ -1,4 +1,4 @@
-//! A choice with its reason.
+//! Selected policy with the reasons for it.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 use super::super::chunking::Chunking;
 use crate::words::Percent;
 
-/// What [`Chunking::Auto`](super::super::Chunking::Auto) has chosen, and from what. Shown, it is a sentence.
+/// Selection of [`Chunking::Auto`](super::super::Chunking::Auto) with its input. Its `Display` is one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// When (s, by the caller's clock).
+    /// Time of the selection (s, by the caller's clock).
     pub now: f64,
-    /// The policy from now on.
+    /// Selected policy.
     pub policy: Chunking,
-    /// What was in force before.
+    /// Previous policy.
     pub before: Chunking,
-    /// Tasks not yet handed out.
+    /// Number of tasks not yet dispatched.
     pub left: u64,
-    /// Workers that take part.
+    /// Number of workers.
     pub workers: usize,
     /// Mean time of a task (s).
     pub mean: f64,
     /// Standard deviation of a task's time (s).
     pub deviation: f64,
-    /// Neighbouring tasks whose times are alike; 1 if they are independent.
+    /// Number of adjacent tasks with similar times; 1 if the tasks are independent.
     pub block: f64,
     /// Seconds to send one task.
     pub message: f64,
-    /// Seconds until all is done, as simulated.
+    /// Simulated seconds until all tasks are done.
     pub predicted: f64,
-    /// The same with what was in force before, if that could be simulated.
+    /// Simulated seconds with the previous policy, if it could be simulated.
     pub predicted_before: Option<f64>,
-    /// Policies that were compared.
+    /// Number of compared policies.
     pub compared: usize,
 }
 

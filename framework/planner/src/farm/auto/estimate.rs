@@ -1,29 +1,29 @@
-//! What the rest of an iteration is taken to be like, by the chunks that have come back and those that are out.
+//! Estimate of the rest of an iteration, from completed and outstanding chunks.
 
 use super::super::by_worker::ByWorker;
 use super::super::policy::View;
 use super::sample::{Distribution, Sample};
 
-/// While few chunks have come back, tasks are taken to differ by this part of their mean as well; it weighs as much as
+/// Prior deviation of task times, as a fraction of their mean, for the time in which few chunks have completed. It has the weight of
 /// [`PRIOR_WEIGHT`] chunks.
 const PRIOR_SPREAD: f64 = 0.5;
 const PRIOR_WEIGHT: f64 = 4.0;
 
-/// A chunk that is out.
+/// Outstanding chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
     pub(super) worker: usize,
     pub(super) tasks: u64,
-    /// When it was handed out (s, by the caller's clock).
+    /// Time of dispatch (s, by the caller's clock).
     pub(super) given: f64,
-    /// When its worker can begin it, as far as is known: it is there, and the one before it has come back.
+    /// Earliest known time at which the worker can begin the chunk: it has arrived, and the previous chunk is complete.
     pub(super) arrives: f64,
 }
 
-/// A worker, and when it has computed what it holds (s from now).
+/// Worker with the time at which it has finished all its chunks (s from now).
 type Free = (usize, f64);
 
-/// What the tasks ahead will be like, how fast the workers are, and when they will ask.
+/// Estimate of the times of the remaining tasks, the speeds of the workers, and the times of their requests.
 #[derive(Debug)]
 pub(super) struct Estimate<'a> {
     view: &'a View<'a>,
@@ -42,18 +42,18 @@ impl<'a> Estimate<'a> {
         &self.distribution
     }
 
-    /// How many times as long as the mean a worker takes for a task; once, if it is not known.
+    /// Returns the mean task time of a worker as a multiple of the mean; 1 if it is unknown.
     pub(super) fn slowness(&self, worker: usize) -> f64 {
         self.slowness.get(worker).copied().unwrap_or(1.0)
     }
 
-    /// Tasks that are out.
+    /// Returns the number of tasks in outstanding chunks.
     pub(super) fn out(&self) -> u64 {
         self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
     }
 
-    /// When each worker will ask, and when each has computed what it holds (s from now), if tasks take what `sample` says: those
-    /// that are out come in it before those that are left. The worker that asks now is among those that hold nothing.
+    /// Returns the times at which each worker sends requests, and at which each has finished all its chunks (s from now), for task times from
+    /// `sample`: the outstanding tasks come before the remaining ones. The worker of the current request counts as one without chunks.
     pub(super) fn asks(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
         let knowledge = self.view.knowledge;
         let mut place = 0_u64;
@@ -67,7 +67,7 @@ impl<'a> Estimate<'a> {
                 let computing = slow * (sample.until(end) - sample.until(place));
                 place = end;
                 let end = (out.arrives - knowledge.now).max(at) + computing;
-                // A chunk that is overdue is still somewhere within its last tasks.
+                // An overdue chunk is assumed to be still within its last tasks.
                 at = end.max(0.5 * self.distribution.mean * slow);
                 let way_back =
                     if knowledge.master == Some(worker) { 0.0 } else { knowledge.return_time(out.tasks) };
@@ -82,20 +82,20 @@ impl<'a> Estimate<'a> {
     }
 }
 
-/// What the tasks ahead will be like.
+/// Returns the distribution of the times of the remaining tasks.
 fn distribution(view: &View<'_>) -> Distribution {
     let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
     let with_prior =
         |measured: f64, prior: f64| (measured * chunks + prior * PRIOR_WEIGHT) / (chunks + PRIOR_WEIGHT);
     let (mean, size) = (all.mean(), all.count() as f64 / chunks);
     let variance = with_prior(all.variance(), (PRIOR_SPREAD * mean).powi(2));
-    // Tasks of one chunk may well be alike: as long as little is known they are taken for it.
+    // Tasks of one chunk may have similar times, which is assumed while little is known.
     let block = with_prior(view.statistics.block(), size.max(1.0));
     Distribution { mean, deviation: variance.sqrt(), block }
 }
 
-/// How many times as long as the mean each worker takes for a task, as far as workers differ by more than chance: by
-/// the empirical Bayes estimate of normal means.
+/// Returns the mean task time of each worker as a multiple of the overall mean, as far as the differences between workers exceed chance: the
+/// empirical Bayes estimate of normal means.
 fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
     let Distribution { deviation, block, .. } = *distribution;
     let mean = view.statistics.all().mean();
@@ -114,8 +114,8 @@ fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
         differ += off * off;
         by_chance += chance;
     }
-    // Chance alone makes as many workers differ by little more than this; it is taken twice, since blocks that are
-    // longer than chunks are not seen whole.
+    // Chance alone makes the sum of squares of this number of workers exceed this value only slightly. The value is doubled, because blocks that
+    // are longer than chunks are not seen as a whole.
     let real = (differ - by_chance) / seen.len().max(1) as f64;
     if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
         return slowness;

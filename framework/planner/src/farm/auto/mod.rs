@@ -1,16 +1,16 @@
-//! The choice among the policies.
+//! Automatic selection of a chunk policy.
 //!
-//! The first chunks are probes. As long as the time of a task is not known, a probe is a single task; from then on it takes some
-//! milliseconds, and has at most a quarter of its worker's even share, divided among the chunks that the worker may hold. Where
-//! messages are so expensive that a round of single tasks would delay the farm, the first probes have all of that.
+//! The first chunks are probes. While the time of a task is unknown, a probe is a single task. Later a probe takes some milliseconds, and has at
+//! most a quarter of its worker's even share, divided among the chunks that the worker may hold. If messages are so expensive that a round of
+//! single tasks would delay the farm, the first probes have this whole quarter.
 //!
-//! When as many tasks as in the probes of a quarter of the workers have come back, the rest of the iteration is simulated with
-//! each of the published policies ([`trial`]), from the present state of the farm, on samples of task times like those measured:
-//! mean, deviation, and blocks of neighbours that are alike ([`estimate`]). The fastest policy is taken. The choice is repeated
-//! when as many tasks as in the probes of all workers have come back, whenever half of what was left has been handed out, and at
-//! the beginning of each further iteration.
+//! When as many tasks as in the probes of a quarter of the workers have completed, the rest of the iteration is simulated with each of the
+//! published policies ([`trial`]). The simulation starts from the current state of the farm, with samples of task times that have the measured
+//! mean, deviation and length of blocks of similar tasks ([`estimate`]). The fastest policy is selected. The selection is repeated when as many
+//! tasks as in the probes of all workers have completed, whenever half of the remaining tasks have been dispatched, and at the beginning of each
+//! further iteration.
 //!
-//! What this may cost is a small part of the time that lies ahead.
+//! The cost of the selections is limited to a small fraction of the run time.
 
 mod choice;
 mod estimate;
@@ -27,7 +27,7 @@ use estimate::{Estimate, Out};
 use sample::Sample;
 use trial::Trial;
 
-/// What is chosen from. Single tasks are left out: to simulate them takes a chunk for each task.
+/// Candidate policies. Single tasks are excluded, because their simulation takes one chunk for each task.
 const POLICIES: [Chunking; 11] = [
     Chunking::Dpf,
     Chunking::Static,
@@ -41,47 +41,46 @@ const POLICIES: [Chunking; 11] = [
     Chunking::Af,
     Chunking::KruskalWeiss,
 ];
-/// Seconds that the simulation of a chunk takes, by the experiment `farm-policies`: with a larger number there would be fewer
-/// choices, with a smaller one the master would be late where tasks are tiny.
+/// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. A larger number reduces the number of selections; with a
+/// smaller one the master would be late if tasks are tiny.
 const CHUNK_COST: f64 = 0.25e-6;
-/// Part of the time ahead that choices may cost: less than what a wrong policy loses.
+/// Maximum fraction of the run time for selections, which is less than the loss due to a wrong policy.
 const OVERHEAD: f64 = 0.01;
-/// Chunks for each worker that it takes to simulate an iteration with every policy once, by the same experiment; a choice that is
-/// due in any case may take as many.
+/// Chunks per worker for one simulation of an iteration with every policy, measured by the experiment `farm-policies`. A selection that is due in
+/// any case may simulate this number.
 const ONCE: f64 = 250.0;
-/// Chunks that are simulated for a choice, at most: the master answers nobody meanwhile, for some 25 ms.
+/// Maximum number of simulated chunks for a selection, during which the master answers no messages for some 25 ms.
 const MOST_CHUNKS: f64 = 100_000.0;
-/// Samples of tasks on which policies are compared. Their mean is known to a quarter of what single
-/// ones differ by; four times as many gain no more than half a per cent where times wander, and cost the same again three times.
+/// Maximum number of samples of task times for the comparison of policies. The error of their mean is a quarter of the deviation of single samples.
+/// Four times as many gain at most half a per cent if times vary slowly, and cost four times as much.
 const SAMPLES: u64 = 16;
 
-/// Seconds that a probe takes at most once the time of a task is known, where messages are fast: short for a user who waits for the
-/// first result.
+/// Maximum seconds of a probe once the time of a task is known, if messages are fast: short for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
-/// With slow messages a probe takes at most this many times what those of a round of probes take, which then cost a small part of
-/// it.
+/// Maximum time of a probe with slow messages, as a multiple of the time of the messages of a round of probes, so that messages take a small
+/// fraction of the probes.
 const PROBE_ROUNDS: f64 = 10.0;
-/// Seconds of a round of messages up to which the first probes are single tasks. With ten times as much, simulated farms that last
-/// for some milliseconds lose two per cent in the mean.
+/// Maximum seconds of a round of messages with which the first probes are single tasks. With ten times as much, simulated farms that run for some
+/// milliseconds lose two per cent on average.
 const CHEAP_ROUND: f64 = 1e-4;
 
-/// The policy behind [`Chunking::Auto`](super::Chunking::Auto).
+/// Policy of [`Chunking::Auto`](super::Chunking::Auto).
 #[derive(Debug)]
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
     in_force: Chunking,
-    /// A whole probe has been measured, so that the policy counts; else chunks are probes.
+    /// True if a probe has been measured, so that chunks follow the policy; otherwise chunks are probes.
     informed: bool,
     choice: Option<Choice>,
     out: Vec<Out>,
-    /// When the master's port is free (s, by the caller's clock).
+    /// Time from which the master's port is free (s, by the caller's clock).
     port: f64,
-    /// The port before the newest chunk, which may still be given back.
+    /// Value of `port` before the latest chunk, which the caller may still return.
     port_before: Option<f64>,
-    /// Measured tasks, in probes, and tasks left, at which the next choice is due.
+    /// Number of measured tasks, in probes, and number of remaining tasks at which the next selection is due.
     choose_at_probes: u64,
     choose_at_left: u64,
-    /// Chunks that were simulated so far.
+    /// Number of chunks simulated so far.
     simulated: u64,
 }
 
@@ -102,26 +101,26 @@ impl Default for Auto {
     }
 }
 
-/// A published policy at its beginning.
+/// Returns a published policy in its initial state.
 fn published(chunking: Chunking) -> Box<dyn Policy> {
     policy(chunking).unwrap_or_else(|| unreachable!("Auto is not among the policies that it chooses from"))
 }
 
-/// The same for policies that learn in a first iteration: they need not.
+/// Returns the view with an iteration number of at least 2: policies that only measure in a first iteration need not do so.
 fn experienced<'a>(view: &View<'a>) -> View<'a> {
     View { iteration: view.iteration.max(2), ..*view }
 }
 
-/// Tasks of a chunk while the policy does not count yet.
+/// Returns the number of tasks of a probe.
 fn probe(view: &View<'_>) -> u64 {
-    // What FSC and DPF begin with, in all the chunks that a worker may hold: with more, one that got long tasks would be
-    // waited for in the end.
+    // The initial batch of FSC and DPF, divided among all chunks that a worker may hold. With larger probes, a worker with long tasks would delay
+    // the end of the farm.
     let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
     let share = (AT_FIRST * view.total as f64 / chunks).ceil().max(1.0) as u64;
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
     if all.count() > 0 {
-        // Infinite, and as a number saturated, where tasks take no time.
+        // If tasks take no time, the quotient is infinite and saturates.
         share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
     } else if round > CHEAP_ROUND {
         share
@@ -130,7 +129,7 @@ fn probe(view: &View<'_>) -> u64 {
     }
 }
 
-/// Tasks whose times are known, in probes.
+/// Returns the number of measured tasks, in probes.
 fn measured_probes(view: &View<'_>) -> u64 {
     view.statistics.all().count() / probe(view)
 }
@@ -154,7 +153,7 @@ impl Auto {
         let probes = measured_probes(view);
         let view = &experienced(view);
         if !self.informed && probes > 0 {
-            // The policy knows the mean, and with it the least chunk, from now on.
+            // From now on the policy knows the mean, and with it the minimum chunk size.
             self.informed = true;
             self.policy.begin(view);
         }
@@ -182,8 +181,8 @@ impl Auto {
         size
     }
 
-    /// Some of the tasks that were handed out have come back undone. Right after [`next`](Auto::next) these are the
-    /// newest chunk's, which then had fewer tasks; else those of a worker that has left.
+    /// Records that dispatched tasks were returned undone. Directly after [`next`](Auto::next) they belong to the latest chunk, which then had
+    /// fewer tasks; otherwise they belong to a worker that has left.
     pub(super) fn give_back(&mut self, tasks: u64) {
         let Some(port_before) = self.port_before.take() else { return };
         let Some(newest) = self.out.last_mut() else { return };
@@ -198,14 +197,14 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
-        // The next one of this worker lay there until now.
+        // The next chunk of this worker was queued until now.
         let back = out.given + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
         }
     }
 
-    /// The worker goes on with the rest of its oldest chunk.
+    /// Records a partial result; the worker continues with the rest of its oldest chunk.
     pub(super) fn done_in_part(&mut self, done: &ChunkDone) {
         self.port_before = None;
         let Some(out) = self.out.iter_mut().find(|out| out.worker == done.worker) else { return };
@@ -222,19 +221,19 @@ impl Auto {
         self.choice.take()
     }
 
-    /// Chunks that were simulated so far.
+    /// Returns the number of chunks simulated so far.
     pub(super) fn simulated(&self) -> u64 {
         self.simulated
     }
 
-    /// Simulates the rest of the iteration with every policy, and takes the fastest, if that costs little by the time ahead or
+    /// Simulates the rest of the iteration with every policy, and selects the fastest, if the simulation costs little compared with the run time or
     /// is due in any case.
     fn choose(&mut self, view: &View<'_>, is_due: bool) {
         let all = view.statistics.all();
         if all.mean() <= 0.0 {
             return;
         }
-        // A small part of the time that has passed and that lies ahead, on the whole.
+        // The budget is a fraction of the total time, past and remaining.
         let time = (all.count() as f64 + view.left as f64) * all.mean() / view.n() as f64;
         let budget = OVERHEAD * time / CHUNK_COST - self.simulated as f64;
         let once = ONCE * view.n() as f64;
@@ -242,7 +241,7 @@ impl Auto {
             return;
         }
         let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
-        // What is in force goes on as it is; the others begin with what is left.
+        // The current policy continues from its state; the others begin with the remaining tasks.
         let mut trials = vec![Trial::new(self.in_force, self.policy.copy())];
         for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.in_force) {
             let mut policy = published(chunking);
@@ -281,7 +280,7 @@ impl Auto {
         self.informed = true;
     }
 
-    /// Simulates all on the same samples, with some `budget` chunks on the whole. Returns the numbers of samples and chunks.
+    /// Simulates all policies on the same samples, with about `budget` chunks in total. Returns the numbers of samples and chunks.
     fn compare(
         &self,
         trials: &mut [Trial],
@@ -294,7 +293,7 @@ impl Auto {
         let tasks = view.left.saturating_add(estimate.out());
         let each = budget / trials.len() as u64;
         let (mut samples, mut simulated) = (0, 0);
-        // Another sample takes no more than this one.
+        // The next sample takes no more chunks than this one.
         while samples < SAMPLES && simulated * (samples + 1) <= budget * samples {
             let sample = Sample::draw(distribution, tasks, samples);
             simulated += trial::simulate(trials, view, estimate, &sample, port, each);

@@ -1,37 +1,37 @@
-//! Samples of task times like those that were measured.
+//! Samples of task times with the measured distribution.
 
 use crate::random::Random;
 
-/// Stretches of tasks for which times are drawn: more would take longer than the simulation that they are for, fewer would make
-/// the last chunks of an iteration all alike.
+/// Maximum number of stretches of tasks for which times are drawn. More would take longer than the simulation that uses them; fewer would make the
+/// last chunks of an iteration equal.
 const STRETCHES: u64 = 2048;
 
-/// What task times are drawn from.
+/// Distribution of task times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Distribution {
     pub(super) mean: f64,
     pub(super) deviation: f64,
-    /// Neighbouring tasks that share one duration.
+    /// Number of adjacent tasks with one common time.
     pub(super) block: f64,
 }
 
-/// Times of tasks in a row, drawn once, so that all policies are given the same.
+/// Times of consecutive tasks, drawn once so that all policies are compared on equal samples.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// Tasks in a stretch.
+    /// Number of tasks in a stretch.
     grain: f64,
-    /// Time of all stretches before.
+    /// Total time of all previous stretches.
     before: Vec<f64>,
 }
 
 impl Sample {
-    /// `tasks` tasks; the same `seed` draws the same.
+    /// Draws a sample for `tasks` tasks; equal seeds give equal samples.
     pub(super) fn draw(distribution: &Distribution, tasks: u64, seed: u64) -> Self {
         let Distribution { mean, deviation, block } = *distribution;
         let grain = tasks.div_ceil(STRETCHES).max(1) as f64;
         let block = block.max(1.0);
-        // A stretch within blocks has the deviation of one task, a longer one that of g B − (B² − 1)/3 tasks; blocks
-        // span that many stretches.
+        // A stretch within a block has the deviation of one task, a longer one that of g B − (B² − 1)/3 tasks. `span` is the number of stretches of
+        // a block.
         let (spread, span) = if block <= grain {
             (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
         } else {
@@ -42,7 +42,7 @@ impl Sample {
         let count = (tasks as f64 / grain).ceil() as usize;
         let mut before = Vec::with_capacity(count + 1);
         let (mut sum, mut value) = (0.0, 0.0);
-        // The first block has begun before.
+        // The first block begins before the sample.
         let mut ends = random.uniform() * span;
         before.push(sum);
         for i in 0..count {
@@ -58,7 +58,7 @@ impl Sample {
         Sample { grain, before }
     }
 
-    /// Time of the first `tasks` tasks.
+    /// Returns the time of the first `tasks` tasks.
     pub(super) fn until(&self, tasks: u64) -> f64 {
         let place = tasks as f64 / self.grain;
         let whole = (place as usize).min(self.before.len() - 1);

@@ -1,4 +1,4 @@
-//! What the rest of an iteration would take with a policy, in simulation.
+//! Simulation of the rest of an iteration with a policy.
 
 use super::super::chunking::Chunking;
 use super::super::knowledge::ChunkDone;
@@ -7,13 +7,12 @@ use super::estimate::Estimate;
 use super::sample::Sample;
 use crate::simulate::farm::{Dispatcher, Farm, Standing};
 
-/// A policy that is compared with others on the same samples of tasks.
+/// Policy that is compared with others on equal samples of tasks.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) chunking: Chunking,
     pub(super) policy: Box<dyn Policy>,
-    /// Seconds that the rest of the iteration took with it, in all samples together; None if one of them took more chunks
-    /// than there was time to simulate.
+    /// Simulated seconds of the rest of the iteration, summed over all samples; `None` if a sample needed more chunks than the budget.
     pub(super) seconds: Option<f64>,
 }
 
@@ -23,8 +22,8 @@ impl Trial {
     }
 }
 
-/// Simulates all policies on one sample of tasks, with at most `budget` chunks each; the master's port is busy for `port`
-/// seconds. Returns how many chunks were simulated.
+/// Simulates all policies on one sample of tasks, with at most `budget` chunks each; the master's port is busy for `port` seconds. Returns the
+/// number of simulated chunks.
 pub(super) fn simulate(
     trials: &mut [Trial],
     view: &View<'_>,
@@ -35,7 +34,7 @@ pub(super) fn simulate(
 ) -> u64 {
     let (asks, free) = estimate.asks(sample);
     let standing = Standing { asks: &asks, port, free: &free };
-    // Chunks that are out come back in any case.
+    // Outstanding chunks complete with any policy.
     let out = asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
     let mut simulated = 0;
     for trial in trials {
@@ -50,7 +49,7 @@ pub(super) fn simulate(
     simulated
 }
 
-/// The rest of an iteration, led by a policy.
+/// Rest of an iteration under one policy.
 struct Rest<'a> {
     view: &'a View<'a>,
     estimate: &'a Estimate<'a>,
@@ -74,7 +73,7 @@ impl Dispatcher for Rest<'_> {
     }
 
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        // Tasks that are out come before those that are left.
+        // Outstanding tasks come before the remaining ones.
         let first = self.estimate.out().saturating_add(self.view.left - self.left);
         self.left -= tasks;
         let seconds = self.sample.until(first.saturating_add(tasks)) - self.sample.until(first);

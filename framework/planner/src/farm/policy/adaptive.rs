@@ -2,8 +2,8 @@
 
 use super::view::{Policy, View};
 
-/// (D + 2TR − √(D² + 4DTR)) / (2 µ_i), with D = Σ σ²/µ and T = 1/Σ(1/µ) over all workers, given as (µ, σ²); `mean`
-/// is µ_i. Some programs sum σ/µ instead, which has another unit than T.
+/// Returns (D + 2TR − √(D² + 4DTR)) / (2 µ_i), with D = Σ σ²/µ and T = 1/Σ(1/µ) over all workers, given as (µ, σ²); `mean` is µ_i. Some programs
+/// sum σ/µ instead, which does not have the unit of T.
 pub(in super::super) fn real_chunk(workers: impl Iterator<Item = (f64, f64)>, left: u64, mean: f64) -> f64 {
     let (mut d, mut speeds) = (0.0, 0.0);
     for (mean, variance) in workers {
@@ -14,8 +14,8 @@ pub(in super::super) fn real_chunk(workers: impl Iterator<Item = (f64, f64)>, le
     (d + 2.0 * t * r - (d * d + 4.0 * d * t * r).sqrt()) / (2.0 * mean)
 }
 
-/// AF. A worker that has finished fewer than two tasks gets ⌈M/(20 n)⌉; for others that have not, the asking
-/// worker's times stand in.
+/// Adaptive factoring. A worker that has finished fewer than two tasks gets ⌈M/(20 n)⌉. For other workers with fewer than two tasks, the times of
+/// the requesting worker are used.
 #[derive(Clone, Debug)]
 pub(super) struct Af;
 

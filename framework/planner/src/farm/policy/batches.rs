@@ -1,8 +1,8 @@
-//! Chunks that are prepared a batch at a time.
+//! Chunks that are prepared one batch at a time.
 
 use std::collections::VecDeque;
 
-/// Chunks that are prepared and not yet handed out.
+/// Prepared chunks that are not dispatched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prepared {
     sizes: VecDeque<u64>,
@@ -15,7 +15,7 @@ impl Prepared {
         self.tasks = 0;
     }
 
-    /// Number of chunks.
+    /// Returns the number of chunks.
     pub(super) fn len(&self) -> usize {
         self.sizes.len()
     }
@@ -24,13 +24,13 @@ impl Prepared {
         self.sizes.is_empty()
     }
 
-    /// Tasks in them.
+    /// Returns the number of tasks in the chunks.
     pub(super) fn tasks(&self) -> u64 {
         self.tasks
     }
 
-    /// A batch: `chunks` chunks of `size` tasks, of `left` tasks that are not in a batch yet; the last ones are
-    /// shorter, or absent.
+    /// Appends a batch: `chunks` chunks of `size` tasks, from `left` tasks that are not in a batch yet. The last chunks are smaller or missing if
+    /// tasks run out.
     pub(super) fn batch(&mut self, chunks: u64, size: u64, mut left: u64) {
         for _ in 0..chunks {
             let size = size.min(left);
@@ -42,7 +42,7 @@ impl Prepared {
         }
     }
 
-    /// The rest: `left` tasks in `chunks` chunks that differ by one at most, larger ones first, none empty.
+    /// Appends the rest: `left` tasks in `chunks` chunks whose sizes differ by at most one, larger ones first, without empty chunks.
     pub(super) fn rest(&mut self, chunks: u64, left: u64) {
         let (size, larger) = (left / chunks, left % chunks);
         for i in 0..chunks.min(left) {
@@ -50,7 +50,7 @@ impl Prepared {
         }
     }
 
-    /// The next chunk, of which at most `most` tasks are handed out: what is above stays in front.
+    /// Removes the next chunk, of which at most `most` tasks are dispatched; the rest of the chunk stays at the front.
     pub(super) fn take(&mut self, most: u64) -> Option<u64> {
         let size = self.sizes.pop_front()?;
         let given = size.min(most);
@@ -67,9 +67,9 @@ impl Prepared {
     }
 }
 
-/// ⌈tasks / parts⌉, at least 1, of a number of parts that need not be whole.
+/// Returns ⌈tasks / parts⌉, at least 1; the number of parts may be fractional.
 pub(super) fn share(tasks: u64, parts: f64) -> u64 {
     let size = (tasks as f64 / parts).ceil();
-    // What is no number, or too large, becomes what is left later on.
+    // NaN becomes 1 here; the caller clamps a size that is too large to the number of remaining tasks.
     if size >= 1.0 { size as u64 } else { 1 }
 }

@@ -1,31 +1,31 @@
-//! Batches whose size follows from mean and deviation.
+//! Batches whose size follows from mean and deviation of task times.
 
 use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 
-/// x of DAF: the first batch is R/x with x = 1 + (σ/µ)√(n/2) (1), a later one with 2 + … (2). `ratio` is σ/µ.
+/// Returns x of DAF: the first batch is R/x with x = 1 + (σ/µ)√(n/2) (1), a later one has 2 + … (2). `ratio` is σ/µ.
 ///
-/// The bound of the expected maximum of n chunks behind it gives a chunk of F tasks the deviation σF: tasks of a
-/// chunk are taken for alike. That is what makes DAF robust where they are.
+/// The underlying bound of the expected maximum of n chunks assumes the deviation σF for a chunk of F tasks, as if the tasks of a chunk were equal.
+/// DAF is therefore robust if they are.
 pub(in super::super) fn daf_divisor(first: bool, ratio: f64, workers: usize) -> f64 {
     let base = if first { 1.0 } else { 2.0 };
     base + ratio * (workers as f64 / 2.0).sqrt()
 }
 
-/// x of factoring: with b = nσ/(2µ√R), 1 + b² + b√(b² + 2) for the first batch and 2 + b² + b√(b² + 4) later.
+/// Returns x of factoring: with b = nσ/(2µ√R), 1 + b² + b√(b² + 2) for the first batch and 2 + b² + b√(b² + 4) for later ones.
 pub(in super::super) fn fac_divisor(first: bool, ratio: f64, workers: usize, left: u64) -> f64 {
     let b = workers as f64 * ratio / (2.0 * (left as f64).sqrt());
     let base = if first { 1.0 } else { 2.0 };
     base + b * b + b * (b * b + 2.0 * base).sqrt()
 }
 
-/// σ/µ of all tasks, if there are two.
+/// Returns σ/µ of all tasks, if there are at least two.
 fn ratio(view: &View<'_>) -> Option<f64> {
     let all = view.statistics.all();
     (all.count() >= 2 && all.mean() > 0.0).then(|| all.deviation() / all.mean())
 }
 
-/// Appends a batch, or, where its chunks would be as small as `least`, all that is left in n chunks.
+/// Appends a batch, or all remaining tasks in n chunks if the chunks of the batch would be as small as `least`.
 fn append(prepared: &mut Prepared, size: u64, least: Option<u64>, view: &View<'_>) {
     let left = view.left.saturating_sub(prepared.tasks());
     if least.is_some_and(|least| size > least) {
@@ -35,13 +35,13 @@ fn append(prepared: &mut Prepared, size: u64, least: Option<u64>, view: &View<'_
     }
 }
 
-/// FAC2 and FAC.
+/// Factoring, FAC2 and FAC.
 #[derive(Clone, Debug)]
 pub(super) struct Factoring {
     by_deviation: bool,
     prepared: Prepared,
     first: bool,
-    /// FAC2 has no lower limit; FAC ends with what single tasks would be left. Neither looks at messages.
+    /// Chunk size at which the remaining tasks are divided evenly: 0, never, for FAC2, and single tasks for FAC. Message costs are ignored.
     least: u64,
 }
 
@@ -85,7 +85,7 @@ impl Policy for Factoring {
 pub(super) struct Daf {
     prepared: Prepared,
     least: Option<u64>,
-    /// σ/µ was known when the iteration began. If not, the iteration is one of halves, which collects it.
+    /// True if σ/µ was known at the beginning of the iteration. Otherwise the iteration uses halves of the remaining tasks and measures σ/µ.
     adjusts: bool,
 }
 

@@ -1,15 +1,15 @@
-//! Batches of a part of the whole, or of what is left: FSC and DPF.
+//! Batches of a fraction of all tasks, or of the remaining tasks: FSC and DPF.
 
 use super::super::knowledge::ChunkDone;
 use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 use crate::simulate::farm::{Dispatcher, Farm};
 
-/// Batches of the same part.
+/// Batches of a constant fraction.
 #[derive(Clone, Debug)]
 pub(super) struct Fraction {
     factor: f64,
-    /// Of the tasks that are left (DPF); else of all (FSC).
+    /// True if the fraction applies to the remaining tasks (DPF), false if it applies to all tasks (FSC).
     of_rest: bool,
     prepared: Prepared,
     least: Option<u64>,
@@ -51,17 +51,17 @@ impl Policy for Fraction {
     }
 }
 
-/// Factors that are compared, 0.1, 0.2, … 1 (the paper's).
+/// Number of compared factors: 0.1, 0.2, … 1, as in the paper.
 const FACTORS: u32 = 10;
-/// The factor of the first two iterations.
+/// Factor of the first two iterations.
 pub(in crate::farm) const AT_FIRST: f64 = 0.25;
-/// Chunks for each worker, at most, of an iteration that is simulated to judge a factor. A tenth of what is left makes some ten
-/// for each factor of e in the number of tasks, 400 of 10^18. Where workers are so unequal that chunks of single tasks come out
-/// of it, all tasks would be simulated, for hours and with memory for each. A factor with more chunks is not taken.
+/// Maximum number of chunks per worker in the simulation of an iteration for one factor; factors with more chunks are skipped. A tenth of the
+/// remaining tasks gives about ten chunks for each factor of e in the number of tasks, 400 for 10^18 tasks. If workers are so unequal that chunks
+/// become single tasks, the simulation would otherwise run for hours over all tasks and need memory for each.
 const MOST_CHUNKS: usize = 1024;
 
-/// FSC and DPF: the part is chosen anew at each iteration from the third on, by a simulation in which every worker
-/// takes the time for a task that it took in the last iteration.
+/// FSC and DPF: from the third iteration on, each iteration selects the fraction by a simulation in which every worker has its mean task time of
+/// the last iteration.
 #[derive(Clone, Debug)]
 pub(super) struct Predictive {
     fraction: Fraction,
@@ -76,7 +76,7 @@ impl Predictive {
         Predictive { fraction: Fraction::new(AT_FIRST, true) }
     }
 
-    /// The first of 0.1, 0.2, … 1 with the shortest time.
+    /// Returns the first of 0.1, 0.2, … 1 with the shortest time.
     fn choose(&self, view: &View<'_>) -> f64 {
         let last = |worker: usize| view.statistics.times(worker).map(|times| times.last);
         let (tasks, time) = view
@@ -112,7 +112,7 @@ impl Predictive {
     }
 }
 
-/// An iteration in which every worker takes its mean time for each task.
+/// Simulated iteration in which every worker takes its mean time for each task.
 struct Forecast<'a> {
     fraction: Fraction,
     left: u64,

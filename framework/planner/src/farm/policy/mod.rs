@@ -1,4 +1,4 @@
-//! The policies: how large the next chunk is.
+//! Chunk policies.
 
 mod adaptive;
 mod batches;
@@ -19,7 +19,7 @@ pub(super) use factoring::{daf_divisor, fac_divisor};
 #[cfg(test)]
 pub(super) use simple::kruskal_weiss_size;
 
-/// The policy of a name; None for [`Chunking::Auto`], which is made of the others.
+/// Returns the policy of a name; `None` for [`Chunking::Auto`], which selects among the others.
 pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
     Some(match chunking {
         Chunking::Auto => return None,
@@ -39,7 +39,7 @@ pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
     })
 }
 
-/// Batches of a part of what is left, or of the whole, whatever was measured.
+/// Returns a policy with batches of a fixed fraction of the remaining tasks, or of all tasks, independent of measurements.
 #[cfg(test)]
 pub(super) fn fraction(factor: f64, of_rest: bool) -> Box<dyn Policy> {
     Box::new(fractions::Fraction::new(factor, of_rest))

@@ -1,4 +1,4 @@
-//! Policies that ask for nothing but numbers of tasks and workers.
+//! Policies that need only the numbers of tasks and workers, and the chunk size of Kruskal and Weiss.
 
 use super::super::knowledge::Knowledge;
 use super::batches::{Prepared, share};
@@ -26,7 +26,7 @@ impl Policy for Static {
     }
 }
 
-/// Always the same size.
+/// Chunks of a constant size.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed(pub(super) u64);
 
@@ -42,7 +42,7 @@ impl Policy for Fixed {
     }
 }
 
-/// ⌈R/n⌉.
+/// Guided self-scheduling: ⌈R/n⌉.
 #[derive(Clone, Debug)]
 pub(super) struct Gss;
 
@@ -58,17 +58,17 @@ impl Policy for Gss {
     }
 }
 
-/// From f = ⌈M/(2n)⌉ down to l = 1: with N = ⌈2M/(f + l)⌉ chunks and δ = (f − l)/(N − 1), chunk k has
-/// max(l, ⌊f − kδ⌋) tasks (Tzen and Ni, 1993).
+/// Trapezoid self-scheduling from f = ⌈M/(2n)⌉ down to l = 1: with N = ⌈2M/(f + l)⌉ chunks and δ = (f − l)/(N − 1), chunk k has max(l, ⌊f − kδ⌋)
+/// tasks (Tzen and Ni, 1993).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tss {
     first: f64,
     last: f64,
     step: f64,
-    /// Chunks that were begun, and tasks that are left of the newest, where there was less room.
+    /// Number of chunks begun; `rest` is the number of tasks of the latest chunk that were not dispatched because of a limit.
     given: f64,
     rest: u64,
-    /// Tasks that are left if nothing comes back and no more come in.
+    /// Number of tasks that remain if no tasks are returned or added.
     expected: u64,
 }
 
@@ -101,24 +101,24 @@ impl Policy for Tss {
     }
 }
 
-/// Fixed chunks of the size that Kruskal and Weiss found for independent tasks.
+/// Fixed chunks of the size that Kruskal and Weiss derived for independent tasks.
 #[derive(Clone, Debug)]
 pub(super) struct KruskalWeiss;
 
 impl Policy for KruskalWeiss {
     fn begin(&mut self, _view: &View<'_>) {}
 
-    /// As [`Chunking::Fac2`](super::super::Chunking::Fac2) as long as no deviation is known.
+    /// Uses [`Chunking::Fac2`](super::super::Chunking::Fac2) while the deviation is unknown.
     fn next(&mut self, _worker: usize, _most: u64, view: &View<'_>) -> u64 {
         let all = view.statistics.all();
         let even = view.total.div_ceil(view.n());
         if all.count() < 2 {
             return share(view.left, 2.0 * view.n() as f64);
         }
-        // Overhead of a chunk: what does not depend on its size.
+        // Overhead of a chunk that does not depend on its size.
         let overhead = 2.0 * view.knowledge.messages.start_up.of(mean_bytes(view.knowledge));
         let size = kruskal_weiss_size(view.total, view.workers.len(), overhead, all.deviation());
-        // NaN where neither matters, infinite without deviation: then one chunk for each worker.
+        // The size is NaN if overhead and deviation are 0, and infinite without deviation: then each worker gets one chunk.
         if size < even as f64 { size.ceil().max(1.0) as u64 } else { even }
     }
 
@@ -131,7 +131,7 @@ fn mean_bytes(knowledge: &Knowledge) -> f64 {
     0.5 * (knowledge.task_bytes + knowledge.result_bytes)
 }
 
-/// k = (√2 M h / (σ n √ln n))^(2/3), with h the overhead of a chunk (s).
+/// Returns k = (√2 M h / (σ n √ln n))^(2/3), with h the overhead of a chunk (s).
 pub(in super::super) fn kruskal_weiss_size(tasks: u64, workers: usize, overhead: f64, deviation: f64) -> f64 {
     let n = workers as f64;
     (std::f64::consts::SQRT_2 * tasks as f64 * overhead / (deviation * n * n.ln().sqrt())).powf(2.0 / 3.0)

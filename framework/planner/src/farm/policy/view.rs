@@ -1,34 +1,34 @@
-//! What a policy is asked, and what it sees then.
+//! Interface of chunk policies and their input.
 
 use std::fmt;
 
 use super::super::knowledge::{ChunkDone, Knowledge};
 use super::super::statistics::TaskStatistics;
 
-/// What a policy sees when it is asked.
+/// Input of a policy.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::farm) struct View<'a> {
-    /// Iterations begun, the present one included.
+    /// Number of iterations begun, including the current one.
     pub iteration: u64,
-    /// Tasks of the iteration, M.
+    /// Number of tasks of the iteration, M.
     pub total: u64,
-    /// Tasks not yet handed out, R; more than 0.
+    /// Number of tasks not yet dispatched, R; more than 0.
     pub left: u64,
-    /// Workers that take part, by ascending number; never empty.
+    /// Workers in ascending order; never empty.
     pub workers: &'a [usize],
-    /// Times of tasks so far.
+    /// Task times so far.
     pub statistics: &'a TaskStatistics,
-    /// What the caller knows.
+    /// Other properties of the farm.
     pub knowledge: &'a Knowledge,
 }
 
 impl View<'_> {
-    /// Number of workers, n.
+    /// Returns the number of workers, n.
     pub(in crate::farm) fn n(&self) -> u64 {
         self.workers.len() as u64
     }
 
-    /// `kmin`; 1 without any data, None if no chunk is large enough.
+    /// Returns `kmin`; 1 without measurements, `None` if no chunk is large enough.
     pub(in crate::farm) fn least_chunk(&self) -> Option<u64> {
         if self.statistics.all().count() == 0 {
             return Some(1);
@@ -37,17 +37,17 @@ impl View<'_> {
     }
 }
 
-/// A policy. It may keep what it likes; what it says is held within 1 and what is left by its caller.
+/// Chunk policy. A policy may keep any state; its caller clamps the sizes to the range from 1 to the number of remaining tasks.
 pub(in crate::farm) trait Policy: fmt::Debug + Send {
-    /// An iteration begins, or the number of tasks that are left has changed otherwise than by handing out.
+    /// Begins an iteration, or adapts to a number of remaining tasks that changed other than by dispatch.
     fn begin(&mut self, view: &View<'_>);
 
-    /// Tasks of the next chunk for `worker`, of which at most `most` will be handed out.
+    /// Returns the number of tasks of the next chunk for `worker`, of which at most `most` will be dispatched.
     fn next(&mut self, worker: usize, most: u64, view: &View<'_>) -> u64;
 
-    /// A chunk has come back. It is in the statistics already.
+    /// Records a completed chunk, which the statistics already contain.
     fn done(&mut self, _done: &ChunkDone) {}
 
-    /// A copy in the present state, to try what would come.
+    /// Returns a copy with the current state, for simulations.
     fn copy(&self) -> Box<dyn Policy>;
 }

@@ -1,19 +1,18 @@
-//! Batches in which faster workers get more: AWF-B.
+//! Batches in which faster workers get more tasks: AWF-B.
 
 use super::view::{Policy, View};
 
-/// Adaptive weighted factoring by batches: weights from π_i = Σ k t_k / Σ k n_k over the worker's chunks. A batch has
-/// the size that it had when it began; weights are those of the moment.
+/// Adaptive weighted factoring by batches, with weights from π_i = Σ k t_k / Σ k n_k over the chunks of a worker. The size of a batch is set at its
+/// beginning; the weights are always the latest ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AwfB {
-    /// Size of an even chunk of the present batch.
+    /// Chunk size of the current batch for a worker of mean speed.
     even: u64,
-    /// Tasks of the batch that are not handed out.
+    /// Number of tasks of the batch that are not dispatched.
     batch: u64,
 }
 
-/// The worker's speed in parts of the mean of all workers' speeds. For a worker without data the mean of the others'
-/// π stands in.
+/// Returns the speed of the worker, relative to the mean speed of all workers. A worker without measurements has the mean π of the others.
 fn weight(worker: usize, view: &View<'_>) -> f64 {
     let pace = |worker: usize| {
         let (time, tasks) = view.statistics.times(worker)?.weighted;

@@ -1,4 +1,4 @@
-//! What the balancer makes of smoothed rates: whether units move, and which.
+//! Decisions from smoothed rates: whether units move, and which.
 
 use super::{LoopBalancer, UnderWay, shift};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::loops::rates::interaction::Ahead;
 use crate::tuner::{Reason, Verdict};
 
 impl LoopBalancer {
-    /// Fills in how units should be shared out, and what that would save.
+    /// Sets the target distribution and its gain.
     fn share_out(&self, decision: &mut LoopDecision, rates: Vec<f64>) {
         decision.target = distribute(decision.held.iter().sum(), &rates, self.options.least);
         decision.gain = reduction(&decision.held, &decision.target, &rates);
@@ -20,14 +20,14 @@ impl LoopBalancer {
         decision.rates = rates;
     }
 
-    /// Whether the gain is above the threshold of the moment.
+    /// Returns true if the gain is above the current threshold.
     fn is_above(&self, decision: &LoopDecision) -> bool {
-        // Whole units cannot always be shared out better than they are, whatever the threshold.
+        // Whole units cannot always be distributed better, whatever the threshold.
         decision.gain > 0.0 && decision.gain >= self.threshold(&decision.held)
     }
 
-    /// Fills in the verdict on what is left of a pass: what is saved is saved by its end, whatever else may change. Nothing
-    /// of this says for how long gains last.
+    /// Decides on the rest of a pass. The saving is final at the end of the pass, so the decision does not update the estimate of how long gains
+    /// last.
     pub(super) fn decide_rest(&mut self, decision: &mut LoopDecision, rates: Vec<f64>) -> Result<()> {
         self.share_out(decision, rates);
         decision.horizon = decision.current_time;
@@ -41,7 +41,7 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// Fills in the verdict and what it stands on.
+    /// Decides on moves between passes, and records the numbers behind the verdict.
     pub(super) fn decide(
         &mut self,
         decision: &mut LoopDecision,
@@ -61,14 +61,14 @@ impl LoopBalancer {
         decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
         if let Some(kept) = self.realised_gain.kept().filter(|_| self.options.realised_gain) {
             decision.kept = kept;
-            // What is known need not be given the benefit of the doubt.
+            // The saving is now a measured one, so the margin for uncertain savings does not apply.
             decision.margin = decision.margin.map(|margin| margin.min(1.0));
         }
         let moves = self.moves(decision)?;
         decision.verdict = self.verdict(decision, &moves, is_above);
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, .. } = &*decision;
-            // That things stay as they are until the end of the loop is what nobody has promised.
+            // The trial uses the expected stability only, because a horizon until the end of the loop is no prediction about rates.
             self.realised_gain.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
         }
         if decision.is_act() {
@@ -78,14 +78,14 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// The moves that the decision's target asks for, and fills in their cost.
+    /// Computes the moves to the target of the decision, and sets their cost.
     fn moves(&self, decision: &mut LoopDecision) -> Result<Vec<Move>> {
         let moves = self.options.reach.moves(&decision.held, &decision.target)?;
         decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
         Ok(moves)
     }
 
-    /// Whether the moves that were made out cost so little that they have paid by the end of the pass.
+    /// Returns true if the cost of the moves is so small that they pay by the end of the pass.
     fn pays_at_once(&self, decision: &LoopDecision) -> bool {
         let saved = decision.current_time.unwrap_or(0.0) * decision.gain;
         let part = self.options.at_once.unwrap_or(0.0);

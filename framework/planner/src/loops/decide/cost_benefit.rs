@@ -1,4 +1,4 @@
-//! What moving units costs, from past movements.
+//! Cost of moving units, fitted to past movements.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Movements that are remembered.
+/// Number of movements kept.
 const MEMORY: usize = 16;
 
-/// Seconds of a movement: `fixed + per_unit × units`, with the units sent and received by the
-/// [busiest](crate::loops::busiest) rank.
+/// Seconds of a movement: `fixed + per_unit × units`, with the number of units that the [busiest](crate::loops::busiest) rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MovementCosts {
     /// Seconds of any movement.
     pub fixed: f64,
-    /// Seconds for a unit.
+    /// Additional seconds per unit.
     pub per_unit: f64,
 }
 
 impl MovementCosts {
-    /// Seconds where the busiest rank sends and receives `units` units.
+    /// Returns the seconds of a movement in which the busiest rank sends and receives `units` units.
     pub fn time(&self, units: u64) -> f64 {
         self.fixed + self.per_unit * units as f64
     }
@@ -29,13 +28,12 @@ impl MovementCosts {
 
 /// Fits [`MovementCosts`] to the last 16 movements.
 ///
-/// The very first stands for the others only until there is one: it touches memory that nobody has touched before, and makes
-/// connections, and takes many times as long (ours).
+/// The first movement is used only until there is a second one, because it touches new memory and opens connections, and takes many times as long.
+/// This rule is an addition to the paper.
 ///
-/// The slope is the median of those between any two movements, and the fixed part the median of what is left (Theil
-/// and Sen): a single movement that took far too long spoils nothing. Neither is less than 0. As long as all movements
-/// were of the same size, costs are taken to be in proportion to it. The paper says that predictions are made from the
-/// amount and from past times; the form is a reconstruction.
+/// The slope is the median of the slopes between any two movements, and the fixed part the median of the residuals (Theil and Sen), so that single
+/// outliers have no effect. Neither is less than 0. While all movements have the same size, costs are assumed to be in proportion to the size. The
+/// paper says that predictions are made from the amount and from past times; the form of the model is a reconstruction.
 ///
 /// ```
 /// use armature_planner::loops::{MovementCosts, MovementFit};
@@ -52,15 +50,15 @@ impl MovementCosts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MovementFit {
-    /// Units of the busiest rank, and seconds, of the first movement, …
+    /// First movement: units of the busiest rank, and seconds.
     first: Option<(u64, f64)>,
-    /// … and of others.
+    /// Later movements.
     seen: VecDeque<(u64, f64)>,
 }
 
 impl MovementFit {
-    /// A movement in which the busiest rank sent and received `units` took `seconds`. One without units, or without a
-    /// usable time, says nothing.
+    /// Records a movement of `seconds` in which the busiest rank sent and received `units`. A movement without units or without a valid time is
+    /// ignored.
     pub fn add(&mut self, units: u64, seconds: f64) {
         let Some(seconds) = range::amount(seconds).filter(|_| units > 0) else { return };
         if self.first.is_none() {
@@ -73,7 +71,7 @@ impl MovementFit {
         self.seen.push_back((units, seconds));
     }
 
-    /// The costs, if there was a movement.
+    /// Returns the costs; `None` before the first movement.
     pub fn costs(&self) -> Option<MovementCosts> {
         let proportional = || {
             let first = self.first.iter().filter(|_| self.seen.is_empty());
@@ -95,7 +93,7 @@ impl MovementFit {
     }
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// Returns the median, which is the mean of the middle two of an even number of values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);

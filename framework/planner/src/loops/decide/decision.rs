@@ -1,4 +1,4 @@
-//! What a balancer says at an interaction.
+//! Decision of a balancer at an interaction.
 
 use std::fmt;
 
@@ -8,55 +8,54 @@ use crate::loops::moves::Move;
 use crate::tuner::{Reason, Verdict};
 use crate::words::{Percent, Seconds};
 
-/// One interaction: everything that went into the decision, and what came of it.
+/// Result of one interaction: its input and the decision.
 ///
-/// A *pass* is the time in which all units are done once. The verdict is one of the [tuner's](crate::tuner), with these
-/// reasons to keep the units where they are: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`,
-/// `GainTooSmall`, `Unsure`, `NotWorthCost`.
+/// A *pass* is the time in which all units are done once. The verdict is one of the [tuner](crate::tuner), with these reasons to keep the
+/// distribution: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`, `GainTooSmall`, `Unsure`, `NotWorthCost`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopDecision {
-    /// Seconds on the clock of the interactions.
+    /// Time of the interaction in seconds, on the clock of the interactions.
     pub now: f64,
-    /// Units that each rank has.
+    /// Number of units that each rank has.
     pub held: Vec<u64>,
-    /// Smoothed rate of each rank (units/s); empty while some are unknown.
+    /// Smoothed rate of each rank (units/s); empty while a rate is unknown.
     pub rates: Vec<f64>,
-    /// Units that each rank should have by its rate; as they are, while rates are unknown.
+    /// Number of units that each rank should have by its rate; equal to `held` while rates are unknown.
     pub target: Vec<u64>,
-    /// Seconds of a pass with the units as they are; `None` if it would not end, or rates are unknown.
+    /// Seconds of a pass with the current distribution; `None` if the pass would not end, or rates are unknown.
     pub current_time: Option<f64>,
-    /// Seconds of a pass with the target, likewise.
+    /// Seconds of a pass with the target distribution; `None` if the pass would not end, or rates are unknown.
     pub target_time: Option<f64>,
-    /// The part of the time that the target saves (`rfract`).
+    /// Saving of the target as a fraction of the time (`rfract`).
     pub gain: f64,
-    /// Least part that was asked for (`tfract`).
+    /// Minimum saving (`tfract`).
     pub threshold: f64,
-    /// Seconds for which the gain is expected to last; `None` if no end is in sight.
+    /// Seconds for which the gain is expected to last; `None` if no end is known.
     pub horizon: Option<f64>,
-    /// The part of the gain that counts, from 0 to 1: what the last movements have kept of what they promised; 1 while
-    /// there were none, or if that is not asked for.
+    /// Fraction of the gain that counts, from 0 to 1: the fraction of their predicted savings that the last movements achieved. It is 1 before the
+    /// first movement, or if the option is off.
     pub kept: f64,
-    /// Seconds that the moves are expected to take.
+    /// Expected seconds of the moves.
     pub cost: f64,
-    /// How many times what is saved the costs may be; `None` if they are not weighed.
+    /// Maximum ratio of cost to saving; `None` if costs are ignored.
     pub margin: Option<f64>,
-    /// What is to be done.
+    /// Action to take.
     pub verdict: Verdict,
-    /// The moves, if they are to be made; else empty.
+    /// Moves to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
-    /// The target period in seconds.
+    /// Target period in seconds.
     pub period: f64,
-    /// Phases until the next interaction.
+    /// Number of phases until the next interaction.
     pub phases: u64,
 }
 
 impl LoopDecision {
-    /// True if units are to be moved.
+    /// Returns true if units are to move.
     pub fn is_act(&self) -> bool {
         self.verdict == Verdict::Act
     }
 
-    /// Seconds saved: gain × horizon × kept; infinite if no end is in sight.
+    /// Returns the seconds saved: gain × horizon × kept; infinite if no end is known.
     pub fn benefit(&self) -> f64 {
         match self.horizon {
             _ if self.gain <= 0.0 || self.kept <= 0.0 => 0.0,
@@ -65,15 +64,15 @@ impl LoopDecision {
         }
     }
 
-    /// False if the moves cost more than margin × benefit. At the end of a loop, where nothing is saved, no move is
-    /// worth anything, whether or not it is known what it costs.
+    /// Returns false if the moves cost more than margin × benefit. At the end of a loop, where nothing is saved, no move pays, even if its cost is
+    /// not known.
     pub fn is_worth_cost(&self) -> bool {
         let benefit = self.benefit();
         self.margin.is_none_or(|margin| benefit > 0.0 && self.cost <= margin * benefit)
     }
 }
 
-/// The decision as a sentence, without the distributions.
+/// Formats the decision as a sentence, without the distributions.
 impl fmt::Display for LoopDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict {
@@ -93,7 +92,7 @@ impl fmt::Display for LoopDecision {
                     }
                     Reason::Unsure => f.write_str("ranks have reported too few times for such a gain; ")?,
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
-                    // A balancer of loops has no other reasons.
+                    // A loop balancer gives no other reasons.
                     other => write!(f, "{other:?}; ")?,
                 }
             }

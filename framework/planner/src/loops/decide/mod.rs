@@ -1,4 +1,4 @@
-//! Whether units move: what it costs and saves, how long rates last, how often they are looked at, what came of it.
+//! Decision whether units move: costs and savings of moves, stability of rates, balancing period, and measured effects.
 
 pub(in crate::loops) mod cost_benefit;
 pub(in crate::loops) mod decision;
@@ -8,6 +8,6 @@ pub(in crate::loops) mod realised_gain;
 mod realised_gain_tests;
 pub(in crate::loops) mod stability;
 
-/// Movements, gaps between changes, and finished trials that are looked back on. The paper says only that recent ones count;
-/// with one or two a single odd one decides, with many a loop that has changed is judged by what it was.
+/// Number of past movements, gaps between changes, and finished trials that are kept. The paper says only that recent ones count. With one or two,
+/// a single outlier decides; with many, a loop that has changed is judged by old data.
 const RECENT: usize = 5;

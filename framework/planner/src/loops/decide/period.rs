@@ -1,4 +1,4 @@
-//! How often ranks report and are instructed.
+//! Balancing period: the time between reports of ranks.
 
 use std::collections::VecDeque;
 
@@ -9,16 +9,15 @@ use crate::error::Result;
 use crate::loops::{invalid, round_half_up};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// What bounds the balancing period from below.
+/// Lower limits of the balancing period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// Interactions may take this part of the time; more than 0.
+    /// Maximum fraction of the time for interactions; more than 0.
     pub interaction_share: f64,
-    /// Seconds for which the operating system lets a process run while others wait. The paper's machines had 0.1 s;
-    /// today it is a few milliseconds.
+    /// Seconds for which the operating system lets a process run while others wait. The paper's machines had 0.1 s; today it is a few milliseconds.
     pub quantum: f64,
-    /// The fewest quanta of a period, so that taking turns averages out; the paper finds 5 to 10.
+    /// Minimum number of quanta in a period, so that the turns of processes average out; the paper recommends 5 to 10.
     pub quantum_scale: f64,
 }
 
@@ -29,10 +28,10 @@ impl Default for PeriodOptions {
 }
 
 impl PeriodOptions {
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) naming the first that cannot.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the first invalid number.
     pub fn validate(&self) -> Result<()> {
         let PeriodOptions { interaction_share, quantum, quantum_scale } = *self;
         if !range::is_positive(interaction_share) {
@@ -62,18 +61,17 @@ impl PeriodOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodLimits {
-    /// For which interactions take no more than their share.
+    /// Period with which interactions take no more than their fraction of the time.
     pub interaction: f64,
-    /// Over which the costs of a movement are spread.
+    /// Period over which the cost of a movement is spread.
     pub movement: f64,
-    /// In which the operating system's turns average out.
+    /// Period in which the turns of the operating system average out.
     pub scheduling: f64,
 }
 
 impl PeriodLimits {
-    /// From the cost of an interaction (s), that of a movement (s; 0 before the first), and the number of periods
-    /// between two movements, of which at least 1 is taken. Of the paper's two fractions no print could be had; that
-    /// they are quotients follows from the text.
+    /// Computes the limits from the cost of an interaction (s), the cost of a movement (s; 0 before the first), and the number of periods between
+    /// two movements, which counts as at least 1. The paper was available only without its two fractions; the text implies that they are quotients.
     pub fn new(interaction: f64, movement: f64, workscale: f64, options: &PeriodOptions) -> Self {
         PeriodLimits {
             interaction: interaction / options.interaction_share,
@@ -82,19 +80,19 @@ impl PeriodLimits {
         }
     }
 
-    /// The target: the largest of the three.
+    /// Returns the target period: the largest of the three limits.
     pub fn target(&self) -> f64 {
         self.interaction.max(self.movement).max(self.scheduling)
     }
 }
 
-/// Phases until the next interaction (the paper's `nexthook`): as many of `phase` seconds as make up the target, at
-/// least 1 and at most as many as a 64-bit number can tell. The rounding, to the nearest, is a reconstruction.
+/// Returns the number of phases until the next interaction (the paper's `nexthook`): the number of phases of `phase` seconds in the target period,
+/// at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
 
-/// Keeps the target period up to date with what movements cost and how often there are any.
+/// Updates the target period from the cost and frequency of movements.
 ///
 /// ```
 /// use armature_planner::loops::{PeriodChooser, PeriodOptions};
@@ -111,38 +109,38 @@ pub fn phases_between(target: f64, phase: f64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodChooser {
     options: PeriodOptions,
-    /// The last movements: when each was done, and what it took.
+    /// Last movements: time of completion, and duration in seconds.
     movements: VecDeque<(f64, f64)>,
     target: f64,
 }
 
 impl PeriodChooser {
-    /// Without any movement yet.
+    /// Creates a chooser without movements.
     ///
     /// # Errors
-    /// As [`PeriodOptions::validate`].
+    /// See [`PeriodOptions::validate`].
     pub fn new(options: PeriodOptions) -> Result<Self> {
         options.validate()?;
         let target = PeriodLimits::new(0.0, 0.0, 1.0, &options).target();
         Ok(PeriodChooser { options, movements: VecDeque::with_capacity(RECENT + 1), target })
     }
 
-    /// The present target period in seconds.
+    /// Returns the current target period in seconds.
     pub fn target(&self) -> f64 {
         self.target
     }
 
-    /// The scheduler's quantum (s) from the next update on.
+    /// Sets the quantum of the scheduler in seconds, from the next update on.
     pub(in crate::loops) fn set_quantum(&mut self, seconds: f64) {
         self.options.quantum = seconds;
     }
 
-    /// In how many seconds the operating system's turns average out ([`PeriodLimits::scheduling`]).
+    /// Returns the seconds in which the turns of the operating system average out ([`PeriodLimits::scheduling`]).
     pub(in crate::loops) fn scheduling(&self) -> f64 {
         PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
     }
 
-    /// A movement of `seconds` was done at `now`. What is negative, above 1e60 or no number is ignored.
+    /// Records a movement of `seconds` that was complete at `now`. Numbers that are negative, above 1e60 or NaN are ignored.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         if range::amount(now.abs()).is_none() || range::amount(seconds).is_none() {
             return;
@@ -153,7 +151,7 @@ impl PeriodChooser {
         self.movements.push_back((now, seconds));
     }
 
-    /// The target period from `now` on, where an interaction costs `interaction` seconds.
+    /// Returns the target period from `now` on, if an interaction costs `interaction` seconds.
     pub fn update(&mut self, now: f64, interaction: f64) -> f64 {
         let count = self.movements.len().max(1) as f64;
         let movement = self.movements.iter().map(|(_, seconds)| seconds).sum::<f64>() / count;
@@ -162,8 +160,8 @@ impl PeriodChooser {
         self.target
     }
 
-    /// Mean time between recent movements (s). The time since the last counts where it makes the mean longer:
-    /// otherwise a single movement would lengthen the period for ever. That is a reconstruction.
+    /// Returns the mean time between recent movements (s). The time since the last movement counts if it makes the mean longer; otherwise a single
+    /// movement would lengthen the period for ever. This rule is a reconstruction.
     fn mean_gap(&self, now: f64) -> f64 {
         let (Some(&(first, _)), Some(&(last, _))) = (self.movements.front(), self.movements.back()) else {
             return 0.0;

@@ -1,4 +1,4 @@
-//! What movements have really saved, and what those that were not made would have.
+//! Measured savings of movements, and of those that were not made.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::RECENT;
 use crate::loops::distribution::{pass_time, reduction};
 
-/// Tells, as rates come in, what the last movements have saved: the ranks' rates say how long a pass would have taken
-/// with the units as they were before. Movements that were held back are followed in the same way, as if they had been
-/// made.
+/// Computes from later rates how much the last movements have saved: the rates of the ranks give the time of a pass with the old distribution.
+/// Movements that were held back are evaluated in the same way, as if they had been made.
 ///
-/// A *trial* is a movement, or one that was held back, from the interaction at which it is, or would be, carried out, until
-/// the next would be. That includes the time in which a load has gone already, and the units are still where they suited
-/// it. What is promised is that the gain lasts as long as was expected; where loads come and go about as fast as a balancer
-/// can follow, little of it is kept.
+/// A *trial* is a movement, or one that was held back. It lasts from the interaction at which it is, or would be, carried out until the next one
+/// would be. This includes the time in which a load has ended while the units are still distributed for it. The prediction is that the gain lasts
+/// for as long as expected. If loads appear and disappear about as fast as a balancer can react, little of the predicted saving is achieved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::loops) struct RealisedGain {
-    /// Seconds saved, and seconds promised.
+    /// Seconds saved, and seconds predicted, for each finished trial.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
-    /// Decided, and carried out at the next interaction.
+    /// Decided trial, which is carried out at the next interaction.
     next: Option<Trial>,
 }
 
@@ -29,18 +27,18 @@ pub(in crate::loops) struct Trial {
     before: Vec<u64>,
     after: Vec<u64>,
     gain: f64,
-    /// Seconds for which the gain was expected to last.
+    /// Seconds for which the gain is expected to last.
     horizon: Option<f64>,
-    /// False if it was held back.
+    /// False if the movement was held back.
     is_made: bool,
     age: f64,
     saved: f64,
-    /// Whether it ends with the next interaction.
+    /// True if the trial ends with the next interaction.
     is_ending: bool,
 }
 
 impl Trial {
-    /// Units go, or would go, from `before` to `after`, which promises `gain` for `horizon` seconds.
+    /// Creates a trial of a movement from `before` to `after`, with a predicted `gain` for `horizon` seconds.
     pub(in crate::loops) fn new(
         before: &[u64],
         after: &[u64],
@@ -56,13 +54,12 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// What has been promised up to now, while it is not known how long it will last.
+    /// Returns the saving in seconds that was predicted for the time so far.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }
 
-    /// `seconds` have passed, in which ranks with these units had these rates. False if the units are neither as before nor
-    /// as after.
+    /// Adds `seconds` in which ranks with the units `held` had these rates. Returns false if `held` is neither `before` nor `after`.
     fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) -> bool {
         if held != self.before && held != self.after {
             return false;
@@ -70,7 +67,7 @@ impl Trial {
         let time = |units: &[u64]| pass_time(units, rates);
         let passes = seconds / time(held);
         let saved = passes * (time(&self.before) - time(&self.after));
-        // Nothing can be said of a time in which a rank did nothing at all.
+        // The time is ignored if a rank did nothing at all in it.
         if saved.is_finite() {
             self.saved += saved;
             self.age += seconds;
@@ -80,7 +77,7 @@ impl Trial {
 }
 
 impl RealisedGain {
-    /// `seconds` have passed since the last interaction or movement, in which ranks with these units had these rates.
+    /// Adds `seconds` since the last interaction or movement, in which ranks with the units `held` had these rates.
     pub(in crate::loops) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()
             && trial.follow(seconds, held, rates)
@@ -96,8 +93,8 @@ impl RealisedGain {
         }
     }
 
-    /// By smoothed rates units should be as in `target`. Where that saves more than the threshold against what is being
-    /// tried, the next interaction ends it.
+    /// Compares the running trial with the distribution `target` for the smoothed rates. If that saves more than the threshold, the trial ends at
+    /// the next interaction.
     pub(in crate::loops) fn compare(&mut self, target: &[u64], rates: &[f64], threshold: f64) {
         if let Some(trial) = &mut self.running {
             let gain = reduction(&trial.after, target, rates);
@@ -105,10 +102,10 @@ impl RealisedGain {
         }
     }
 
-    /// A movement was decided, or held back.
+    /// Begins the trial of a movement that was decided, or held back.
     pub(in crate::loops) fn begin(&mut self, trial: Trial) {
         if trial.is_made {
-            // What was followed as if it had been made is now made, or something else is.
+            // A held-back movement that was followed is now made, or replaced by another one.
             if let Some(before) = self.running.take_if(|running| !running.is_made) {
                 self.finish(&before);
             }
@@ -118,7 +115,7 @@ impl RealisedGain {
         }
     }
 
-    /// The movement that was decided has been made.
+    /// Records that the decided movement was made.
     pub(in crate::loops) fn moved(&mut self) {
         if let Some(next) = self.next.take_if(|next| next.is_made) {
             if let Some(before) = self.running.take() {
@@ -128,12 +125,12 @@ impl RealisedGain {
         }
     }
 
-    /// The movement that was decided will not be made.
+    /// Records that the decided movement will not be made.
     pub(in crate::loops) fn abandoned(&mut self) {
         self.next = None;
     }
 
-    /// The part of what was promised that was kept, from 0 to 1; `None` before the first trial has ended, or is known to end.
+    /// Returns the achieved fraction of the predicted savings, from 0 to 1; `None` before the first trial has ended, or is about to end.
     pub(in crate::loops) fn kept(&self) -> Option<f64> {
         let running = self.running.iter().map(|trial| {
             (trial.saved, if trial.is_ending { trial.promised() } else { trial.promised_so_far() })

@@ -1,4 +1,4 @@
-//! How long things are likely to stay as they are.
+//! Expected time until rates change.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::RECENT;
 
-/// Estimates for how long rates stay as they are, by how often they have changed.
+/// Estimates for how long rates stay unchanged, from the frequency of their changes.
 ///
-/// A *change* is a saving that passes from below to above the threshold, or that is above it again after a movement, but
-/// by moves the other way: smoothed rates follow a change in steps, and so do movements. Not each look at which it is
-/// above: as long as nothing is moved, that would count one change again and again, the estimate would shrink to one
-/// period, and no movement would ever pay. The estimate is the mean of the last five gaps between changes, or the time
-/// since the last change if that is longer. The paper speaks of the frequency of past changes only; this is a
-/// reconstruction, and that moves the same way are no change an addition.
+/// A *change* is a saving that rises above the threshold, or that is above the threshold again after a movement, with moves in the opposite
+/// direction: smoothed rates follow a change in steps, and so do movements. A look at which the saving is still above the threshold is not a
+/// change. Without movements, it would count one change again and again, the estimate would shrink to one period, and no movement would ever pay.
+/// The estimate is the mean of the last five gaps between changes, or the time since the last change if that is longer. The paper mentions only the
+/// frequency of past changes; the rule is a reconstruction, and that moves in the same direction are not a change is an addition.
 ///
 /// ```
 /// use armature_planner::loops::Stability;
@@ -33,19 +32,19 @@ use super::RECENT;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
-    /// When the last changes were.
+    /// Times of the last changes.
     changes: VecDeque<f64>,
-    /// Whether the saving was above the threshold at the last look.
+    /// True if the saving was above the threshold at the last look.
     above: bool,
-    /// How many units more each rank should have had when it was last.
+    /// Change of the number of units of each rank, when the saving was last above the threshold.
     shift: Vec<i64>,
-    /// Whether units have moved since the last look.
+    /// True if units have moved since the last look.
     has_moved: bool,
 }
 
 impl Stability {
-    /// A look at `now` (s). Where the saving is above the threshold: how many units more each rank should have, or nothing,
-    /// if which way units move is not to count.
+    /// Records a look at `now` (s). `shift` is `None` if the saving is below the threshold. Otherwise it is the change of the number of units of
+    /// each rank, or empty if the direction of the moves should be ignored.
     pub fn observe(&mut self, now: f64, shift: Option<&[i64]>) {
         let has_moved = std::mem::take(&mut self.has_moved);
         if let Some(shift) = shift {
@@ -60,12 +59,12 @@ impl Stability {
         self.above = shift.is_some();
     }
 
-    /// Units were moved.
+    /// Records that units were moved.
     pub fn moved(&mut self) {
         self.has_moved = true;
     }
 
-    /// Seconds for which things are expected to stay as they are; `None` before the second change: no end is in sight.
+    /// Returns the seconds for which rates are expected to stay; `None` before the second change.
     pub fn expected(&self, now: f64) -> Option<f64> {
         let (&first, &last) = (self.changes.front()?, self.changes.back()?);
         let gaps = self.changes.len() - 1;
@@ -73,7 +72,7 @@ impl Stability {
     }
 }
 
-/// Whether two shifts are more alike than opposed.
+/// Returns true if two shifts have the same direction (a positive scalar product).
 fn is_same_way(a: &[i64], b: &[i64]) -> bool {
     a.iter().zip(b).map(|(&a, &b)| a as f64 * b as f64).sum::<f64>() > 0.0
 }

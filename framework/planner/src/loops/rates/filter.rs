@@ -1,4 +1,4 @@
-//! Rates without their short fluctuations.
+//! Smoothing of rates.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,48 +7,46 @@ use crate::error::Result;
 use crate::loops::invalid;
 use crate::range;
 
-/// Largest rate: the largest number of units in the shortest time that tells a rate.
+/// Largest rate: the largest number of units in the shortest time from which a rate is computed.
 const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 
-/// How the measured rates of a rank are smoothed: `r' = (1 − h) r + h r'_before`, (16). The first is taken as it is.
+/// Smoothing of the measured rates of a rank: `r' = (1 − h) r + h r'_before`, (16). The first rate is not smoothed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Smoothing {
-    /// Not at all.
+    /// No smoothing.
     Raw,
-    /// With a fixed part h of history, from 0 to 1; the paper's *simple filter* has 0.8.
+    /// A fixed weight h of the history, from 0 to 1; the *simple filter* of the paper has 0.8.
     Fixed(f64),
-    /// With a part that depends on how long rates have risen or fallen.
+    /// A weight that depends on how long rates have risen or fallen, by the default [`TrendTable`].
     #[default]
     Trend,
-    /// The same by a table of one's own.
+    /// A weight from a custom table.
     Table(TrendTable),
 }
 
-/// A state of a [`TrendTable`].
+/// State of a [`TrendTable`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
-    /// What to call it.
+    /// Name of the state.
     pub name: String,
-    /// The state after a rate that is not lower than the smoothed one before.
+    /// Next state after a rate that is not lower than the previous smoothed rate.
     pub rise: usize,
-    /// The state after a lower one.
+    /// Next state after a lower rate.
     pub fall: usize,
-    /// The part h of history in this state, from 0 to 1.
+    /// Weight h of the history in this state, from 0 to 1.
     pub history: f64,
 }
 
-/// A machine whose state says how much a new rate counts (Table 1 of the paper). A rate that is not lower than the
-/// smoothed one before is a rise, any other a fall; it leads to the next state, whose h holds for this rate. State 0 is
-/// that of the first rate.
+/// State machine that determines the weight of a new rate (Table 1 of the paper). A rate that is not lower than the previous smoothed rate is a
+/// rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate. State 0 is that of the first rate.
 ///
-/// A falling rate is trusted sooner: a rank that has too much lets all others wait, one that has too little only
-/// itself.
+/// A falling rate is followed sooner: a rank with too many units delays all others, a rank with too few units only itself.
 ///
-/// The paper's Table 1 could not be had. The [default](TrendTable::default) is a reconstruction with the features that
-/// its text describes: the state is the length of the present trend, single odd rates change nothing, a fall is
-/// followed by half at the second rate and by 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
+/// Table 1 of the paper was not available. The [default](TrendTable::default) is a reconstruction with the features that the text of the paper
+/// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and
+/// by 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
 ///
 /// | state | after a rise | after a fall | h |
 /// |---|---|---|---|
@@ -62,11 +60,11 @@ pub struct Trend {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TrendTable {
-    /// The states, numbered from 0.
+    /// States, numbered from 0.
     pub states: Vec<Trend>,
 }
 
-/// The default table: name, state after a rise, state after a fall, h.
+/// Default table: name, state after a rise, state after a fall, h.
 const DEFAULT: [(&str, usize, usize, f64); 7] = [
     ("U1", 1, 4, 1.0),
     ("U2", 2, 4, 1.0),
@@ -90,11 +88,11 @@ impl Default for TrendTable {
 }
 
 impl Smoothing {
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a part of history is not from 0 to 1, a table has no states, or
-    /// leads to one that it does not have.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a weight of the history is not from 0 to 1, or a table has no states or leads to a state that
+    /// does not exist.
     pub fn validate(&self) -> Result<()> {
         let is_part = |h: f64| (0.0..=1.0).contains(&h);
         match self {
@@ -124,8 +122,8 @@ impl Smoothing {
         }
     }
 
-    /// Next state and h for a rate that is, or is not, lower than the one before. A state that the table does not
-    /// have counts as its first.
+    /// Returns the next state and its h after a rise or a fall. If the current state does not exist in a custom table, the next state is the first
+    /// one.
     fn step(&self, state: usize, is_rise: bool) -> (usize, f64) {
         match self {
             Smoothing::Raw => (0, 0.0),
@@ -143,7 +141,7 @@ impl Smoothing {
     }
 }
 
-/// The smoothed rate of one rank.
+/// Smoothed rate of one rank.
 ///
 /// ```
 /// use armature_planner::loops::{RateFilter, Smoothing};
@@ -156,28 +154,28 @@ impl Smoothing {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateFilter {
-    /// State of the table, and the smoothed rate.
+    /// State of the table, and smoothed rate.
     seen: Option<(usize, f64)>,
 }
 
 impl RateFilter {
-    /// Begins with a rate that is a mean of several, as with the first.
+    /// Creates a filter whose first rate is a mean of several.
     pub(in crate::loops) fn begin(rate: f64) -> Self {
         RateFilter { seen: Some((0, rate)) }
     }
 
-    /// The smoothed rate, if there was any.
+    /// Returns the smoothed rate; `None` before the first rate.
     pub fn rate(&self) -> Option<f64> {
         self.seen.map(|(_, rate)| rate)
     }
 
-    /// The state of the table, if there was any rate; always 0 without a table.
+    /// Returns the state of the table, which is always 0 without a table; `None` before the first rate.
     pub fn state(&self) -> Option<usize> {
         self.seen.map(|(state, _)| state)
     }
 
-    /// One more measured rate; returns the smoothed one. What is negative, above 1e69 or no number is passed over; a rate that
-    /// is not known is 0 then.
+    /// Adds a measured rate and returns the smoothed one. Rates that are negative, above 1e69 or NaN are ignored; the result is then 0 if there was
+    /// no earlier rate.
     pub fn add(&mut self, smoothing: &Smoothing, raw: f64) -> f64 {
         if !(0.0..=MOST_RATE).contains(&raw) {
             return self.rate().unwrap_or(0.0);

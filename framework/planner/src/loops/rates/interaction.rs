@@ -1,4 +1,4 @@
-//! What a balancer is told.
+//! Input of a balancer.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,62 +6,62 @@ use crate::error::Result;
 use crate::loops::invalid;
 use crate::range;
 
-/// Seconds of computing below which no clock tells a rate.
+/// Minimum computing time in seconds for a rate; shorter times are below the resolution of clocks.
 pub(in crate::loops) const SHORTEST: f64 = 1e-9;
 
-/// What a rank did since the interaction before.
+/// Work of a rank since the previous interaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Units done; parts of units count as such.
+    /// Number of units done; fractions of units count.
     pub units: f64,
-    /// Seconds in which it computed them; waiting for others does not count, waiting for the processor does.
+    /// Seconds in which the rank computed them. Waiting for other ranks does not count, waiting for the processor does.
     pub seconds: f64,
-    /// Units that it has now.
+    /// Number of units that the rank has now.
     pub held: u64,
 }
 
 impl Report {
-    /// Units a second; `None` if that cannot be told. A rank without units says nothing of its speed.
+    /// Returns the rate in units per second; `None` if it cannot be determined. A rank without units gives no rate.
     pub(in crate::loops) fn rate(&self) -> Option<f64> {
         let is_told = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
         is_told.then(|| self.units / self.seconds)
     }
 }
 
-/// All that a balancer is told at an interaction.
+/// Input of a balancer at an interaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interaction<'a> {
-    /// Seconds on any clock that does not go back.
+    /// Time in seconds, on any monotonic clock.
     pub now: f64,
-    /// A report of each rank, in order.
+    /// One report of each rank, in order.
     pub reports: &'a [Report],
-    /// Mean time of a phase since the interaction before (s), from hook to hook.
+    /// Mean time of a phase since the previous interaction (s), from hook to hook.
     pub phase: f64,
-    /// Seconds that an interaction costs.
+    /// Cost of an interaction in seconds.
     pub cost: f64,
-    /// What is still to be done; moves have to pay until then.
+    /// Remaining work, by the end of which moves have to pay.
     pub ahead: Ahead,
 }
 
-/// What is still to be done of a loop.
+/// Remaining work of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Ahead {
-    /// Nobody knows.
+    /// Unknown.
     #[default]
     Unknown,
-    /// All units, this number of times more.
+    /// This number of passes over all units.
     Passes(f64),
-    /// What the ranks have now is what they have not done in a pass that is running. At the beginning of the next one units are
-    /// shared out anew, so that a gain lasts until the end of this one, and does so as surely as rates are known.
+    /// The units of the ranks are those not yet done in the current pass. At the beginning of the next pass units are redistributed. A gain
+    /// therefore lasts until the end of this pass, and is as certain as the rates.
     RestOfPass,
 }
 
 impl Interaction<'_> {
-    /// Checks what all `ranks` ranks have told, the last time at `last`.
+    /// Checks the reports of all `ranks` ranks; `last` is the time of the previous interaction.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not one report of each rank, a number is negative or not
-    /// finite, or time went back.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
+    /// decreased.
     pub(in crate::loops) fn check(&self, ranks: usize, last: Option<f64>) -> Result<()> {
         let &Interaction { now, reports, phase, cost, ahead } = self;
         if reports.len() != ranks {

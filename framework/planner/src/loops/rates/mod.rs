@@ -1,4 +1,4 @@
-//! How fast each rank is: what a report says, what short reports add up to, and what is believed of it.
+//! Speed of each rank: reports, their accumulation, and smoothing of rates.
 
 pub(in crate::loops) mod filter;
 pub(in crate::loops) mod interaction;

@@ -1,29 +1,27 @@
-//! What a rank did, put together until it tells a rate.
+//! Accumulation of short reports until they determine a rate.
 
 use super::interaction::Report;
 use crate::range;
 
-/// The part of the shortest period for which a rank must have worked before its rate is told …
+/// Fraction of the shortest period for which a rank must have computed before its rate is reported.
 const ENOUGH: f64 = 0.5;
-/// … and this number of them must have passed at the most.
+/// Maximum number of shortest periods after which a rate is reported anyway.
 const PATIENCE: f64 = 10.0;
 
-/// Ranks are not asked to report in the middle of a pass, for the sake of one that has run out of units, if all will be done
-/// within these seconds.
+/// Remaining seconds of a pass below which ranks are not asked to report in the middle of the pass for a rank that has no units left.
 pub const SOON: f64 = 2e-3;
-/// The fewest seconds between two reports where nothing else bounds that: on a simulated host interactions may cost
-/// nothing.
+/// Minimum seconds between two reports if there is no other limit, because interactions may cost nothing on a simulated host.
 pub const LEAST_PERIOD: f64 = 5e-3;
 
-/// Whether the operating system's turns have evened out in a report of `seconds` seconds of computing, `span` seconds
-/// after the report before. `shortest` is [the time that they need](crate::loops::LoopBalancer::shortest_period), of which part
-/// may be missing: periods are made up of whole passes or blocks. A rank that mostly waits may never work as long.
+/// Returns true if the turns of the operating system have averaged out in a report of `seconds` seconds of computing, `span` seconds after the
+/// previous report. `shortest` is [the time that this takes](crate::loops::LoopBalancer::shortest_period). Half of it is enough, because periods
+/// consist of whole passes or blocks. A rank that mostly waits may never compute for that long, so a long `span` is enough too.
 pub fn tells_rate(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }
 
-/// What a rank did since its rate was last told. Reports that come soon one after the other, as at the end of a pass, are put
-/// together until they [tell a rate](tells_rate); the last one holds meanwhile. A first report is told as it is.
+/// Work of a rank since its rate was last reported. Reports in quick succession, as at the end of a pass, are accumulated until they [determine a
+/// rate](tells_rate); the previous rate remains valid in the meantime. The first report is not delayed.
 ///
 /// ```
 /// use armature_planner::loops::{Report, RateAccumulator};
@@ -45,8 +43,8 @@ pub struct RateAccumulator {
 }
 
 impl RateAccumulator {
-    /// The rank has done `units` units in `seconds` seconds of computing, within `span` seconds since it last reported. What is
-    /// negative, above 1e60 or no number is ignored.
+    /// Adds `units` units done in `seconds` seconds of computing, within `span` seconds since the previous report of the rank. A report with a
+    /// number that is negative, above 1e60 or NaN is ignored.
     pub fn add(&mut self, units: f64, seconds: f64, span: f64) {
         if [units, seconds, span].iter().any(|value| range::amount(*value).is_none()) {
             return;
@@ -56,7 +54,7 @@ impl RateAccumulator {
         self.span += span;
     }
 
-    /// What a balancer is told of the rank, which has `held` units.
+    /// Returns the report of the rank, which has `held` units, for the balancer.
     pub fn report(&mut self, held: u64, shortest: f64) -> Report {
         let RateAccumulator { units, seconds, span, is_told } = *self;
         if is_told && !tells_rate(seconds, span, shortest) {

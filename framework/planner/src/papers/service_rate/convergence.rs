@@ -1,19 +1,19 @@
-//! When a mean has come to rest.
+//! Convergence of a mean.
 
 use super::kernel::laplacian_of_gaussian;
 use super::options::RateOptions;
 
-/// Watches a series of standard errors: it has converged when the last few, filtered with a Laplacian of Gaussian,
-/// are all within a tolerance of zero, that is when the error no longer changes its slope.
+/// Convergence test for a series of standard errors. The series has converged when its last values, filtered with a Laplacian of Gaussian, are all
+/// within a tolerance of zero, so that the slope of the error no longer changes.
 #[derive(Clone, Debug)]
 pub(super) struct Convergence {
     kernel: [f64; 3],
     tolerance: f64,
     needed: usize,
-    /// The last two errors, the older one first, and how many there are.
+    /// Last two errors, the older one first; `seen` is the number of errors.
     last: [f64; 2],
     seen: u64,
-    /// Filtered values in a row within the tolerance. All of the last n are within it just if the row is n long.
+    /// Number of filtered values in a row within the tolerance; the last n are all within it if the row has length n.
     row: usize,
 }
 
@@ -29,7 +29,7 @@ impl Convergence {
         }
     }
 
-    /// One more standard error; true if the series has converged.
+    /// Adds a standard error; returns true if the series has converged.
     pub(super) fn add(&mut self, error: f64) -> bool {
         let [older, old] = self.last;
         self.last = [old, error];

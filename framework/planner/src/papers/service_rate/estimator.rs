@@ -1,4 +1,4 @@
-//! The heuristic: from counts of single periods to a rate.
+//! Heuristic estimate of a rate from counts of single periods.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,58 +9,54 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::estimate::Running;
 use crate::range::{self, POSITIVE};
 
-/// What a queue's monitor read at the end of one period.
+/// Reading of a queue's monitor at the end of one period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// tc: items moved in the period.
+    /// tc: number of items moved in the period.
     pub items: f64,
-    /// Length that the period really had, in seconds.
+    /// Actual length of the period in seconds.
     pub period: f64,
-    /// True if the server was held up in the period (nothing to read or no room to write), or its producer had
-    /// finished.
+    /// True if the server was blocked in the period (nothing to read or no space to write), or its producer had finished.
     pub blocked: bool,
 }
 
-/// A server's rate when nothing holds it up.
+/// Estimated rate of a server that is never blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateEstimate {
-    /// Items per second.
+    /// Rate in items per second.
     pub rate: f64,
-    /// Whether it has converged.
+    /// True if the estimate has converged.
     pub converged: bool,
-    /// Quantiles behind it.
+    /// Number of quantiles behind the estimate.
     pub quantiles: u64,
-    /// Samples that were used so far, since the estimator was made.
+    /// Number of samples used since the estimator was created.
     pub samples: u64,
 }
 
 impl RateEstimate {
-    /// Bytes per second, for items of `bytes` each.
+    /// Returns the rate in bytes per second, for items of `bytes` bytes.
     pub fn bytes_per_second(&self, bytes: f64) -> f64 {
         self.rate * bytes
     }
 }
 
-/// How fast a server is when nothing holds it up, from what it does while much holds it up.
+/// Estimator for the rate of a server without blocking, from a run in which the server is often blocked.
 ///
-/// After Beard and Chamberlain, *Run Time Approximation of Non-blocking Service Rates for Streaming Systems* (2015).
-/// A queue's monitor counts the items that the server moved in each sampling period T. Periods in which the server
-/// was blocked say nothing and are left out. The others are still noisy: many saw only part of an execution, some an
-/// outlier. The estimate is therefore not their mean but near their upper end:
+/// The method is that of Beard and Chamberlain, *Run Time Approximation of Non-blocking Service Rates for Streaming Systems* (2015). A queue's
+/// monitor counts the items that the server moved in each sampling period T. Periods in which the server was blocked are ignored. The others are
+/// still noisy: many contain only part of an execution, some an outlier. The estimate is therefore not their mean but close to their upper end:
 ///
 /// 1. A sliding window of w counts is smoothed with a Gaussian of radius 2, without padding (Eq. 2).
-/// 2. The quantile q = mean + 1.645 · standard deviation of the smoothed window is taken at each sample (Eq. 3).
-/// 3. The mean of all q since the last estimate is the rate, once it has converged: when the standard error of that
-///    mean, filtered with a Laplacian of Gaussian (Eq. 4), stays within a tolerance for some time.
+/// 2. At each sample the quantile q = mean + 1.645 · standard deviation of the smoothed window is computed (Eq. 3).
+/// 3. The rate is the mean of all q since the last estimate, once it has converged: when the standard error of that mean, filtered with a Laplacian
+///    of Gaussian (Eq. 4), stays within a tolerance for some time.
 ///
-/// [`Period`](crate::papers::Period) finds a sampling period;
-/// [`reading_probability`](crate::papers::reading_probability) and
-/// [`writing_probability`](crate::papers::writing_probability) say how likely a period without blocking is (Eq. 1).
-/// The framework times whole batches and knows when they were held up, so that its own estimate is the robust mean of
-/// [`ServiceTime`](crate::estimate::ServiceTime).
+/// [`Period`](crate::papers::Period) finds a sampling period; [`reading_probability`](crate::papers::reading_probability) and
+/// [`writing_probability`](crate::papers::writing_probability) compute the probability of a period without blocking (Eq. 1). The framework measures
+/// whole batches and knows when they were blocked, so its own estimate is the robust mean of [`ServiceTime`](crate::estimate::ServiceTime).
 ///
-/// The text that we have of the paper lacks several numbers, and a few of its details can be read in two ways; they
-/// are [`RateOptions`] and [`PeriodOptions`](crate::papers::PeriodOptions), with the reasons.
+/// The text of the paper that was available lacks several numbers, and a few of its details are ambiguous. [`RateOptions`] and
+/// [`PeriodOptions`](crate::papers::PeriodOptions) contain them, with the reasons for the defaults.
 ///
 /// A sample costs some tens of nanoseconds and allocates nothing.
 ///
@@ -92,10 +88,10 @@ pub struct RateEstimator {
 }
 
 impl RateEstimator {
-    /// An estimator for periods of `period` seconds.
+    /// Creates an estimator for periods of `period` seconds.
     ///
     /// # Errors
-    /// As [`RateOptions::validate`]; [`ErrorKind::Options`] too if the period is not from 1e-60 to 1e60 s.
+    /// For the reasons of [`RateOptions::validate`], and [`ErrorKind::Options`] if the period is not from 1e-60 to 1e60 s.
     pub fn new(period: f64, options: RateOptions) -> Result<Self> {
         options.validate()?;
         if !range::is_positive(period) {
@@ -113,12 +109,12 @@ impl RateEstimator {
         })
     }
 
-    /// T: seconds of a sampling period.
+    /// Returns T, the length of a sampling period in seconds.
     pub fn period(&self) -> f64 {
         self.period
     }
 
-    /// One period. Tells the rate when it has converged, and begins the next estimate with the window as it is.
+    /// Adds one period. Returns the rate when it has converged, and then begins the next estimate with the current window.
     pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
         let Sample { items, period, blocked } = sample;
         let deviation = (period - self.period).abs();
@@ -131,7 +127,7 @@ impl RateEstimator {
         let quantile = self.smooth.add(items, self.options.quantile)?;
         self.quantiles.add(quantile);
         let error = self.quantiles.standard_error();
-        // A mean of 0 has an error of 0: all items are 0.
+        // If all items are 0, the mean and its error are 0.
         let scale =
             if self.options.relative && self.quantiles.mean() > 0.0 { self.quantiles.mean() } else { 1.0 };
         let converged = self.convergence.add(error / scale);
@@ -145,12 +141,12 @@ impl RateEstimator {
         self.last
     }
 
-    /// The last estimate that converged; before there is one, the mean so far, if there is any.
+    /// Returns the last converged estimate, or the current mean before the first one; `None` without quantiles.
     pub fn estimate(&self) -> Option<RateEstimate> {
         self.last.or_else(|| self.running())
     }
 
-    /// The estimate that has not converged yet, if it has any quantile behind it.
+    /// Returns the estimate that has not converged yet; `None` without quantiles.
     pub fn running(&self) -> Option<RateEstimate> {
         (self.quantiles.count() > 0).then(|| RateEstimate {
             rate: self.quantiles.mean() / self.period,

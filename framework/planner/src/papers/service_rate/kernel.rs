@@ -1,12 +1,12 @@
-//! The two filters' weights.
+//! Weights of the two filters.
 
 use std::f64::consts::PI;
 
 use super::options::MOST_SAMPLES;
 
-/// Weights of a Gaussian of standard deviation 1 at −radius … radius (Eq. 2); divided by their sum if `normalise`.
+/// Returns the weights of a Gaussian of standard deviation 1 at −radius … radius (Eq. 2), divided by their sum if `normalise`.
 ///
-/// The weights beyond a radius of 40 are 0, and those of a radius beyond 32,768, half of the largest window, are left out.
+/// The weights beyond a radius of 40 are 0. A radius beyond 32,768, half of the largest window, is reduced to this limit.
 ///
 /// ```
 /// let raw = armature_planner::papers::gaussian(2, false);
@@ -22,8 +22,8 @@ pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
     weights
 }
 
-/// Weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma`, more than 0 (Eq. 4); their mean is taken
-/// out of them if `zero_sum`. For another `sigma` they are no numbers.
+/// Returns the weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma`, more than 0 (Eq. 4); their mean is subtracted if
+/// `zero_sum`. Other values of `sigma` give no valid weights.
 ///
 /// ```
 /// let log = armature_planner::papers::laplacian_of_gaussian(0.5, true);

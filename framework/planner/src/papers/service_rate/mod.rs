@@ -1,4 +1,4 @@
-//! How fast a server is when nothing holds it up: the estimate of Beard and Chamberlain (2015), described at [`RateEstimator`].
+//! Rate of a server that is never blocked: the estimate of Beard and Chamberlain (2015), described at [`RateEstimator`].
 
 mod convergence;
 mod estimator;

@@ -1,42 +1,42 @@
-//! The estimator's numbers, and which reading of the paper is taken.
+//! Parameters of the estimator, and the chosen interpretation of the paper.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
-/// Most samples of a window: each is kept, and each sample looks through all of them.
+/// Maximum number of samples of a window: each is stored, and each new sample scans all of them.
 pub(super) const MOST_SAMPLES: usize = 1 << 16;
 
-/// How a [`RateEstimator`](super::RateEstimator) works.
+/// Parameters of a [`RateEstimator`](super::RateEstimator).
 ///
-/// The numbers marked *lost* are missing in the paper's text that we have; the values are ours.
+/// Numbers marked *lost* are missing in the text of the paper that was available; the values are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {
-    /// w: samples in the sliding window (lost); more than twice the radius, plus 1, and at most 65,536.
+    /// w: number of samples in the sliding window (lost); more than twice the radius, plus 1, and at most 65,536.
     pub window: usize,
     /// Radius of the Gaussian that smooths the window (2 in the paper).
     pub radius: usize,
-    /// Whether that Gaussian is divided by its sum. As printed it sums to 0.9909, which lowers every estimate by 0.9 %.
+    /// True if the Gaussian is divided by its sum. As printed it sums to 0.9909, which lowers every estimate by 0.9 %.
     pub normalise: bool,
-    /// Standard deviations between the mean and the quantile that is taken for the full rate (lost; 1.64485 is the
-    /// 95th percentile of a Gaussian).
+    /// Number of standard deviations between the mean and the quantile that counts as the full rate (lost; 1.64485 is the 95th percentile of a
+    /// Gaussian).
     pub quantile: f64,
-    /// Standard deviation of the Laplacian of Gaussian that looks for convergence (lost).
+    /// Standard deviation of the Laplacian of Gaussian for the convergence test (lost).
     pub log_sigma: f64,
-    /// Whether the mean of that kernel is taken out of it. As printed it sums to −0.6 and answers to the size of the
-    /// error instead of its change, so that on an absolute scale it never converges.
+    /// True if the mean of the Laplacian kernel is subtracted from it. As printed it sums to −0.6 and responds to the size of the error instead of
+    /// its change, so that on an absolute scale it never converges.
     pub zero_sum: bool,
-    /// Whether the standard error is taken in proportion to the mean, so that the tolerance has no unit.
+    /// True if the standard error is divided by the mean, so that the tolerance has no unit.
     pub relative: bool,
-    /// Filtered standard errors within this of zero are converged (lost).
+    /// Maximum absolute value of a converged filtered standard error (lost).
     pub tolerance: f64,
-    /// How many of them in a row end the search (lost).
+    /// Number of converged values in a row that end the search (lost).
     pub convergence_window: usize,
-    /// Fewest quantiles behind an estimate; at least 2.
+    /// Minimum number of quantiles behind an estimate; at least 2.
     pub min_quantiles: u64,
-    /// A sample counts only if its period was within this part of T.
+    /// Maximum relative difference of the period of a sample from T; other samples are ignored.
     pub deviation: f64,
 }
 
@@ -59,13 +59,13 @@ impl Default for RateOptions {
 }
 
 impl RateOptions {
-    /// Checks that every number can be used.
+    /// Checks that every number is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`] naming the first number that cannot.
+    /// [`ErrorKind::Options`] with the first invalid number.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
-        // A standard deviation takes two smoothed values.
+        // A standard deviation needs two smoothed values.
         let least = self.radius.saturating_mul(2).saturating_add(2);
         if self.window < least {
             return invalid(format!(

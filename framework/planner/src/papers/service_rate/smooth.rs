@@ -1,13 +1,13 @@
-//! The sliding window, smoothed.
+//! Smoothed sliding window.
 
 use super::kernel::gaussian;
 use super::options::RateOptions;
 use crate::estimate::Running;
 
-/// The last w samples as a Gaussian leaves them: w − 2·radius values, since there is no padding.
+/// Last w samples after a Gaussian filter: w − 2·radius values, because there is no padding.
 ///
-/// A new sample makes one new smoothed value; the others are those of before. So only the smoothed values are kept,
-/// and as many raw ones as the kernel is wide.
+/// A new sample adds one smoothed value and leaves the others unchanged. The window therefore stores only the smoothed values, and as many raw
+/// samples as the kernel is wide.
 #[derive(Clone, Debug)]
 pub(super) struct Smooth {
     kernel: Vec<f64>,
@@ -25,13 +25,13 @@ impl Smooth {
         }
     }
 
-    /// One more sample; the quantile of the window, once it is full: mean + `z` standard deviations (Eq. 3).
+    /// Adds a sample and returns the quantile of the window, once it is full: mean + `z` standard deviations (Eq. 3).
     pub(super) fn add(&mut self, sample: f64, z: f64) -> Option<f64> {
         self.raw.add(sample);
         if !self.raw.is_full() {
             return None;
         }
-        // The kernel is symmetric, so the order of the ring matters only in where it begins.
+        // The kernel is symmetric, so only the beginning of the ring matters for the order.
         let (newer, older) = self.raw.parts();
         let value = older.iter().chain(newer).zip(&self.kernel).map(|(sample, weight)| sample * weight).sum();
         self.smoothed.add(value);
@@ -42,7 +42,7 @@ impl Smooth {
         Some(window.mean() + z * window.deviation())
     }
 
-    /// Mean and deviation of the smoothed window.
+    /// Returns mean and deviation of the smoothed window.
     fn statistics(&self) -> Running {
         let mut window = Running::new();
         self.smoothed.values.iter().for_each(|&value| window.add(value));
@@ -50,7 +50,7 @@ impl Smooth {
     }
 }
 
-/// The last few values, overwritten in turn.
+/// Ring buffer of the last values.
 #[derive(Clone, Debug)]
 struct Ring {
     values: Vec<f64>,
@@ -76,7 +76,7 @@ impl Ring {
         self.values.len() == self.most
     }
 
-    /// Newer and older values; the older part comes first in time.
+    /// Returns the two parts of the buffer; the first is the older one in time.
     fn parts(&self) -> (&[f64], &[f64]) {
         self.values.split_at(self.next)
     }

@@ -1,54 +1,53 @@
-//! How fast the blocks of a mapping go together, given how long each takes on each of its hosts.
+//! Production time of the blocks of a mapping, from the time of each block on each of its hosts.
 //!
-//! With disjoint blocks these are the paper's formulas: the mapping is as slow as its slowest block, and a block
-//! on R processors takes `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on demand.
+//! For disjoint blocks these are the formulas of the paper: the slowest block determines the production time, and a block on R processors takes
+//! `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on demand.
 //!
-//! Where a processor hosts several blocks, its time is divided:
+//! The time of a processor that hosts several blocks is divided:
 //!
-//! - **Round robin**: each of R replicas handles every R-th item, so the loads t/R of all blocks on a processor
-//!   add up, and the fullest processor sets the pace.
-//! - **On demand**: blocks with one host take their fixed time, u(p) seconds an item altogether on p. A replicated
-//!   block gets what is left: at pace T, p still has T − u(p) seconds for each item, so the block keeps up if
-//!   `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with T, so the least such T has a closed form.
-//! - **On demand, several replicated blocks on one processor**: they divide what is left in proportion to a
-//!   weight for each block; the weights are adjusted, block by block, until the blocks keep up equally well (the
-//!   one that lags gains weight), since in a running pipeline those who wait for items leave their time to the
-//!   others. That is a fair split, and not always the best one: it does not let processors specialise. Nor does a
-//!   stream reach it where only some hosts of a block are shared, because a processor that does what lies furthest
-//!   downstream starves those that wait for what lies upstream. Planners therefore let replicated blocks share
-//!   all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
+//! - **Round robin**: each of R replicas processes every R-th item. The loads t/R of all blocks on a processor add up, and the processor with the
+//!   highest load determines the production time.
+//! - **On demand**: blocks with one host take their fixed time, in total u(p) seconds per item on p. A replicated block gets the rest: at
+//!   production time T, p has T − u(p) seconds left per item, so the block keeps up if `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with
+//!   T, so the smallest such T has a closed form.
+//! - **On demand, several replicated blocks on one processor**: the blocks divide the rest in proportion to a weight of each block. The weights are
+//!   adjusted, block by block, until the blocks keep up equally well (a slower block gains weight), because in a running pipeline blocks that wait
+//!   for items leave their time to the others. This is a fair division, but not always the best one, because processors cannot specialise. A stream
+//!   does not reach it if only some hosts of a block are shared: a processor that prefers the block furthest downstream starves those that wait for
+//!   blocks upstream. Planners therefore let replicated blocks share all their processors or none
+//!   ([`overlaps_in_part`](Capacity::overlaps_in_part)).
 //!
-//! Here every processor has a core to itself; [`production_time`](super::production_time) says what becomes of others.
+//! In this module every processor has its own core; [`production_time`](super::production_time) extends the model to shared cores.
 
 use crate::pipeline::dispatch::Dispatch;
 
-/// One block: its hosts, and the seconds that an item takes on each.
+/// Block with its hosts, and the seconds that an item takes on each host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Hosted<'a> {
     pub(in crate::pipeline) hosts: &'a [usize],
     pub(in crate::pipeline) times: &'a [f64],
 }
 
-/// Rounds of adjusting the weights of replicated blocks that share processors.
+/// Maximum number of rounds in which the weights of replicated blocks are adjusted.
 const ROUNDS: usize = 24;
-/// The adjusting ends when the pace changes by less than this part: works are known to a hundred times as much.
+/// Relative change of the production time below which the adjustment ends; works are known a hundred times less precisely.
 const SETTLED: f64 = 1e-4;
-/// A block that can spare its part of a shared processor keeps at least this weight.
+/// Minimum weight of a block that does not need its share of a processor.
 const LEAST_WEIGHT: f64 = 1e-6;
 
-/// Computes production times; keeps its working memory from one mapping to the next.
+/// Computes production times, and reuses its working memory between mappings.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
-    /// For each processor: the load of all its blocks (round robin) or of those with one host (on demand).
+    /// Load of each processor: of all its blocks (round robin), or of those with one host (on demand).
     load: Vec<f64>,
-    /// For each processor: the weight of all replicated blocks on it.
+    /// Total weight of all replicated blocks on each processor.
     weight_on: Vec<f64>,
-    /// For each processor: the last replicated block on it.
+    /// Last replicated block on each processor.
     last_on: Vec<usize>,
-    /// For each block: its weight where it shares processors.
+    /// Weight of each block on shared processors.
     weight: Vec<f64>,
-    /// For each block: the seconds an item that it needs, given what else its hosts do.
+    /// Seconds per item that each block needs, with the other load of its hosts.
     block_times: Vec<f64>,
     order: Vec<(f64, f64)>,
 }
@@ -66,17 +65,17 @@ impl Capacity {
         }
     }
 
-    /// How items are handed to replicas.
+    /// Returns the dispatch of items to replicas.
     pub(in crate::pipeline) fn dispatch(&self) -> Dispatch {
         self.dispatch
     }
 
-    /// Seconds an item that each block of the last mapping needs.
+    /// Returns the seconds per item of each block of the last mapping.
     pub(in crate::pipeline) fn block_times(&self) -> &[f64] {
         &self.block_times
     }
 
-    /// One block with its hosts to itself.
+    /// Returns the time of one block that does not share its hosts.
     pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => times.iter().fold(0.0, |a, &t| f64::max(a, t)) / times.len() as f64,
@@ -87,7 +86,7 @@ impl Capacity {
         }
     }
 
-    /// No block's time is less than `least`, if it has a host for which `slow` holds.
+    /// Raises the time of each block that has a host for which `slow` is true to at least `least`.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,
@@ -101,7 +100,7 @@ impl Capacity {
         }
     }
 
-    /// Production time of blocks that may share processors.
+    /// Returns the production time of blocks that may share processors.
     pub(in crate::pipeline) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => self.round_robin(blocks),
@@ -110,13 +109,13 @@ impl Capacity {
         self.block_times.iter().fold(0.0, |a, &t| f64::max(a, t))
     }
 
-    /// True if two replicated blocks share some of their processors, but not all.
+    /// Returns true if two replicated blocks share some of their processors, but not all.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, blocks: &[Hosted<'_>]) -> bool {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (b, block) in replicated() {
             block.hosts.iter().for_each(|&p| self.last_on[p] = b);
         }
-        // All hosts of a block must agree on which block was the last one there, and it must have no others.
+        // All hosts of a block must agree on the last block before it, and that block must have no other hosts.
         replicated().any(|(_, block)| {
             let last = self.last_on[block.hosts[0]];
             blocks[last].hosts.len() != block.hosts.len()
@@ -205,7 +204,7 @@ impl Capacity {
         }
     }
 
-    /// Adds up, for each processor, the weights of its replicated blocks.
+    /// Adds up the weights of the replicated blocks on each processor.
     fn weigh(&mut self, blocks: &[Hosted<'_>]) {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (_, block) in replicated() {
@@ -216,14 +215,14 @@ impl Capacity {
         }
     }
 
-    /// The least T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`.
+    /// Returns the smallest T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`.
     fn keeps_up_at(&mut self, b: usize, block: Hosted<'_>) -> f64 {
-        // Items that p does in a second of what is left on it, and the same times u(p).
+        // Sum of the item rates of the processors in the time left for the block, and the same sum weighted by u(p).
         let (mut rate, mut busy) = (0.0, 0.0);
         self.order.clear();
         for (&p, &time) in block.hosts.iter().zip(block.times) {
             if time <= 0.0 {
-                // Costs nothing there; it only has to wait for its turn.
+                // The block takes no time on this host, and only has to wait for its turn.
                 return self.load[p];
             }
             let own = self.weight[b] / self.weight_on[p] / time;
@@ -244,8 +243,7 @@ impl Capacity {
         (1.0 + busy) / rate
     }
 
-    /// The share of the items that each host of block `b` of the last mapping gets at pace `pace`, appended to
-    /// `shares`.
+    /// Appends the fraction of the items that each host of block `b` of the last mapping receives at production time `pace` to `shares`.
     pub(in crate::pipeline) fn push_shares(
         &self,
         b: usize,

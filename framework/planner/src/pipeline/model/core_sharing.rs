@@ -1,46 +1,46 @@
-//! Processors that share cores: each is as fast as it is alone while it has a core, and there are fewer cores.
+//! Model of processors that share cores: each has its full speed while it has a core, but there are fewer cores than processors.
 //!
-//! At pace T the processors of a group with c cores need `Σ share · time` core seconds an item, and have c·T. Where they
-//! need more, they get on more slowly, all of them in the same proportion, as a fair scheduler has it: their times are
-//! multiplied by what is missing, until what they take at the pace that follows is what there is. Blocks with hosts
-//! elsewhere, too, then send more items there. Where nothing can go elsewhere, the pace is need / c.
+//! At production time T the processors of a group with c cores need `Σ share · time` core seconds per item, and have c·T. If they need more, all of
+//! them slow down in proportion, as with a fair scheduler. Their times are multiplied by the missing factor until the need at the resulting
+//! production time equals the available core seconds. Blocks with hosts outside the group then send more items to these hosts. If no items can move
+//! to other hosts, the production time is need / c.
 //!
-//! On demand, that counts on items going elsewhere. But a replica that finds items takes them, also from the core that
-//! a serial stage needs most of: the stage is sure of its fair part, and of what others leave of theirs. No processor takes
-//! more than all items of its blocks. So one with u seconds an item of its own, which nobody else does, keeps up at
-//! `(u + Σ min(d, u)) / c`, where d is what each of the others could take ([`CoreSharing::sure_pace`]).
+//! Dispatch on demand relies on items moving to other hosts. However, a replica that finds items takes them, even on the core that a serial stage
+//! needs most. The stage is certain only of its fair share, and of the unused shares of others. No processor takes more than all items of its
+//! blocks. A processor with u seconds per item of work that no other processor does therefore keeps up at `(u + Σ min(d, u)) / c`, where d is the
+//! time that each of the others could take ([`CoreSharing::sure_pace`]).
 
 use super::capacity::{Capacity, Hosted};
 use crate::cores::SharedCores;
 use crate::pipeline::dispatch::Dispatch;
 
-/// Most rounds of slowing down.
+/// Maximum number of rounds of slowing down.
 const ROUNDS: usize = 12;
-/// Needs that exceed the cores by less than this part are met.
+/// Relative excess of a need over the cores up to which the need counts as met.
 const CLOSE: f64 = 0.005;
 
-/// The groups, and how much slower their processors are for each other's sake.
+/// Groups of processors that share cores, with their slow-down factors.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct CoreSharing {
     group_of: Vec<Option<usize>>,
     members: Vec<Vec<usize>>,
     cores: Vec<f64>,
-    /// By group, in the last mapping that was judged.
+    /// Slow-down factor of each group in the last evaluated mapping.
     slower: Vec<f64>,
-    /// Core seconds an item, by group.
+    /// Core seconds per item, by group.
     need: Vec<f64>,
-    /// By processor.
+    /// Demand of each processor.
     demands: Vec<Demand>,
     times: Vec<f64>,
     shares: Vec<f64>,
 }
 
-/// Seconds for an item that a processor may spend on it.
+/// Seconds that a processor may spend per item.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// On what nobody else does.
+    /// Time for blocks that no other processor hosts.
     own: f64,
-    /// On replicated blocks, if all items came to this processor.
+    /// Time for replicated blocks, if all items came to this processor.
     more: f64,
 }
 
@@ -62,12 +62,12 @@ impl CoreSharing {
         }
     }
 
-    /// How many times as long anything takes on `p` as it does alone.
+    /// Returns the factor by which work on `p` is slowed down.
     pub(in crate::pipeline) fn slower(&self, p: usize) -> f64 {
         self.group_of[p].map_or(1.0, |g| self.slower[g])
     }
 
-    /// Production time of blocks that go at `pace` where every processor has a core to itself.
+    /// Returns the production time of blocks that would have the production time `pace` if every processor had its own core.
     pub(in crate::pipeline) fn slow_down(
         &mut self,
         capacity: &mut Capacity,
@@ -86,7 +86,7 @@ impl CoreSharing {
                 pace = capacity.together(&slowed(blocks, &self.times));
             }
             self.add_needs(capacity, blocks, pace);
-            // With these shares of the items, this is a pace at which every processor and every group keeps up.
+            // With these shares of the items, every processor and every group keeps up at this production time.
             let kept_up =
                 self.need.iter().zip(&self.cores).fold(pace, |t, (need, cores)| t.max(need / cores));
             if kept_up < best {
@@ -105,7 +105,7 @@ impl CoreSharing {
             }
             self.lay_out(blocks);
         }
-        // What follows asks for the shares and block times of the best round.
+        // Later calls return the shares and block times of the best round.
         self.slower = best_slower;
         self.lay_out(blocks);
         let slow = slowed(blocks, &self.times);
@@ -122,7 +122,7 @@ impl CoreSharing {
         best
     }
 
-    /// What each processor could take of an item's work. In turn, who gets an item does not depend on who asks.
+    /// Adds the time that each processor could take per item. Under round robin, requests do not decide which host receives an item.
     fn add_demands(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>]) {
         self.demands.fill(Demand::default());
         if capacity.dispatch() == Dispatch::RoundRobin {
@@ -138,8 +138,8 @@ impl CoreSharing {
         }
     }
 
-    /// The pace at which every processor of a group keeps up with what only it can do, if the others there take their
-    /// fair part of the cores whenever they could use it.
+    /// Returns the production time at which every processor of a group keeps up with the work that only it can do, if the others take their fair
+    /// share of the cores whenever they can use it.
     fn sure_pace(&self, group: usize) -> f64 {
         let members = || self.members[group].iter().map(|&p| (p, self.demands[p]));
         let keeps_up = |(p, Demand { own, .. })| {
@@ -150,7 +150,7 @@ impl CoreSharing {
         busy.map(keeps_up).fold(0.0, f64::max) / self.cores[group]
     }
 
-    /// Times of all blocks, one after the other, as slow as they are now.
+    /// Writes the slowed-down times of all blocks one after the other.
     fn lay_out(&mut self, blocks: &[Hosted<'_>]) {
         self.times.clear();
         for block in blocks {
@@ -160,7 +160,7 @@ impl CoreSharing {
         }
     }
 
-    /// What each group needs for an item, as the blocks share the items out at `pace`.
+    /// Adds the need of each group per item, with the shares of the blocks at production time `pace`.
     fn add_needs(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>], pace: f64) {
         self.need.fill(0.0);
         for (b, block) in slowed(blocks, &self.times).into_iter().enumerate() {
@@ -175,7 +175,7 @@ impl CoreSharing {
     }
 }
 
-/// The blocks with other times.
+/// Returns the blocks with other times.
 fn slowed<'a>(blocks: &[Hosted<'a>], times: &'a [f64]) -> Vec<Hosted<'a>> {
     let mut rest = times;
     let with = |block: &Hosted<'a>| {

@@ -1,4 +1,4 @@
-//! Everything that a mapping's time is made of, laid out for fast look-up.
+//! Cost tables of a mapping's time, for fast look-up.
 
 use std::ops::Range;
 
@@ -6,20 +6,20 @@ use crate::cores::SharedCores;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// The numbers of one platform and one pipeline, as every planner reads them.
+/// Numbers of one platform and one pipeline that all planners use.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Costs {
     nodes: usize,
-    /// `[set-up, seconds per byte]` of each real link; nothing between a place and itself.
+    /// `[set-up time, seconds per byte]` of each real link; 0 between a node and itself.
     links: Vec<[f64; 2]>,
     seconds_per_work: Vec<f64>,
     /// Work of stages 0..k.
     work_before: Vec<f64>,
-    /// d(k): bytes into stage k, out of the last one if k is N.
+    /// d(k): bytes into stage k, or out of the last one if k is N.
     bytes: Vec<f64>,
-    /// c̄(p) and 1/B̄(p): the row means that stand in for an unknown neighbour.
+    /// c̄(p) and 1/B̄(p): row means, which replace the link to an unknown neighbour.
     mean_links: Vec<[f64; 2]>,
-    /// Whether processors compute while they send and receive.
+    /// True if processors compute while they send and receive.
     overlap: bool,
     /// Groups of processors that share cores.
     shared: Vec<SharedCores>,
@@ -77,44 +77,44 @@ impl Costs {
         self.nodes - 1
     }
 
-    /// Work units of a run of stages.
+    /// Returns the work units of a range of stages.
     pub(in crate::pipeline) fn work(&self, stages: &Range<usize>) -> f64 {
         self.work_before[stages.end] - self.work_before[stages.start]
     }
 
-    /// Seconds of computing that a run of stages takes on `p`.
+    /// Returns the computing time in seconds of a range of stages on `p`.
     pub(in crate::pipeline) fn compute(&self, stages: &Range<usize>, p: usize) -> f64 {
         self.work(stages) * self.seconds_per_work[p]
     }
 
-    /// Seconds to carry the items in front of stage k from `from` to `to`.
+    /// Returns the transfer time in seconds of an item before stage k from `from` to `to`.
     pub(in crate::pipeline) fn transfer(&self, from: usize, to: usize, k: usize) -> f64 {
         let [setup, per_byte] = self.links[from * self.nodes + to];
         setup + self.bytes[k] * per_byte
     }
 
-    /// The same, between `p` and a neighbour that is not known yet.
+    /// Returns the mean transfer time in seconds of an item before stage k between `p` and an unknown neighbour.
     pub(in crate::pipeline) fn mean_transfer(&self, p: usize, k: usize) -> f64 {
         self.mean_link_time(p, self.bytes[k])
     }
 
-    /// Seconds to carry `bytes` between `p` and a neighbour that is not known yet.
+    /// Returns the mean transfer time in seconds of `bytes` between `p` and an unknown neighbour.
     pub(in crate::pipeline) fn mean_link_time(&self, p: usize, bytes: f64) -> f64 {
         let [setup, per_byte] = self.mean_links[p];
         setup + bytes * per_byte
     }
 
-    /// Seconds to receive in front of stage k on `p` from the slowest of `senders`.
+    /// Returns the seconds to receive an item before stage k on `p` from the slowest of `senders`.
     pub(in crate::pipeline) fn receive(&self, senders: &[usize], p: usize, k: usize) -> f64 {
         senders.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(q, p, k)))
     }
 
-    /// Seconds to send what comes out in front of stage k from `p` to the slowest of `receivers`.
+    /// Returns the seconds to send an item before stage k from `p` to the slowest of `receivers`.
     pub(in crate::pipeline) fn send(&self, p: usize, receivers: &[usize], k: usize) -> f64 {
         receivers.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(p, q, k)))
     }
 
-    /// t(n, p) for a run of stages on each of `hosts` between known neighbours, appended to `times`.
+    /// Appends t(n, p) for a range of stages on each of `hosts` between known neighbours to `times`.
     pub(in crate::pipeline) fn push_times(
         &self,
         stages: &Range<usize>,

@@ -1,4 +1,4 @@
-//! What a mapping is worth: costs of work and transfers, how hosts share blocks and cores, and the pace that follows.
+//! Performance model of a mapping: costs of work and transfers, division of hosts and cores among blocks, and the production time.
 
 pub(in crate::pipeline) mod capacity;
 mod core_sharing;

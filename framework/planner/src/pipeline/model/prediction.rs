@@ -1,9 +1,9 @@
-//! The production-time model: the one evaluator that judges every planner's mapping.
+//! Production-time model, which evaluates the mappings of all planners.
 //!
-//! A block's time on a host is one link in, the work of its stages at the host's speed, and one link out
-//! (Eqs. 2–4 of the HeDPM paper with the real links between the real neighbours); where processors compute while
-//! they communicate ([`Platform::with_overlap`]), it is the longest of the three. Where the neighbour is replicated,
-//! the slowest pair counts. [`capacity`](super::capacity) says how the blocks go together.
+//! The time of a block on a host is the sum of the transfer in, the work of its stages at the speed of the host, and the transfer out (Eqs. 2–4 of
+//! the HeDPM paper, with the real links between the real neighbours). If processors compute while they communicate ([`Platform::with_overlap`]), it
+//! is the longest of the three times. If the neighbour is replicated, the slowest pair counts. [`capacity`](super::capacity) computes how the
+//! blocks work together.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,42 +16,42 @@ use crate::pipeline::mapping::{Block, Mapping};
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// What the model expects of a mapping.
+/// Predicted performance of a mapping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// T: seconds between two consecutive outputs once the pipeline is full.
     pub production_time: f64,
-    /// One entry for each block of the mapping.
+    /// Prediction for each block of the mapping.
     pub blocks: Vec<BlockPrediction>,
-    /// The block that sets the pace, by number.
+    /// Index of the slowest block, which determines the production time.
     pub bottleneck: usize,
-    /// For each processor of the platform, the part of its time that it is busy (0 to 1).
+    /// Busy fraction of the time of each processor of the platform (0 to 1).
     pub utilisation: Vec<f64>,
 }
 
-/// What the model expects of one block.
+/// Predicted performance of one block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockPrediction {
-    /// Seconds between two outputs of this block if it never had to wait for another one, given what else its
-    /// processors do. The largest is the production time.
+    /// Seconds between two outputs of this block if it never waits for another block, with the other load of its processors. The largest of these
+    /// times is the production time.
     pub time: f64,
-    /// For each host, in the mapping's order: seconds that one item takes there, transfers included.
+    /// Seconds that one item takes on each host, including transfers, in the order of the mapping.
     pub item_times: Vec<f64>,
-    /// For each host, in the mapping's order: the part of the items that it gets (they sum to 1).
+    /// Fraction of the items that each host receives, in the order of the mapping; the sum is 1.
     pub shares: Vec<f64>,
 }
 
 impl Prediction {
-    /// Items per second: 1/T.
+    /// Returns the throughput in items per second: 1/T.
     pub fn throughput(&self) -> f64 {
         self.production_time.recip()
     }
 }
 
-/// Predicts how fast `mapping` runs on `platform`.
+/// Predicts the performance of `mapping` on `platform`.
 ///
 /// # Errors
-/// What [`PipelineSpec::validate`] and [`Mapping::validate`] say against the pipeline and the mapping.
+/// The errors of [`PipelineSpec::validate`] and [`Mapping::validate`] for the pipeline and the mapping.
 ///
 /// ```
 /// use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec, production_time};
@@ -79,7 +79,7 @@ pub fn production_time(
     Ok(predict(&Costs::new(platform, spec), mapping, dispatch))
 }
 
-/// Predicts a mapping that is known to be valid.
+/// Predicts the performance of a valid mapping.
 pub(in crate::pipeline) fn predict(costs: &Costs, mapping: &Mapping, dispatch: Dispatch) -> Prediction {
     let item_times = item_times(costs, &mapping.blocks);
     let hosted: Vec<_> = mapping
@@ -107,7 +107,7 @@ pub(in crate::pipeline) fn predict(costs: &Costs, mapping: &Mapping, dispatch: D
     Prediction { production_time, blocks, bottleneck, utilisation }
 }
 
-/// Production time alone of a mapping that is known to be valid.
+/// Returns only the production time of a valid mapping.
 pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispatch) -> f64 {
     let item_times = item_times(costs, blocks);
     let hosted: Vec<_> =
@@ -115,7 +115,7 @@ pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispa
     ProductionTime::new(dispatch, costs).together(&hosted)
 }
 
-/// For each block and each of its hosts, the seconds that an item takes there between the block's neighbours.
+/// Returns the seconds that an item takes on each host of each block, including transfers from and to the neighbours.
 pub(crate) fn item_times_of(platform: &Platform, spec: &PipelineSpec, mapping: &Mapping) -> Vec<Vec<f64>> {
     item_times(&Costs::new(platform, spec), &mapping.blocks)
 }

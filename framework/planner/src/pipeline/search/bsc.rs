@@ -1,21 +1,20 @@
-//! BSC, *binary search closest* (Benoit and Robert): intervals of stages on single processors, no replicas.
+//! BSC, *binary search closest* (Benoit and Robert): intervals of stages on single processors, without replicas.
 //!
-//! The period T is bisected. For one T, stages are taken from the first on; every free processor is offered the
-//! longest interval that it can do within T, and the one whose time comes closest to T gets it. T is feasible if
-//! the processors last to the end. While choosing, the link out goes to a neighbour that is not known yet, so it
-//! is the processor's mean link (to ext after the last stage).
+//! The period T is bisected. For each T, stages are assigned from the first on: of the longest intervals that the free processors can run within T,
+//! the one whose time is closest to T is chosen. T is feasible if all stages can be assigned. The outgoing link of an interval leads to an unknown
+//! neighbour, so the mean link of the processor is used (or the link to ext after the last stage).
 
 use crate::pipeline::dispatch::Dispatch;
 use crate::pipeline::mapping::Block;
 use crate::pipeline::model;
 use crate::pipeline::model::costs::Costs;
 
-/// Halvings of the interval that holds the period: what is left of it is rounding beside the period.
+/// Number of bisections of the period, after which the remaining interval is within rounding errors.
 const BISECTIONS: usize = 40;
 
-/// The best mapping found, judged on real links, and the number of periods tried.
+/// Returns the best mapping found, evaluated with real links, and the number of periods tried.
 pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
-    // Everything on one processor always works, and bounds the period.
+    // All stages on one processor are always feasible, and give an upper bound of the period.
     let whole = 0..costs.stages();
     let single = |p: usize| vec![Block::new(whole.clone(), vec![p])];
     let (mut best, mut high) = (single(0), f64::INFINITY);
@@ -42,7 +41,7 @@ pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
     (best, BISECTIONS)
 }
 
-/// The mapping that the greedy rule finds for one period, if the processors last.
+/// Returns the mapping of the greedy rule for one period, if there are enough processors.
 fn fit(costs: &Costs, period: f64) -> Option<Vec<Block>> {
     let stages = costs.stages();
     let mut free: Vec<usize> = (0..costs.processors()).collect();
@@ -65,7 +64,7 @@ fn fit(costs: &Costs, period: f64) -> Option<Vec<Block>> {
     Some(blocks)
 }
 
-/// The longest interval from `start` that `p` does within `period`, and its time.
+/// Returns the end of the longest interval from `start` that `p` can run within `period`, and its time.
 fn longest(costs: &Costs, start: usize, before: usize, p: usize, period: f64) -> Option<(usize, f64)> {
     let receive = costs.transfer(before, p, start);
     let mut found = None;
@@ -74,7 +73,7 @@ fn longest(costs: &Costs, start: usize, before: usize, p: usize, period: f64) ->
         if so_far > period {
             break;
         }
-        // The link out depends on the item's size there, so a longer interval may fit where a shorter did not.
+        // The outgoing transfer depends on the item size at the end of the interval, so a longer interval may fit when a shorter one does not.
         let send = if end == costs.stages() {
             costs.transfer(p, costs.ext(), end)
         } else {

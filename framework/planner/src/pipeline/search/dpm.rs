@@ -1,7 +1,7 @@
 //! DPM: the homogeneous predecessor of HeDPM.
 //!
-//! It knows no differences between processors: HeDPM's rules on a platform flattened to its mean speed and its
-//! mean link, where all processors come in rank order. What it proposes is judged on the real platform.
+//! DPM ignores differences between processors. It applies the rules of HeDPM to a platform with the mean speed and the mean link everywhere, whose
+//! processors are in rank order. Its proposals are evaluated on the real platform.
 
 use super::hedpm::Hedpm;
 use super::ideal::mean_link;
@@ -13,10 +13,10 @@ use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 use crate::range::{LARGEST, SMALLEST};
 
-/// The mapping that looks best on the flattened platform, and the number of mappings it looked at.
+/// Returns the best mapping on the homogeneous platform, and the number of mappings evaluated.
 ///
 /// # Errors
-/// None for a platform that was checked: means of usable numbers are usable.
+/// No errors occur for a valid platform, because means of valid numbers are valid.
 pub(in crate::pipeline) fn dpm(
     platform: &Platform,
     spec: &PipelineSpec,
@@ -24,7 +24,7 @@ pub(in crate::pipeline) fn dpm(
     radius: f64,
 ) -> Result<(Vec<Block>, usize)> {
     let speed = platform.speeds().iter().sum::<f64>() / platform.processors() as f64;
-    // Rounding may take it out of the range that the speeds are in.
+    // Rounding may move the mean out of the range of the speeds.
     let speed = speed.clamp(SMALLEST, LARGEST);
     let flat = Platform::uniform(platform.processors(), speed, mean_link(platform))?;
     let costs = Costs::new(&flat, spec);

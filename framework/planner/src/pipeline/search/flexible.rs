@@ -1,11 +1,11 @@
-//! Where processors share cores: the mapping that leaves most to dispatch on demand, if it is about as fast as any.
+//! Flexible mapping for processors that share cores: it leaves most decisions to dispatch on demand, if it is about as fast as the plan.
 //!
-//! There many mappings are equally fast by the model, as the cores are what there is too little of, and which of them a
-//! search ends with hangs on the last digits of works and speeds. But they are not equally good at what the model does not
-//! know. With replicas on as many ranks as possible, items go where a core has time, and two ranks on a core that a load comes
-//! to keep two thirds of it where one keeps half. So the *flexible* mapping has all that can be replicated on all processors
-//! that share cores with those of the plan, and everything else on one, or where it is pinned; processors that would take the core
-//! from a long serial stage are left out if the model says so.
+//! If cores are the bottleneck, many mappings have equal production times in the model, and rounding errors in works and speeds decide which of
+//! them a search returns. These mappings are not equally good in respects that the model does not include. With replicas on as many ranks as
+//! possible, items go where a core has time, and two ranks on a core keep two thirds of it when another load appears, where one rank keeps half.
+//! The *flexible* mapping therefore replicates all replicable stages on all processors that share cores with those of the plan. All other stages
+//! are on one processor, or where they are pinned. Processors that would take core time from a long serial stage are left out if the model predicts
+//! a gain.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,13 @@ use crate::pipeline::model::pace;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// A flexible mapping may be slower than the plan by this part, which is less than works and speeds are known to.
+/// Relative loss of speed that is accepted for a flexible mapping, which is less than the error of works and speeds.
 const SLOWER: f64 = 0.02;
-/// Processors that are tried for what cannot be replicated.
+/// Maximum number of processors that are tried for stages that cannot be replicated.
 const MOST_SERIAL_HOSTS: usize = 4;
 
-/// The flexible mapping to take instead of a plan with a production time, and its own time, if there is one that is about
-/// as fast.
+/// Returns the flexible mapping that replaces a plan with a given production time, and its own production time, if there is one that is about as
+/// fast.
 pub(in crate::pipeline) fn instead_of(
     (plan, time): (&[Block], f64),
     spec: &PipelineSpec,
@@ -48,7 +48,7 @@ pub(in crate::pipeline) fn instead_of(
         others.chain(partners(p).skip(left_out)).collect()
     };
     let most = serial_hosts.iter().map(|&p| partners(p).count()).max().unwrap_or(0);
-    // None, one, two, four of the partners, and so on, are left out.
+    // Number of partners that are left out: none, one, two, four, and so on.
     let powers = (0..usize::BITS).map(|n| 1 << n).take_while(|left_out| *left_out < most);
     let numbers = [0].into_iter().chain(powers).chain([most]);
     numbers
@@ -59,7 +59,7 @@ pub(in crate::pipeline) fn instead_of(
         .find_map(|(flexible, blocks)| (flexible <= (1.0 + SLOWER) * time).then_some((blocks, flexible)))
 }
 
-/// By processor: the number of its group. One that shares no core is a group of its own.
+/// Returns the group number of each processor. A processor that shares no core is a group of its own.
 fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     let mut group_of: Vec<usize> = (0..processors).map(|p| groups.len() + p).collect();
     for (g, group) in groups.iter().enumerate() {
@@ -68,8 +68,8 @@ fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     group_of
 }
 
-/// One processor of each group for what cannot be replicated: away from what is pinned first, so that each core has less to
-/// do that only one rank does.
+/// Returns one processor of each group for stages that cannot be replicated. Groups with the fewest pinned stages come first, so that
+/// each core has less work that only one rank can do.
 fn serial_hosts(spec: &PipelineSpec, near: &[usize], group_of: &[usize]) -> Vec<usize> {
     let pins: Vec<usize> = spec.stages.iter().filter_map(|stage| stage.pinned).collect();
     let count = |is_there: &dyn Fn(usize) -> bool| pins.iter().filter(|pin| is_there(**pin)).count();

@@ -1,10 +1,9 @@
 //! HeDPM: heterogeneous dynamic pipeline mapping.
 //!
-//! Algorithm 4.1 takes the most demanding stage and the most capable processor, compares what they need together
-//! with the ideal production time of what is left, and replicates the stage or gathers its neighbours until the
-//! two times meet. Algorithm 4.2 repeats it with fixed objectives if the last match came out as the most or the
-//! least loaded one. The listings of the paper are incomplete; the book's chapter on planning says which rules
-//! are reconstructed. Cost: O(N·(N + P)) for one pass, twenty-two passes.
+//! Algorithm 4.1 takes the most demanding stage and the most capable processor, compares their time together with the ideal production time of the
+//! remaining stages and processors, and replicates the stage or gathers its neighbours until the two times agree. Algorithm 4.2 repeats the pass
+//! with fixed objectives if the last match was the one with the highest or the lowest load. The listings of the paper are incomplete; the book's
+//! chapter on planning lists the reconstructed rules. Cost: O(N·(N + P)) for one pass, twenty-two passes.
 
 use std::ops::Range;
 
@@ -16,21 +15,21 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Steps of the sweep of Algorithm 4.2, which has one more objective than steps.
+/// Number of steps of the sweep of Algorithm 4.2, which has one more objective than steps.
 const SWEEP: usize = 20;
 
-/// One iteration of Algorithm 4.1.
+/// Result of one iteration of Algorithm 4.1.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// The ideal time (or the fixed objective) that the match was held against.
+    /// Ideal time (or fixed objective) with which the match was compared.
     pub(in crate::pipeline) ideal: f64,
-    /// The time of the match, with mean links towards neighbours that were not matched yet.
+    /// Time of the match, with mean links to neighbours that were not matched yet.
     pub(in crate::pipeline) time: f64,
 }
 
-/// HeDPM on one platform and one pipeline.
+/// HeDPM for one platform and one pipeline.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Hedpm<'a> {
     platform: &'a Platform,
@@ -63,7 +62,7 @@ impl<'a> Hedpm<'a> {
         }
     }
 
-    /// Every mapping that Algorithm 4.2 looks at, the first pass first, with its production time.
+    /// Returns every mapping that Algorithm 4.2 evaluates with its production time; the mapping of the first pass comes first.
     pub(in crate::pipeline) fn sweep(&self) -> Vec<(Vec<Block>, f64)> {
         let first = self.pass(None);
         let mut found = vec![self.judged(&first)];
@@ -79,8 +78,8 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        // Both ends of the interval belong to it. At 1 the objective is the one of the first match; the first pass aims
-        // at what is ideal for what is left instead, and may come to another mapping.
+        // Both ends of the interval are included. At 1 the objective is that of the first match; the first pass uses the ideal time of the
+        // remaining stages instead, and may lead to another mapping.
         for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
@@ -96,7 +95,7 @@ impl<'a> Hedpm<'a> {
         (blocks, time)
     }
 
-    /// Algorithm 4.1, against the ideal time of what is left or against a fixed objective.
+    /// Runs Algorithm 4.1 with the ideal time of the remaining stages and processors, or with a fixed objective.
     pub(in crate::pipeline) fn pass(&self, objective: Option<f64>) -> Vec<Match> {
         let mut pass = Pass {
             hedpm: self,
@@ -121,7 +120,7 @@ impl<'a> Hedpm<'a> {
     }
 }
 
-/// Stages by t(n, mean processor), descending (Eq. 3).
+/// Returns the stages by t(n, mean processor), descending (Eq. 3).
 pub(in crate::pipeline) fn stage_order(platform: &Platform, spec: &PipelineSpec) -> Vec<usize> {
     let link = mean_link(platform);
     let speed = platform.speeds().iter().sum::<f64>() / platform.processors() as f64;
@@ -135,7 +134,7 @@ pub(in crate::pipeline) fn stage_order(platform: &Platform, spec: &PipelineSpec)
     order
 }
 
-/// Processors by t(mean stage, p), ascending (Eq. 4).
+/// Returns the processors by t(mean stage, p), ascending (Eq. 4).
 pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -> Vec<usize> {
     let stages = spec.len() as f64;
     let output = spec.stages.iter().map(|stage| stage.output).sum::<f64>() / stages;
@@ -147,13 +146,13 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
     order
 }
 
-/// The state of one run of Algorithm 4.1.
+/// State of one run of Algorithm 4.1.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
-    /// Not needed against a fixed objective.
+    /// Remaining stages and processors; `None` with a fixed objective.
     remaining: Option<Remaining<'a>>,
     matches: Vec<Match>,
-    /// The match of each stage that has one.
+    /// Match of each matched stage.
     matched: Vec<Option<usize>>,
     stages_left: usize,
     /// Processors without a match, most capable first.
@@ -161,10 +160,10 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// The stages and hosts to match next, and their time.
+    /// Returns the stages and hosts to match next, and their time.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
-        // Each run of unmatched stages that remains must find a processor.
+        // Each remaining range of unmatched stages needs a processor.
         let spare = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
@@ -180,7 +179,7 @@ impl Pass<'_> {
         }
     }
 
-    /// More and more replicas until the stage is fast enough; of those tried, the number that comes closest.
+    /// Adds replicas until the stage is fast enough, and returns the number of replicas whose time was closest to the ideal.
     fn replicate(&self, stages: Range<usize>, ideal: f64, spare: usize) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
         for replicas in 1..=spare {
@@ -195,8 +194,8 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// The last stage takes the processors left, up to the number at which it is fastest: all of them, unless a slow
-    /// one at the end of the list would hold up the others.
+    /// Assigns the remaining processors to the last stage, up to the number at which it is fastest. That is all of them, unless a slow processor at
+    /// the end of the list would delay the others.
     fn use_up(&self, stages: Range<usize>) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
         for replicas in 1..=self.free.len() {
@@ -208,7 +207,7 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// More and more unmatched neighbours, forward ones first, until the processor is used and no stage stranded.
+    /// Gathers unmatched neighbours, later ones first, until the processor is fully used and no stage is left without a processor.
     fn gather(&self, mut stages: Range<usize>, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let host = &self.free[..1];
         let unmatched = |n: usize| self.matched.get(n).is_some_and(Option::is_none);
@@ -241,13 +240,13 @@ impl Pass<'_> {
         self.matches.push(found);
     }
 
-    /// Maximal runs of unmatched stages, if `stages` were matched too.
+    /// Returns the number of maximal ranges of unmatched stages, if `stages` were matched too.
     fn runs_without(&self, stages: &Range<usize>) -> usize {
         let open = |n: usize| self.matched[n].is_none() && !stages.contains(&n);
         (0..self.matched.len()).filter(|&n| open(n) && (n == 0 || !open(n - 1))).count()
     }
 
-    /// Time of a run of stages on `hosts`, with real links where the neighbour is known and mean links elsewhere.
+    /// Returns the time of a range of stages on `hosts`, with real links to known neighbours and mean links to others.
     fn time(&self, stages: &Range<usize>, hosts: &[usize]) -> f64 {
         let costs = self.hedpm.costs;
         let times = hosts.iter().map(|&p| {

@@ -1,15 +1,15 @@
-//! What HeDPM aims at: the ideal production time of the stages and processors that are still unmatched.
+//! Ideal production time of the unmatched stages and processors, which is the target of HeDPM.
 
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::{Link, Platform};
 use crate::range::{self, LARGEST, SMALLEST};
 
-/// Sums over the remaining stages and processors, kept up to date as matches are taken out.
+/// Sums over the remaining stages and processors, updated when a match removes some of them.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Remaining<'a> {
     platform: &'a Platform,
     spec: &'a PipelineSpec,
-    /// Nodes that still count in the means of the links: the remaining processors, and always ext.
+    /// True for nodes that count in the means of the links: the remaining processors, and always ext.
     present: Vec<bool>,
     links: LinkSum,
     speed: f64,
@@ -20,7 +20,7 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Everything is still unmatched.
+    /// Creates the sums over all stages and processors.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,
@@ -52,28 +52,28 @@ impl<'a> Remaining<'a> {
         }
     }
 
-    /// T_ideal (Eqs. 5 and 6): two mean links and the mean work at the mean speed available to a stage,
-    /// `s_a = (P/N)·s̄`. Means of links run over the full square of the remaining processors and ext.
+    /// Returns T_ideal (Eqs. 5 and 6): two mean links, and the mean work at the mean speed available to a stage, `s_a = (P/N)·s̄`. Means of links
+    /// cover the full square of the remaining processors and ext.
     pub(in crate::pipeline) fn ideal_time(&self) -> f64 {
         let stages = self.stages as f64;
-        // Subtraction may leave a last bit of what is gone, and nothing of what is small beside it.
+        // Due to rounding, subtraction may leave a residue of removed terms, or lose small remaining terms.
         let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
         let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
         2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage
     }
 }
 
-/// The mean link of a whole platform: every pair of nodes, each with itself included.
+/// Returns the mean link of a platform over every pair of nodes, including each node with itself.
 pub(in crate::pipeline) fn mean_link(platform: &Platform) -> Link {
     LinkSum::all(platform).mean()
 }
 
-/// A sum of links from which links can be taken out again.
+/// Sum of links from which links can be removed again.
 #[derive(Clone, Debug, Default)]
 struct LinkSum {
     setup: f64,
     bandwidth: f64,
-    /// Links of infinite bandwidth: counted, since infinity cannot be subtracted again.
+    /// Number of links of infinite bandwidth, which are counted because infinity cannot be subtracted.
     infinite: f64,
     count: f64,
 }
@@ -100,7 +100,7 @@ impl LinkSum {
     }
 
     fn mean(&self) -> Link {
-        // Means lie within the range of what they are of, but for rounding.
+        // A mean lies within the range of its terms, except for rounding.
         let setup = range::amount_or_nearest(self.setup / self.count);
         let bandwidth = if self.infinite > 0.0 {
             f64::INFINITY

@@ -1,4 +1,4 @@
-//! The planners: each finds a mapping, the [model](super::model) says what it is worth.
+//! Planners, each of which finds a mapping that the [model](super::model) evaluates.
 
 pub(in crate::pipeline) mod bsc;
 pub(in crate::pipeline) mod dpm;

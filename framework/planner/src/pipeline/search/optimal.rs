@@ -1,7 +1,7 @@
 //! Optimal: branch and bound over all mappings within the rules, for small pipelines on few processors.
 //!
-//! Blocks are chosen from the first stage on: how far the next one reaches, and any set of processors that may host
-//! it. A branch is cut off as soon as a lower bound of its time reaches the best mapping known.
+//! Blocks are chosen from the first stage on: the end of the next block, and any set of processors that may host it. A branch is pruned as soon as
+//! a lower bound of its time reaches the time of the best known mapping.
 
 use std::ops::Range;
 
@@ -15,23 +15,23 @@ use crate::pipeline::model::production_time::ProductionTime;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// What the search came to.
+/// Result of the search.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Optimal {
     pub(in crate::pipeline) blocks: Vec<Block>,
     pub(in crate::pipeline) evaluations: usize,
-    /// True if every mapping was looked at or ruled out.
+    /// True if every mapping was evaluated or pruned.
     pub(in crate::pipeline) complete: bool,
 }
 
-/// Sets of processors are bit masks, which also bounds what anybody could wait for.
+/// Maximum number of processors. Their sets are bit masks, and a search over more would take too long.
 const MOST_PROCESSORS: usize = 20;
-/// Blocks that are tried, for each mapping of the budget: one takes some tenths of a microsecond, a mapping as many
-/// microseconds as it has blocks. Most branches are cut off before there is a mapping to judge, so that a budget of mappings
-/// alone would bound nothing. Four stages on four processors take two blocks for a mapping.
+/// Maximum number of tried blocks per mapping of the budget. A block takes some tenths of a microsecond, a mapping about one microsecond per block.
+/// Most branches are pruned before there is a mapping to evaluate, so a budget of mappings alone would not bound the time. Four stages on four
+/// processors take two blocks per mapping.
 const BLOCKS_FOR_A_MAPPING: usize = 128;
 
-/// The best mapping within the rules, if the budget lasts; never worse than `start`.
+/// Returns the best mapping within the rules, if the budget suffices; never worse than `start`.
 pub(in crate::pipeline) fn optimal(
     spec: &PipelineSpec,
     costs: &Costs,
@@ -72,12 +72,12 @@ struct Tree<'a> {
     best_time: f64,
     chosen: Vec<Block>,
     evaluations: usize,
-    /// Blocks that were tried.
+    /// Number of tried blocks.
     tried: usize,
     complete: bool,
 }
 
-/// The usable processor after this one, as a set; none after the last.
+/// Returns the usable processor after this one, as a set; empty after the last one.
 fn next_alone(host: u32, usable: u32) -> u32 {
     let later = usable & !(host | host.wrapping_sub(1));
     let later = if host == 0 { usable } else { later };
@@ -85,8 +85,8 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Chooses all continuations of the blocks chosen so far. `used` are their processors, and `settled` is the
-    /// time of the slowest block whose neighbours are both known.
+    /// Tries all continuations of the chosen blocks. `used` are their processors, and `settled` is the time of the slowest block whose neighbours
+    /// are both known.
     fn grow(&mut self, start: usize, used: u32, settled: f64) {
         let stages = self.costs.stages();
         let all = (1_u32 << self.costs.processors()) - 1;
@@ -108,7 +108,7 @@ impl Tree<'_> {
         }
         let usable = if self.rules.share { all } else { all & !used };
         for end in (start + 1..=stages).rev() {
-            // Every subset of the usable processors, smallest numbers first, or each of them alone.
+            // Sets of processors are all subsets of the usable ones in numerical order, or single processors.
             let may_replicate = self.rules.may_replicate(self.spec, &(start..end));
             let mut hosts = 0_u32;
             loop {
@@ -130,14 +130,14 @@ impl Tree<'_> {
         }
     }
 
-    /// Whether the search has to end before it has seen everything.
+    /// Returns true if the search has to end before it is complete.
     fn is_spent(&self) -> bool {
         self.evaluations >= self.budget
             || self.tried / BLOCKS_FOR_A_MAPPING >= self.budget
             || self.stop.is_set()
     }
 
-    /// Adds one block and grows what can follow it, unless that is bound to be too slow.
+    /// Adds one block and tries its continuations, unless a lower bound prunes them.
     fn choose(&mut self, stages: Range<usize>, hosts: u32, used: u32, settled: f64) {
         let list: Vec<usize> = (0..self.costs.processors()).filter(|&p| hosts & (1 << p) != 0).collect();
         if !self.rules.allow(self.spec, &stages, &list) {
@@ -157,7 +157,7 @@ impl Tree<'_> {
         self.chosen.pop();
     }
 
-    /// Time of chosen block `b` with its hosts to itself; what comes after the last one is taken to be free.
+    /// Returns the time of chosen block `b` without sharing of hosts; the transfer after the last chosen block counts as free.
     fn alone(&self, b: usize) -> f64 {
         let block = &self.chosen[b];
         let ext = [self.costs.ext()];
@@ -172,8 +172,8 @@ impl Tree<'_> {
         self.model.alone(&times)
     }
 
-    /// Least time that the stages from `start` on take, were their work divisible and their links free: on the
-    /// processors that are left; if they are shared, all stages on all processors.
+    /// Returns a lower bound of the time of the stages from `start` on, with divisible work and free links: on the remaining processors, or for all
+    /// stages on all processors if processors may be shared.
     fn rest(&self, start: usize, used: u32) -> f64 {
         let stages = self.costs.stages();
         let unit = |p: usize| self.costs.compute(&(0..stages), p);

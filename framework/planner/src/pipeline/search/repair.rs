@@ -1,4 +1,4 @@
-//! Makes a mapping obey the rules that its planner did not know: pinned stages.
+//! Repair of mappings from planners that ignore pinned stages.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::pipeline::mapping::Block;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// The mapping with every pinned stage where it must be, or `None` if the rules leave no way.
+/// Returns the mapping with every pinned stage on its processor, or `None` if the rules exclude that.
 pub(in crate::pipeline) fn repair(
     spec: &PipelineSpec,
     rules: Rules,
@@ -18,7 +18,7 @@ pub(in crate::pipeline) fn repair(
     if rules.share { Some(split_out(spec, blocks)) } else { pinned_intervals(spec) }
 }
 
-/// Takes pinned stages out of their blocks, into blocks of their own on the processors they need.
+/// Moves pinned stages out of their blocks, into separate blocks on their processors.
 fn split_out(spec: &PipelineSpec, blocks: Vec<Block>) -> Vec<Block> {
     let mut repaired: Vec<Block> = Vec::new();
     for block in blocks {
@@ -39,15 +39,15 @@ fn split_out(spec: &PipelineSpec, blocks: Vec<Block>) -> Vec<Block> {
     repaired
 }
 
-/// Without sharing, all stages from the first to the last that are pinned to one processor are one block there;
-/// stages that no pin claims join the block before them, or the first one.
+/// Returns the mapping without shared processors: all stages from the first to the last that are pinned to one processor are one block there. Other
+/// stages join the block before them, or the first one.
 fn pinned_intervals(spec: &PipelineSpec) -> Option<Vec<Block>> {
     let mut blocks: Vec<Block> = Vec::new();
     for (n, pin) in spec.stages.iter().enumerate().filter_map(|(n, stage)| Some((n, stage.pinned?))) {
         match blocks.iter().position(|block| block.hosts == [pin]) {
             None => blocks.push(Block::new(n..n + 1, vec![pin])),
             Some(b) if b + 1 == blocks.len() => blocks[b].stages.end = n + 1,
-            // Another pin lies between two stages of this one.
+            // A stage pinned to another processor lies between two stages of this one.
             Some(_) => return None,
         }
     }

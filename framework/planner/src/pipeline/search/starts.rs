@@ -1,4 +1,4 @@
-//! Simple mappings to start from, beside what the other planners propose.
+//! Simple mappings from which a search starts, in addition to the proposals of other planners.
 
 use crate::pipeline::mapping::Block;
 use crate::pipeline::model;
@@ -6,7 +6,7 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// Everything on the one processor that does it fastest.
+/// Returns the mapping of all stages to the single fastest processor.
 pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     let whole = |p: usize| vec![Block::new(0..costs.stages(), vec![p])];
     let mut best = (whole(0), f64::INFINITY);
@@ -19,8 +19,8 @@ pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     best.0
 }
 
-/// The normal form: every run of replicable stages fused and replicated on these processors, runs of serial stages
-/// on `serial_host` (or where they are pinned). Needs shared processors unless it is one block.
+/// Returns the normal form: every range of replicable stages is merged and replicated on these processors, and ranges of serial stages are on
+/// `serial_host` (or where they are pinned). The normal form needs shared processors unless it is one block.
 pub(in crate::pipeline) fn normal_form(
     spec: &PipelineSpec,
     rules: Rules,

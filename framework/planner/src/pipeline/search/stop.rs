@@ -1,13 +1,13 @@
-//! A flag that ends a search early.
+//! Flag that ends a search early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a search was asked to end.
+/// Optional stop flag of a search.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Stop<'a>(Option<&'a AtomicBool>);
 
 impl<'a> Stop<'a> {
-    /// Asked by this flag, or by nobody.
+    /// Creates the stop condition from a flag, if there is one.
     pub(in crate::pipeline) fn new(flag: Option<&'a AtomicBool>) -> Self {
         Stop(flag)
     }

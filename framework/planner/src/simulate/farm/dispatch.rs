@@ -1,41 +1,41 @@
-//! A chunker that decides in a simulated farm.
+//! Chunker as dispatcher of a simulated farm.
 
 use super::engine::{Dispatcher, Farm, Run};
 use super::tasks::Tasks;
 use crate::farm::{ChunkDone, Chunker, Knowledge, Supply};
 
-/// A [`Chunker`] at work on given tasks.
+/// [`Chunker`] that dispatches given tasks.
 #[derive(Debug)]
 pub struct Dispatch<'a> {
     chunker: &'a mut Chunker,
     tasks: &'a Tasks,
     knowledge: Knowledge,
     given: u64,
-    /// Seconds that lie before the beginning.
+    /// Time in seconds at the beginning of the iteration.
     clock: f64,
     slowness: &'a [f64],
 }
 
 impl<'a> Dispatch<'a> {
-    /// Every worker takes for a task what `tasks` say; the iteration begins at `knowledge.now`.
+    /// Creates a dispatcher whose workers take the times in `tasks`. The iteration begins at `knowledge.now`.
     pub fn new(chunker: &'a mut Chunker, tasks: &'a Tasks, knowledge: Knowledge) -> Self {
         Dispatch { chunker, tasks, clock: knowledge.now, knowledge, given: 0, slowness: &[] }
     }
 
-    /// Worker w takes `slowness[w]` times as long; those that are not listed, once.
+    /// Sets the slowness of the workers: worker w takes `slowness[w]` times as long. The slowness of workers without an entry is 1.
     pub fn with_slowness(mut self, slowness: &'a [f64]) -> Self {
         self.slowness = slowness;
         self
     }
 
-    /// Begins an iteration on the chunker and runs it.
+    /// Begins an iteration of the chunker and simulates it.
     pub fn iteration(&mut self, farm: &Farm, workers: &[usize]) -> Run {
         self.given = 0;
         self.chunker.begin(Supply::Exactly(self.tasks.len()), workers, &self.knowledge);
         farm.run(workers, self)
     }
 
-    /// Runs the tasks as a stream, whose end the chunker does not know before it is there.
+    /// Simulates the tasks as a stream, whose end the chunker learns only when it is reached.
     pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
         self.given = 0;
         self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);

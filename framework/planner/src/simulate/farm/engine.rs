@@ -1,4 +1,4 @@
-//! Requests, messages and computing in the order of their times.
+//! Simulation of requests, messages and computations in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,55 +6,55 @@ use std::collections::BinaryHeap;
 use crate::farm::{ChunkDone, Knowledge};
 use crate::range;
 
-/// Decides and computes in a simulated farm.
+/// Decides on chunks and computes their times in a simulated farm.
 pub trait Dispatcher {
-    /// Tasks of the next chunk of `worker`, which asks at `now`; None if there are none left.
+    /// Returns the number of tasks of the next chunk of `worker`, which sends a request at `now`; `None` if no tasks remain.
     fn next(&mut self, worker: usize, now: f64) -> Option<u64>;
-    /// Computes that chunk: sum and sum of squares of its tasks' times on `worker`. A sum that is negative or no number counts
-    /// as 0, one above 1e60 as that.
+    /// Computes the chunk: returns the sum and the sum of squares of the times of its tasks on `worker`. A negative sum or NaN counts as 0, a sum
+    /// above 1e60 as 1e60.
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64);
-    /// Its results have arrived.
+    /// Records that the results of a chunk arrived.
     fn done(&mut self, done: &ChunkDone);
 }
 
-/// A farm to simulate.
+/// Simulated farm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Farm {
     knowledge: Knowledge,
     inline: bool,
 }
 
-/// How a farm stands when its simulation begins. By default nobody asks for anything.
+/// State of a farm at the beginning of a simulation. The default has no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Standing<'a> {
-    /// Requests: when (s), and of whom. Where one asks several times, a later request is served when its turn comes,
-    /// and the chunk computed after the one before.
+    /// Requests: time (s) and worker. If a worker sends several requests, each is served at its time, and its chunks are computed one after the
+    /// other.
     pub asks: &'a [(f64, usize)],
-    /// When the master's port is free (s).
+    /// Time from which the master's port is free (s).
     pub port: f64,
-    /// When workers have computed what they hold already: which, and when (s). Those that are not listed hold nothing.
+    /// Workers with the times (s) at which they finish the chunks that they already hold. Other workers hold no chunks.
     pub free: &'a [(usize, f64)],
 }
 
-/// What came of a simulated iteration.
+/// Result of a simulated iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
     /// Seconds until the last result arrived.
     pub time: f64,
-    /// Seconds that workers computed, together.
+    /// Total seconds of computing of all workers.
     pub busy: f64,
-    /// Chunks that were sent.
+    /// Number of chunks sent.
     pub chunks: u64,
 }
 
 impl Run {
-    /// Computing time / (workers × time).
+    /// Returns the efficiency: computing time / (workers × time).
     pub fn efficiency(&self, workers: usize) -> f64 {
         self.busy / (workers as f64 * self.time)
     }
 }
 
-/// A chunk that was sent.
+/// Chunk that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     done: ChunkDone,
@@ -62,18 +62,18 @@ struct Sent {
 }
 
 impl Farm {
-    /// A farm with these costs; `knowledge.now` does not matter.
+    /// Creates a farm with these costs; `knowledge.now` is ignored.
     pub fn new(knowledge: Knowledge) -> Self {
         Farm { knowledge: knowledge.usable(), inline: false }
     }
 
-    /// The master's own chunks are computed by the thread that serves requests: those wait for the end of a chunk.
+    /// Lets the thread that serves requests compute the master's own chunks, so that requests wait for the end of a chunk.
     pub fn with_inline_master(mut self) -> Self {
         self.inline = true;
         self
     }
 
-    /// One iteration of `workers`, which all ask at the beginning.
+    /// Simulates one iteration of `workers`, all of which send a request at the beginning.
     pub fn run(&self, workers: &[usize], dispatcher: &mut impl Dispatcher) -> Run {
         let rounds = 0..=self.knowledge.ahead;
         let asks: Vec<(f64, usize)> =
@@ -81,11 +81,11 @@ impl Farm {
         self.run_from(&Standing { asks: &asks, ..Standing::default() }, dispatcher)
     }
 
-    /// The same, from any state. What workers hold already does not count in the result.
+    /// Simulates an iteration from any state. The chunks that workers hold at the beginning do not count in the result.
     pub fn run_from(&self, standing: &Standing<'_>, dispatcher: &mut impl Dispatcher) -> Run {
         let Knowledge { master, .. } = self.knowledge;
         let Standing { asks, mut port, free } = *standing;
-        // Workers by their places among those that ask.
+        // Indices of the workers among those that send requests.
         let mut workers: Vec<usize> = asks.iter().map(|&(_, worker)| worker).collect();
         workers.sort_unstable();
         workers.dedup();
@@ -96,7 +96,7 @@ impl Farm {
                 free_at[place] = time;
             }
         }
-        // Times are 0 or more, so their bits are ordered as they are.
+        // Times are not negative, so the order of their bits is the order of the numbers.
         let key = |time: f64, sequence: u64| Reverse((time.max(0.0).to_bits(), sequence));
         let mut requests: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(asks.len());
         let asking = asks.iter().filter_map(|&(time, worker)| Some((time, place(worker).ok()?)));
@@ -117,7 +117,7 @@ impl Farm {
             let (sum, squares) = dispatcher.compute(worker, tasks);
             let sum = range::amount_or_nearest(sum);
             let (arrival, way_back) = if master == Some(worker) {
-                // An inline master takes work for itself when it has served whoever asked before.
+                // An inline master takes its own chunk after it has served the earlier requests.
                 (if self.inline { now.max(port) } else { now }, 0.0)
             } else {
                 port = now.max(port) + self.knowledge.send_time(tasks);

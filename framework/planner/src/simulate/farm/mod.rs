@@ -1,13 +1,12 @@
-//! A farm, chunk by chunk.
+//! Simulation of a farm, chunk by chunk.
 //!
-//! The master sends through one port, one message after the other: k tasks keep it busy for `mo + λ b_m k`, and arrive
-//! one [latency](crate::farm::Knowledge::latency) later. The worker computes them, and the results arrive `mo + λ b_w k`
-//! and one latency after it has finished; receiving costs the master nothing. A worker asks again when its results have
-//! arrived, or earlier by [`Knowledge::ahead`](crate::farm::Knowledge::ahead) chunks. Requests are served in the order of their times; at the beginning all workers ask in turn. With one chunk for each worker and
-//! equal tasks the time is just the model's (9).
+//! The master sends through one port, one message at a time: k tasks occupy the port for `mo + λ b_m k`, and arrive one
+//! [latency](crate::farm::Knowledge::latency) later. The worker computes them, and the results arrive `mo + λ b_w k` and one latency after the end
+//! of the computation; receiving takes no time on the master. A worker sends its next request when its results have arrived, or earlier by
+//! [`Knowledge::ahead`](crate::farm::Knowledge::ahead) chunks. Requests are served in the order of their times; at the beginning all
+//! workers send requests in turn. With one chunk for each worker and equal tasks the time equals (9) of the model.
 //!
-//! What decides on chunks is a [`Dispatcher`]; [`Dispatch`] lets a [`Chunker`](crate::farm::Chunker) do it, the one that a farm uses when it
-//! runs.
+//! A [`Dispatcher`] decides on chunks. [`Dispatch`] uses a [`Chunker`](crate::farm::Chunker) as dispatcher, the type that a running farm uses.
 //!
 //! ```
 //! use armature_planner::farm::{Chunker, Chunking, IterationModel, Knowledge, MessageCosts, Protocol};

@@ -1,16 +1,16 @@
-//! The times of the tasks of a simulated farm.
+//! Task times of a simulated farm.
 
 use crate::range;
 
-/// The times of tasks, in the order in which they are given.
+/// Task times in the order of dispatch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tasks {
-    /// Sums and sums of squares of the tasks before.
+    /// Sums and sums of squares of the times of all previous tasks.
     before: Vec<(f64, f64)>,
 }
 
 impl Tasks {
-    /// Tasks that take `times` (s) each; what is negative or no number counts as 0, what is above 1e60 as that.
+    /// Creates tasks with these times (s); negative times and NaN count as 0, times above 1e60 as 1e60.
     pub fn new(times: &[f64]) -> Self {
         let mut before = Vec::with_capacity(times.len() + 1);
         before.push((0.0, 0.0));
@@ -23,17 +23,17 @@ impl Tasks {
         Tasks { before }
     }
 
-    /// Number of tasks.
+    /// Returns the number of tasks.
     pub fn len(&self) -> u64 {
         self.before.len() as u64 - 1
     }
 
-    /// True if there is none.
+    /// Returns true if there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sum and sum of squares of `count` tasks from `first` on, as far as there are as many.
+    /// Returns the sum and the sum of squares of up to `count` task times from `first` on.
     pub fn sums(&self, first: u64, count: u64) -> (f64, f64) {
         let until = |tasks: u64| self.before[tasks.min(self.len()) as usize];
         let (a, b) = (until(first), until(first.saturating_add(count)));

@@ -1,4 +1,4 @@
-//! What ways of running a simulated loop have in common.
+//! Common parts of the simulations of a loop.
 
 use super::effort::Effort;
 use super::processor::Processor;
@@ -6,20 +6,20 @@ use super::system::{LoopRun, LoopSystem};
 use crate::loops::{LoopDecision, RankTime};
 use crate::random::Random;
 
-/// A rank changes its speed from pass to pass by noise, but not to less than this part of it.
+/// Minimum speed of a rank with noise, relative to its speed.
 const SLOWEST: f64 = 0.01;
 
-/// What happened.
+/// Record of a simulated run.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub(super) movements: u64,
-    /// Seconds that they took.
+    /// Total seconds of movements.
     pub(super) moving: f64,
     pub(super) decisions: Vec<LoopDecision>,
 }
 
 impl Course {
-    /// The account of a run that ended at `elapsed`, with the ranks' processors and units.
+    /// Returns the result of a run that ended at `elapsed`, with the processors and units of the ranks.
     pub(super) fn end(self, system: &LoopSystem, elapsed: f64, ranks: Vec<(Processor, u64)>) -> LoopRun {
         let Course { movements, moving, decisions } = self;
         let (processors, held): (Vec<_>, _) = ranks.into_iter().unzip();
@@ -37,13 +37,13 @@ impl Course {
 }
 
 impl LoopSystem {
-    /// The processor of each rank; what they do is counted together.
+    /// Returns the processor of each rank; all processors share one count of steps.
     pub(super) fn processors(&self, effort: &Effort) -> impl Iterator<Item = Processor> {
         let load = |rank: usize| self.loads.iter().copied().find(|load| load.rank == rank);
         (0..self.speeds.len()).map(move |rank| Processor::new(self.sharing, load(rank), effort.clone()))
     }
 
-    /// Seconds of the processor's time that a unit takes a rank in a pass.
+    /// Returns the processor seconds per unit for a rank in one pass.
     pub(super) fn unit_in_pass(&self, rank: usize, random: &mut Random) -> f64 {
         self.unit / (self.speeds[rank] * (1.0 + self.noise * random.normal()).max(SLOWEST))
     }

@@ -1,4 +1,4 @@
-//! How much of a simulation has been done, so that none goes on for ever.
+//! Limit of the number of simulation steps, so that every simulation ends.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,25 +6,25 @@ use std::rc::Rc;
 use super::system::{Load, LoopSystem, Sharing};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most steps of a simulation: a pass of a rank, a switch of a load, a turn, an event. This number of them takes some seconds.
+/// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a load, a turn, or an event.
 const MOST_STEPS: u64 = 1 << 26;
-/// Steps that count for each number of a decision: what it takes to make one, about. Decisions are kept, and so all that are
-/// take no more than some MiB.
+/// Number of steps that count for each number of a decision, which is about the time to make it. Decisions are kept, so this limits their memory to
+/// some MiB.
 const STEPS_FOR_A_NUMBER: u64 = 64;
-/// Numbers of a decision beside those of each rank, about.
+/// Approximate count of numbers in a decision in addition to those of each rank.
 const NUMBERS: u64 = 16;
 
-/// Steps that were made, of all processors of a simulation together.
+/// Number of steps of all processors of a simulation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effort(Rc<Cell<u64>>);
 
 impl Effort {
-    /// One more step; false if there have been too many.
+    /// Counts one step; returns false if there have been too many.
     pub(super) fn step(&self) -> bool {
         self.spend(1)
     }
 
-    /// A decision of `ranks` ranks is kept.
+    /// Counts a kept decision of `ranks` ranks.
     pub(super) fn decision(&self, ranks: usize) {
         self.spend(STEPS_FOR_A_NUMBER.saturating_mul(NUMBERS.saturating_add(ranks as u64)));
     }
@@ -34,13 +34,13 @@ impl Effort {
         self.0.get() <= MOST_STEPS
     }
 
-    /// Checks that it takes no more steps than there may be to run a system, as far as that can be told before.
+    /// Checks that the run of a system does not exceed the maximum number of steps, as far as that can be predicted.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`] if it does.
     pub(super) fn expect(system: &LoopSystem) -> Result<()> {
         let passes = system.passes as f64 * system.speeds.len() as f64;
-        // No balancing is better than to have all processors at work all the time.
+        // No balancing is faster than if all processors work all the time.
         let seconds =
             system.units as f64 * system.unit * system.passes as f64 / system.speeds.iter().sum::<f64>();
         let of_load = |&Load { off, on, .. }: &Load| {

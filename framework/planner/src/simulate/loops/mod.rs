@@ -1,12 +1,12 @@
-//! A parallel loop on ranks beside which other processes compute now and then.
+//! Simulation of a parallel loop on ranks that share processors with other processes.
 //!
-//! All units are done in each *pass*, and the ranks meet at a barrier after it. Now and then they report to a
-//! [`LoopBalancer`], the one that a program would use, and move units as it says. A
-//! competing process takes turns with a rank ([`Sharing`]), and has the processor to itself while the rank waits.
+//! All units are done in each *pass*, and the ranks meet at a barrier after it. At intervals they report to a [`LoopBalancer`], the type that a
+//! program uses, and move units as it decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole processor while the
+//! rank waits.
 //!
-//! As in the simulations of the paper, ranks report at the ends of passes, and interactions and movements stop all of them;
-//! with pipelined instructions that is more than a real program would lose. With [`Balancing::Overlapped`] it is as in
-//! loops of independent units (DOALL): these move while ranks compute, in the middle of passes.
+//! As in the simulations of the paper, ranks report at the ends of passes, and interactions and movements stop all of them; with pipelined
+//! instructions a real program would lose less. [`Balancing::Overlapped`] simulates loops of independent units (DOALL): units move while ranks
+//! compute, in the middle of passes.
 //!
 //! ```
 //! use armature_planner::loops::LoopOptions;
@@ -43,18 +43,18 @@ pub use system::{Load, LoopRun, LoopSystem, Sharing};
 use crate::error::Result;
 use crate::loops::{LoopBalancer, LoopOptions};
 
-/// Who decides on movements.
+/// Balancing of a simulated loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balancing {
-    /// Nobody: equal shares that stay, no interactions.
+    /// No balancing: constant equal shares, without interactions.
     Off,
-    /// A balancer whose instructions are carried out at the interaction after the one that they come of.
+    /// A balancer whose instructions are carried out at the next interaction.
     Pipelined(LoopOptions),
     /// A balancer whose instructions are carried out at once.
     Synchronous(LoopOptions),
-    /// A balancer of units that do not depend on each other (DOALL), as programs have it: no rank stops while units
-    /// move, and when one has done its own, what the others have not done is shared out anew, in the middle of the pass. Units
-    /// are on their way for the cost of a movement, whose fixed part is time of the ranks that send or receive.
+    /// A balancer of independent units (DOALL), as in programs. No rank stops while units move. When a rank has no units left, the remaining units
+    /// of the others are redistributed in the middle of the pass. A transfer takes the cost of a movement, whose fixed part is time of the ranks
+    /// that send or receive.
     Overlapped(LoopOptions),
 }
 
@@ -62,8 +62,8 @@ impl LoopSystem {
     /// Runs the loop.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the system cannot be used, naming what cannot, or the run takes more than some ten million
-    /// steps, and as [`LoopOptions::validate`].
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the invalid part of the system, or if the run takes more than some ten million steps, and
+    /// for the reasons of [`LoopOptions::validate`].
     pub fn run(&self, balancing: &Balancing) -> Result<LoopRun> {
         self.validate()?;
         Effort::expect(self)?;

@@ -1,5 +1,4 @@
-//! A simulated loop whose units do not depend on each other, as programs run it: units move while ranks compute, also in the
-//! middle of a pass.
+//! Simulation of a loop of independent units as in programs: units move while ranks compute, also in the middle of a pass.
 
 use super::course::Course;
 use super::effort::Effort;
@@ -46,21 +45,21 @@ struct State<'a> {
     now: f64,
     workers: Vec<Worker>,
     movement: Option<Movement>,
-    /// When ranks report next, if none runs out of units before.
+    /// Time of the next reports, if no rank runs out of units before.
     due: f64,
     course: Course,
     effort: Effort,
 }
 
-/// Units that are on their way.
+/// Movement in progress.
 struct Movement {
     begin: f64,
-    /// When each message arrives.
+    /// Arrival time of each message.
     messages: Vec<(f64, Move)>,
 }
 
 impl State<'_> {
-    /// Does all units once.
+    /// Simulates one pass over all units.
     fn pass(&mut self) -> Result<()> {
         while let Some(next) = self.next_event() {
             self.effort.step();
@@ -68,7 +67,7 @@ impl State<'_> {
             self.now = next;
             for worker in &mut self.workers {
                 if worker.follow(next) {
-                    // It makes the others report, at their next hooks.
+                    // The worker that has no units left makes the other ranks report at their next hooks.
                     self.due = self.due.min(next + self.system.hook);
                 }
             }
@@ -86,21 +85,21 @@ impl State<'_> {
         Ok(())
     }
 
-    /// When a rank has done what it has, units arrive, or reports are due; `None` at the end of the pass.
+    /// Returns the time at which a rank finishes its units, units arrive, or reports are due; `None` at the end of the pass.
     fn next_event(&self) -> Option<f64> {
         let ends = self.workers.iter().filter_map(Worker::done_at);
         let arrivals = self.movement.iter().flat_map(|m| m.messages.iter().map(|message| message.0));
         let next = ends.chain(arrivals).reduce(f64::min)?;
-        // Nobody reports while units are on their way.
+        // Ranks do not report while units are being moved.
         Some(if self.movement.is_none() { next.min(self.due.max(self.now)) } else { next })
     }
 
-    /// Ranks report what they did and what they have left; units move as the balancer says.
+    /// Collects the reports of all ranks, and moves units as the balancer decides.
     fn decide(&mut self, ahead: Ahead) -> Result<()> {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<_> =
             self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
-        // A rank without any unit would never be seen to become faster; at the end of a pass a slow one is better left without.
+        // A rank without units could never be measured again. Near the end of a pass, however, it is better to leave a slow rank without units.
         self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
         let decision = self.balancer.interact(&Interaction {
             now: self.now,
@@ -119,8 +118,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Units leave. What goes through a rank's link, each way, goes one after the other; the fixed part of the costs is time
-    /// of those that send or receive.
+    /// Starts a movement. The messages on a rank's link, in each direction, are sent one after the other; the fixed part of the cost is time of the
+    /// ranks that send or receive.
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;
         for m in moves {
@@ -139,7 +138,7 @@ impl State<'_> {
         self.movement = Some(Movement { begin: self.now, messages });
     }
 
-    /// Takes in what has come by now.
+    /// Delivers the messages that have arrived.
     fn arrive(&mut self) {
         let Some(movement) = &mut self.movement else { return };
         let (now, workers) = (self.now, &mut self.workers);

@@ -1,4 +1,4 @@
-//! A simulated loop as the paper has it, pass by pass: all ranks meet after each, and stop while units move.
+//! Simulation of a loop pass by pass, as in the paper: all ranks meet after each pass, and stop while units move.
 
 use super::course::Course;
 use super::effort::Effort;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::loops::{Ahead, Interaction, LoopBalancer, Move, Report, busiest, distribute, rounds};
 use crate::random::Random;
 
-/// Instructions are carried out at the next interaction if they are pipelined, else at once.
+/// Runs the loop. Instructions are carried out at the next interaction if they are pipelined, else at once.
 pub(super) fn run(
     system: &LoopSystem,
     balancer: Option<LoopBalancer>,
@@ -39,9 +39,9 @@ struct State<'a> {
     held: Vec<u64>,
     processors: Vec<Processor>,
     random: Random,
-    /// What each rank did since the last interaction.
+    /// Work of each rank since the last interaction.
     reports: Vec<Report>,
-    /// Moves that are carried out at the next interaction.
+    /// Moves that will be carried out at the next interaction.
     pending: Option<Vec<Move>>,
     is_pipelined: bool,
     course: Course,
@@ -64,7 +64,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Does all units once. The pass ends when the last rank has done its own.
+    /// Simulates one pass over all units, which ends when the last rank has done its own.
     fn pass(&mut self) {
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {
@@ -78,7 +78,7 @@ impl State<'_> {
         self.now = end;
     }
 
-    /// Reports, and moves what is to be moved. Returns the number of passes until the next time.
+    /// Reports to the balancer, and carries out moves. Returns the number of passes until the next interaction.
     fn interact(&mut self, balancer: &mut LoopBalancer, phase: f64) -> Result<u64> {
         for (report, &held) in self.reports.iter_mut().zip(&self.held) {
             report.held = held;

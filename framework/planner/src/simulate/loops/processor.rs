@@ -1,19 +1,19 @@
-//! A processor that a rank shares with a load.
+//! Processor that a rank shares with a load.
 
 use super::effort::Effort;
 use super::system::{Load, Sharing};
 use crate::range::ROUNDING;
 
-/// A processor, followed in time: what is asked of it comes in order.
+/// Processor simulated in time order.
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
     sharing: Sharing,
     load: Option<Load>,
-    /// Switches of the load so far; it is on after an odd number.
+    /// Number of switches of the load so far; the load is on after an odd number.
     switches: u64,
-    /// When the rank last stopped computing.
+    /// Time at which the rank last stopped computing.
     stopped: f64,
-    /// What was left of the rank's turn then.
+    /// Rest of the rank's turn at that time.
     turn_left: f64,
     /// Seconds that the rank had while the load was on.
     beside: f64,
@@ -29,21 +29,20 @@ impl Processor {
         Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, beside: 0.0, effort }
     }
 
-    /// Computes for `seconds` of the processor's time, from `start` on, which is not before the end of the last such
-    /// call. Returns when that is done.
+    /// Simulates `seconds` processor seconds of computing from `start` on, which must not be before the end of the previous call. Returns the end
+    /// of the computation.
     pub(super) fn compute(&mut self, start: f64, seconds: f64) -> f64 {
         self.compute_until(start, seconds, f64::INFINITY).0
     }
 
-    /// Seconds of the processor's time that a rank has by `limit` if it computes from `start` on, which is not before the
-    /// end of the last call.
+    /// Returns the processor seconds of a rank by `limit` if it computes from `start` on, which must not be before the end of the previous call.
     pub(super) fn done_by(&self, start: f64, limit: f64) -> f64 {
         let most = limit - start;
         if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }
     }
 
-    /// Computes as [`compute`](Processor::compute), but not after `limit`. Returns when it stops, and what is left then. When the
-    /// simulation has had too many steps it returns at once.
+    /// Computes like [`compute`](Processor::compute), but not after `limit`. Returns the end time and the remaining seconds. After too many
+    /// simulation steps the call returns at once.
     fn compute_until(&mut self, start: f64, seconds: f64, limit: f64) -> (f64, f64) {
         if !self.effort.step() || seconds <= 0.0 {
             return (start, 0.0);
@@ -74,7 +73,7 @@ impl Processor {
                 self.beside += step.own;
                 self.turn_left -= step.own;
             }
-            // Within rounding of the switch, it is there.
+            // A time within rounding errors of the switch counts as the switch.
             let end = now + step.wall;
             let is_there = until.is_finite() && (until - end).abs() <= ROUNDING * until;
             now = if is_there { until } else { end };
@@ -86,14 +85,14 @@ impl Processor {
                 && self.turn_left <= ROUNDING * turn
                 && now < until
             {
-                // The other's turn, unless it stops.
+                // The turn of the load follows, unless the load stops.
                 now = until.min(now + turn);
                 self.turn_left = turn;
             }
         }
     }
 
-    /// Seconds that the load had until `end`, which is not before the last call's.
+    /// Returns the seconds that the load had until `end`, which must not be before the end of the previous call.
     pub(super) fn competing(&mut self, end: f64) -> f64 {
         let Some(Load { off, on, .. }) = self.load else { return 0.0 };
         let periods = (end / (off + on)).floor();
@@ -101,12 +100,12 @@ impl Processor {
         (whole - self.beside).max(0.0)
     }
 
-    /// Seconds until the rank, which wants to compute from `start` on, gets its turn.
+    /// Returns the seconds until the turn of the rank, which wants to compute from `start` on.
     fn wait(&mut self, start: f64) -> f64 {
         let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) else { return 0.0 };
         let alone_since = self.stopped.max(self.switch(self.switches));
         if start <= alone_since {
-            // It never stopped, or both begin now.
+            // The rank never stopped, or rank and load begin at the same time.
             return if self.turn_left > 0.0 { 0.0 } else { self.other(start, turn) };
         }
         let into = (start - alone_since) % turn;
@@ -114,7 +113,7 @@ impl Processor {
         (turn - into).min(self.next_switch() - start)
     }
 
-    /// The other's whole turn.
+    /// Returns the seconds of a turn of the load, which ends early if the load stops, and gives the rank a whole turn.
     fn other(&mut self, start: f64, turn: f64) -> f64 {
         self.turn_left = turn;
         turn.min(self.next_switch() - start)
@@ -124,7 +123,7 @@ impl Processor {
         self.switches % 2 == 1
     }
 
-    /// When the load switches for the n-th time.
+    /// Returns the time of the n-th switch of the load.
     fn switch(&self, n: u64) -> f64 {
         let Some(Load { off, on, .. }) = self.load else { return f64::INFINITY };
         let whole = (n / 2) as f64 * (off + on);
@@ -135,7 +134,7 @@ impl Processor {
         self.switch(self.switches + 1)
     }
 
-    /// Follows the load until `now`.
+    /// Simulates the load until `now`.
     fn advance(&mut self, now: f64) {
         while self.next_switch() <= now && self.effort.step() {
             self.switches += 1;
@@ -146,7 +145,7 @@ impl Processor {
     }
 }
 
-/// How far a rank gets: seconds that it has the processor, and seconds that pass.
+/// Progress of a rank: seconds that it has the processor, and elapsed seconds.
 struct Step {
     own: f64,
     wall: f64,

@@ -1,36 +1,36 @@
-//! What is simulated, and what came of it.
+//! Input and result of a simulated loop.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::{LoopDecision, MovementCosts, RankTime, check_ranks, efficiency};
 use crate::range::{self, AMOUNT, MOST_RANKS, POSITIVE};
 
-/// A process that competes with a rank: off for a while, then on, again and again.
+/// Process that competes with a rank: alternately off and on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// The rank; at most one load is beside each.
+    /// Rank with which the process competes; each rank has at most one load.
     pub rank: usize,
-    /// Seconds off, at first and then in each period.
+    /// Seconds off, at the beginning of each period.
     pub off: f64,
     /// Seconds on.
     pub on: f64,
 }
 
-/// How a rank shares its processor with a load that is on.
+/// Sharing of a processor between a rank and a load that is on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sharing {
-    /// Each has half, at any time.
+    /// Each has half of the processor at any time.
     Fluid,
-    /// In turns of this number of seconds (round robin). Who has waited for something else begins a new turn after the
-    /// other's has ended.
+    /// Turns of this number of seconds (round robin). A rank or load that has waited for something else begins a new turn after the end of the
+    /// other's turn.
     Turns(f64),
 }
 
-/// A loop and the ranks that do it.
+/// Loop, and the ranks that run it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopSystem {
-    /// Units, shared out equally at first.
+    /// Number of units, distributed equally at the beginning.
     pub units: u64,
-    /// Times that all units are done.
+    /// Number of passes over all units.
     pub passes: u64,
     /// Seconds of a unit on a rank of speed 1.
     pub unit: f64,
@@ -38,43 +38,43 @@ pub struct LoopSystem {
     pub speeds: Vec<f64>,
     /// Competing processes.
     pub loads: Vec<Load>,
-    /// How they share processors with the ranks.
+    /// Sharing of processors between loads and ranks.
     pub sharing: Sharing,
-    /// Standard deviation of a rank's speed from pass to pass, as a part of it.
+    /// Standard deviation of a rank's speed from pass to pass, relative to the speed.
     pub noise: f64,
-    /// Of the noise.
+    /// Seed of the noise.
     pub seed: u64,
-    /// What movements cost.
+    /// Cost of movements.
     pub movement: MovementCosts,
-    /// Seconds of an interaction.
+    /// Cost of an interaction in seconds.
     pub interaction: f64,
-    /// Seconds between two hooks, at which a rank hears of others: whoever has run out of units waits so long before they
-    /// report. Only where balancing is [overlapped](super::Balancing::Overlapped); otherwise hooks are the ends of passes.
+    /// Seconds between two hooks, at which a rank polls for messages: a rank that has no units left waits this time before the others report. Used
+    /// only if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
     pub hook: f64,
 }
 
-/// What came of a simulated loop.
+/// Result of a simulated loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopRun {
     /// Seconds until the end.
     pub elapsed: f64,
     /// Seconds on one rank of speed 1 without load and without noise.
     pub sequential: f64,
-    /// Speed of each rank, and seconds that competing processes had.
+    /// Speed of each rank, and seconds of its competing process.
     pub ranks: Vec<RankTime>,
-    /// Movements made.
+    /// Number of movements.
     pub movements: u64,
-    /// Seconds that they took.
+    /// Total seconds of movements.
     pub moving: f64,
-    /// Units of each rank in the end.
+    /// Number of units of each rank at the end.
     pub held: Vec<u64>,
-    /// All that the balancer decided.
+    /// All decisions of the balancer.
     pub decisions: Vec<LoopDecision>,
 }
 
 impl LoopSystem {
-    /// Equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing. More than
-    /// a million ranks become one more than that, which is refused when the loop is [run](LoopSystem::run).
+    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing. The
+    /// number of ranks is limited to one more than the maximum, 2^20, which [`run`](LoopSystem::run) rejects.
     pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
         LoopSystem {
             units,
@@ -92,7 +92,7 @@ impl LoopSystem {
     }
 
     /// # Errors
-    /// [`ErrorKind::Loop`] if it cannot be used, naming what cannot.
+    /// [`ErrorKind::Loop`] with the first invalid part of the system.
     pub(super) fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Loop, message));
         let (positive, zero_or_more) = (range::is_positive, range::is_amount);
@@ -136,7 +136,7 @@ impl LoopSystem {
 }
 
 impl LoopRun {
-    /// [`efficiency`], with what competing processes had taken off.
+    /// Returns the [`efficiency`], without the processor time of competing processes.
     pub fn efficiency(&self) -> f64 {
         efficiency(self.sequential, self.elapsed, &self.ranks)
     }

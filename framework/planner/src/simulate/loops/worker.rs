@@ -1,27 +1,26 @@
-//! A rank that gets and gives units while it computes.
+//! Rank that receives and sends units while it computes.
 
 use super::processor::Processor;
 use crate::loops::{RateAccumulator, Report};
 
-/// Part of a unit that is rounding.
+/// Part of a unit that counts as a rounding error.
 const ROUNDING: f64 = 1e-9;
 
-/// A rank and what it has to do in the present pass. It computes in *stretches*, without a pause: as long as one lasts, what
-/// is to be done in it may still change.
+/// Rank with its work in the current pass. The rank computes in *stretches* without a pause; the work of a stretch may change until its end.
 pub(super) struct Worker {
-    /// As it was at the beginning of the stretch.
+    /// Processor at the beginning of the stretch.
     processor: Processor,
     held: u64,
-    /// Seconds of the processor's time that a unit takes.
+    /// Processor seconds per unit.
     unit: f64,
-    /// When the stretch began, or when it may begin.
+    /// Beginning of the stretch, or the earliest time at which it may begin.
     start: f64,
-    /// Seconds of the processor's time that are to be done in it, and those that were followed.
+    /// Processor seconds of work in the stretch; `followed` are those already simulated.
     work: f64,
     followed: f64,
-    /// Until when it was followed.
+    /// Time up to which the stretch is simulated.
     until: f64,
-    /// What it did since it last reported, and when that was.
+    /// Units and computing seconds since the last report; `reported` is the time of that report.
     units: f64,
     seconds: f64,
     reported: f64,
@@ -29,7 +28,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// With `held` units, before the first pass.
+    /// Creates a rank with `held` units, before the first pass.
     pub(super) fn new(processor: Processor, held: u64) -> Self {
         Worker {
             processor,
@@ -46,19 +45,19 @@ impl Worker {
         }
     }
 
-    /// A pass begins, in which a unit takes so long.
+    /// Begins a pass in which a unit takes `unit` processor seconds.
     pub(super) fn begin(&mut self, now: f64, unit: f64) {
         self.unit = unit;
         self.compute(now, self.held);
     }
 
-    /// Units come that are to be done.
+    /// Adds units to do in this pass.
     pub(super) fn take(&mut self, now: f64, units: u64) {
         self.held += units;
         self.compute(now, units);
     }
 
-    /// Units leave that it has not begun.
+    /// Removes units that the rank has not begun.
     pub(super) fn give(&mut self, units: u64) {
         self.held -= units;
         self.work = (self.work - units as f64 * self.unit).max(self.followed);
@@ -75,17 +74,17 @@ impl Worker {
         self.work > 0.0
     }
 
-    /// When it will have done what it has; `None` if it has nothing to do.
+    /// Returns the time at which the rank will have done its units; `None` if it has no work.
     pub(super) fn done_at(&self) -> Option<f64> {
         self.is_busy().then(|| self.processor.clone().compute(self.start, self.work))
     }
 
-    /// Seconds that it still has to compute.
+    /// Returns the processor seconds that the rank still has to compute.
     pub(super) fn left(&self, now: f64) -> f64 {
         self.done_at().map_or(0.0, |end| end - now)
     }
 
-    /// Computes until `now`. Returns whether it has just done all that it had.
+    /// Simulates the rank until `now`. Returns true if it has just finished its work.
     pub(super) fn follow(&mut self, now: f64) -> bool {
         let from = self.until.max(self.start);
         self.until = now;
@@ -102,7 +101,7 @@ impl Worker {
         is_done
     }
 
-    /// Does nothing of the loop for `seconds` seconds of the processor's time.
+    /// Adds `seconds` processor seconds that are not work of the loop.
     pub(super) fn pause(&mut self, now: f64, seconds: f64) {
         if seconds > 0.0 {
             self.processor.compute(self.start, self.followed.min(self.work));
@@ -111,7 +110,7 @@ impl Worker {
         }
     }
 
-    /// What a balancer is told now; units that it has not begun count as those that it has.
+    /// Returns the report to the balancer at `now`; units that the rank has not begun count as those that it holds.
     pub(super) fn report(&mut self, now: f64, shortest: f64) -> Report {
         self.tally.add(self.units, self.seconds, now - self.reported);
         (self.units, self.seconds, self.reported) = (0.0, 0.0, now);
@@ -120,7 +119,7 @@ impl Worker {
         self.tally.report(undone, shortest)
     }
 
-    /// The processor, and how many units it has.
+    /// Returns the processor, and the number of units of the rank.
     pub(super) fn end(self) -> (Processor, u64) {
         (self.processor, self.held)
     }

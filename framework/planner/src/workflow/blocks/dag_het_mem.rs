@@ -1,4 +1,4 @@
-//! DagHetMem: an order that needs little memory, cut where a processor is full.
+//! DagHetMem: an order with small peak memory, cut where a processor is full.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use crate::workflow::memory::{Crossing, MemoryModel};
 use crate::workflow::plan::Plan;
 use crate::workflow::traversal::Traversal;
 
-/// The baseline of the paper: the tasks in an order that needs little memory, on the processor with most memory as far as they
-/// fit, then on the next one, and so on.
+/// Plans with the baseline of the paper. Tasks run in an order with small peak memory. The processor with the most memory runs as many of them as
+/// fit, then the processor with the next largest memory, and so on.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, MemoryModel, Processor, Workflow, dag_het_mem};
@@ -32,12 +32,12 @@ use crate::workflow::traversal::Traversal;
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Infeasible`] if there are tasks left when all processors are full.
+/// [`ErrorKind::Infeasible`] if tasks remain when all processors are full.
 pub fn dag_het_mem(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Plan> {
     Ok(plan(graph, cluster, model, &blocks(graph, cluster, model)?))
 }
 
-/// The processors by decreasing memory, of equal ones the faster first.
+/// Returns the processors by decreasing memory; among equal ones the faster comes first.
 pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     let mut processors: Vec<usize> = (0..cluster.len()).collect();
     processors.sort_by(|&a, &b| {
@@ -47,7 +47,7 @@ pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     processors
 }
 
-/// The blocks of [`dag_het_mem`].
+/// Returns the blocks of [`dag_het_mem`].
 pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
     let all: Vec<usize> = (0..graph.len()).collect();
     let order = Traversal::of(graph, &all, model).order;
@@ -96,12 +96,12 @@ fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Erro
     Error::new(ErrorKind::Infeasible, message)
 }
 
-/// What a part of an order needs, while it grows at its end.
+/// Memory needs of a range of an order that grows at its end.
 #[derive(Default)]
 struct Range {
     begin: usize,
     beside: Profile,
-    /// Of files that stay until the end: what is there now, and the peak.
+    /// Memory of files that stay until the end: the current size and the peak.
     resident: (u64, u64),
 }
 
@@ -112,13 +112,13 @@ impl Range {
         let mut inside = 0;
         for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
             inside += edge.size;
-            // While those between producer and consumer run, the file lies beside them.
+            // While the tasks between producer and consumer run, the file occupies memory.
             self.beside.add_from(place[edge.from] + 1, edge.size);
         }
         match model.crossing {
             Crossing::Transit => self.beside.push(place[task], need),
             Crossing::Resident => {
-                // All that is read from elsewhere is there from the beginning, beside all tasks before.
+                // Files from other blocks occupy memory from the beginning, while all previous tasks run.
                 let (kept, peak) = &mut self.resident;
                 *peak += graph.input_size(task) - inside;
                 *kept -= inside;
@@ -133,18 +133,18 @@ impl Range {
     }
 }
 
-/// Values at places, of which the last ones grow. Kept are those that are greater than all after them: others never
-/// become the greatest again.
+/// Values at positions, of which a suffix can be increased. Only values that are greater than all later ones are kept, because other values can
+/// never become the maximum again.
 #[derive(Default)]
 struct Profile {
-    /// How much less than the one before each is that is kept; nothing of the first.
+    /// Difference of each kept value from the previous kept one; the first has no entry.
     drops: BTreeMap<usize, u64>,
     most: u64,
     last: u64,
 }
 
 impl Profile {
-    /// Adds a place behind all others.
+    /// Appends a position.
     fn push(&mut self, place: usize, value: u64) {
         while self.last <= value
             && let Some((_, drop)) = self.drops.pop_last()
@@ -158,7 +158,7 @@ impl Profile {
         self.last = value;
     }
 
-    /// Adds to the values at this place and all behind it.
+    /// Adds to the values from this position on.
     fn add_from(&mut self, place: usize, mut value: u64) {
         let Some((&first, &(mut drop))) = self.drops.range(place..).next() else { return };
         self.last += value;

@@ -1,7 +1,7 @@
-//! Plans in which each processor runs one block of tasks, and blocks send to one another when they are done.
+//! Plans in which each processor runs one block of tasks, and blocks send their files at their end.
 //!
-//! After *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (2024): [`dag_het_mem`], which cuts an order that
-//! needs little memory where a processor is full, and [`dag_het_part`], which partitions the workflow first.
+//! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (2024): [`dag_het_mem`] cuts an order with small
+//! peak memory where a processor is full, and [`dag_het_part`] partitions the workflow first.
 
 mod dag_het_mem;
 mod dag_het_part;

@@ -1,4 +1,4 @@
-//! Blocks on processors, and the plan that they are.
+//! Plan from blocks on processors.
 
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
@@ -6,14 +6,14 @@ use crate::workflow::memory::MemoryModel;
 use crate::workflow::plan::{Execution, Plan};
 use crate::workflow::traversal::Traversal;
 
-/// Tasks in the order in which one processor runs them.
+/// Tasks of a block in the order in which one processor runs them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed {
     pub(super) processor: usize,
     pub(super) traversal: Traversal,
 }
 
-/// The plan in which these blocks run, each on a processor of its own, none of which waits for itself.
+/// Returns the plan for these blocks, each on a separate processor. The dependencies of the blocks must be acyclic.
 pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, blocks: &[Placed]) -> Plan {
     let mut plan = Plan {
         execution: Execution::Blocks { crossing: model.crossing },
@@ -39,7 +39,7 @@ pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, bloc
     plan
 }
 
-/// Computes when tasks start and finish: a block begins when all that other blocks have for it is there.
+/// Computes start and end of all tasks. A block begins when all files from other blocks have arrived.
 fn time(graph: &Workflow, cluster: &Cluster, plan: &mut Plan) {
     let other = |plan: &Plan, edge: &crate::workflow::graph::Edge| {
         let (from, to) = (plan.processor_of[edge.from], plan.processor_of[edge.to]);

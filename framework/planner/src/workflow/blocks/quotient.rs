@@ -1,21 +1,21 @@
-//! The graph of blocks, and its makespan.
+//! Graph of blocks, with its makespan.
 
 use std::collections::BTreeMap;
 
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 
-/// Blocks, some of them on processors, and how much goes from one to another.
+/// Blocks, the processors of some of them, and the sizes of the files between them.
 #[derive(Clone)]
 pub(super) struct Quotient<'a> {
     graph: &'a Workflow,
     cluster: &'a Cluster,
     nodes: Vec<Node>,
-    /// The block of each task.
+    /// Block of each task.
     block_of: Vec<usize>,
 }
 
-/// One block; one that has been merged into another has no work and no neighbours any more.
+/// Block; a block that was merged into another has no work and no neighbours.
 #[derive(Clone, Default)]
 struct Node {
     alive: bool,
@@ -25,7 +25,7 @@ struct Node {
     inputs: BTreeMap<usize, u64>,
 }
 
-/// The longer of two ways, the first if they are equal: how long they are, and to which block they lead.
+/// Returns the longer of two paths, or the first if they are equal, as length and next block.
 pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(f64, usize)> {
     match best {
         Some(best) if best.0 >= next.0 => Some(best),
@@ -33,7 +33,7 @@ pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(
     }
 }
 
-/// Blocks seen as one, on a processor.
+/// Blocks treated as one block on a processor.
 #[derive(Clone, Copy)]
 pub(super) struct Merged<'a> {
     pub(super) blocks: &'a [usize],
@@ -41,7 +41,7 @@ pub(super) struct Merged<'a> {
 }
 
 impl<'a> Quotient<'a> {
-    /// The graph of blocks of tasks, on no processors.
+    /// Creates the graph of blocks of tasks, without processors.
     pub(super) fn new<'t>(
         graph: &'a Workflow,
         cluster: &'a Cluster,
@@ -57,7 +57,7 @@ impl<'a> Quotient<'a> {
         quotient
     }
 
-    /// A new block of these tasks, without edges.
+    /// Adds a block of these tasks, without edges.
     fn add(&mut self, tasks: &[usize]) {
         self.take(self.nodes.len(), tasks);
         let work = tasks.iter().map(|&task| self.graph.work(task)).sum();
@@ -70,12 +70,12 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// The blocks that there are.
+    /// Returns the blocks that exist.
     pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.nodes.len()).filter(|&block| self.nodes[block].alive)
     }
 
-    /// Whether a block has not been merged into another.
+    /// Returns true if a block was not merged into another.
     pub(super) fn is_alive(&self, block: usize) -> bool {
         self.nodes[block].alive
     }
@@ -88,13 +88,13 @@ impl<'a> Quotient<'a> {
         self.nodes[block].processor = processor;
     }
 
-    /// The blocks to which something goes, or from which something comes; some may be named twice.
+    /// Returns the blocks that receive files from a block or send files to it, possibly with duplicates.
     pub(super) fn neighbours(&self, block: usize) -> impl Iterator<Item = usize> {
         self.nodes[block].inputs.keys().chain(self.nodes[block].outputs.keys()).copied()
     }
 
-    /// The blocks that both read from and write for one of two blocks: all ways that make a circle of the two if they are one
-    /// pass through these, or are longer.
+    /// Returns the blocks that both read from and write for one of two blocks. All cycles that a merger of the two causes pass through these
+    /// blocks, or are longer.
     pub(super) fn between(&self, one: usize, other: usize) -> Vec<usize> {
         let inside = |block: usize| block == one || block == other;
         let reads = |block: usize| self.nodes[block].inputs.keys().any(|&from| inside(from));
@@ -108,7 +108,7 @@ impl<'a> Quotient<'a> {
         between
     }
 
-    /// Makes one block of several, which have these tasks together: the first. It is on this processor.
+    /// Merges several blocks with these tasks in total into the first one, on the given processor.
     pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>, tasks: &[usize]) {
         let first = blocks[0];
         for &block in &blocks[1..] {
@@ -125,7 +125,7 @@ impl<'a> Quotient<'a> {
         self.nodes[first].processor = Some(processor);
     }
 
-    /// Divides a block into two of these tasks, on no processors. They have the last two numbers.
+    /// Divides a block into two blocks of these tasks, without processors. They get the last two numbers.
     pub(super) fn divide(&mut self, block: usize, halves: &[Vec<usize>; 2]) {
         self.remove(block);
         let first = self.nodes.len();
@@ -140,7 +140,7 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // Those between the halves are inputs, too.
+                // Edges between the halves are inputs too.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }
@@ -148,7 +148,7 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Takes a block and its edges away. Returns its work and edges.
+    /// Removes a block and its edges, and returns its work and edges.
     fn remove(&mut self, block: usize) -> (f64, BTreeMap<usize, u64>, BTreeMap<usize, u64>) {
         let Node { work, inputs, outputs, .. } = std::mem::take(&mut self.nodes[block]);
         for from in inputs.keys() {
@@ -167,13 +167,13 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Latest end of a block, if some of them were one. Those that are on no processor count with a speed of 1 and the bandwidth
-    /// of most links. None if blocks would wait for one another in a circle.
+    /// Returns the latest end of a block if some blocks were merged; `None` if the blocks would depend on each other in a cycle. Blocks without a
+    /// processor count with a speed of 1 and the default bandwidth.
     pub(super) fn makespan_if(&self, merged: Merged<'_>) -> Option<f64> {
         Some(self.bottom_weights(Some(merged))?.into_iter().fold(0.0, f64::max))
     }
 
-    /// The blocks on the longest way, in its order; of equal ones that over the smallest numbers.
+    /// Returns the blocks on the longest path in order; among equal paths the one with the smallest numbers.
     pub(super) fn critical_path(&self) -> Vec<usize> {
         let bottom = self.bottom_weights(None).unwrap_or_default();
         let mut path = Vec::new();
@@ -203,8 +203,8 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// How long it takes from the start of each block to the end of all that follow it: equation 1 of the paper. Merged blocks
-    /// count as the first of them.
+    /// Returns the time from the start of each block to the end of all of its successors: equation 1 of the paper. Merged blocks count as the first
+    /// of them.
     fn bottom_weights(&self, merged: Option<Merged<'_>>) -> Option<Vec<f64>> {
         let is_merged = |block: usize| merged.is_some_and(|merged| merged.blocks.contains(&block));
         let seen_as = |block: usize| match merged {

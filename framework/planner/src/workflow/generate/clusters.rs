@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::workflow::cluster::{Cluster, Processor};
 
-/// Kinds of machines: name, speed, memory in GB (Kulagina, Meyerhenke and Benoit, 2024 and 2025).
+/// Machine types: name, speed, memory in GB (Kulagina, Meyerhenke and Benoit, 2024 and 2025).
 const KINDS: [(&str, f64, u64); 6] = [
     ("local", 4.0, 16),
     ("A1", 32.0, 32),
@@ -13,9 +13,8 @@ const KINDS: [(&str, f64, u64); 6] = [
     ("C2", 32.0, 192),
 ];
 
-/// `of_each` processors of each of the papers' six kinds, whose memory is `memory_unit` units a GB, and whose buffer is ten times
-/// their memory. Three of each make the small cluster of 2024, six the default one, ten the large one; twelve make the
-/// default cluster of 2025.
+/// Returns a cluster with `of_each` processors of each of the papers' six types. The memory is `memory_unit` units per GB, and the buffer ten times
+/// the memory. Three of each type are the small cluster of 2024, six the default one and ten the large one; twelve are the default cluster of 2025.
 ///
 /// ```
 /// use armature_planner::workflow::generate::paper_cluster;
@@ -27,7 +26,7 @@ const KINDS: [(&str, f64, u64); 6] = [
 /// ```
 ///
 /// # Errors
-/// As [`Cluster::new`].
+/// See [`Cluster::new`].
 pub fn paper_cluster(of_each: usize, memory_unit: u64, bandwidth: f64) -> Result<Cluster> {
     let processors = KINDS.iter().flat_map(|&(name, speed, memory)| {
         (0..of_each).map(move |n| Processor::new(format!("{name}-{n}"), speed, memory * memory_unit))

@@ -1,4 +1,4 @@
-//! Workflows shaped like those that the papers generate with WfCommons.
+//! Workflows with the shapes that the papers generate with WfCommons.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::random::Random;
 use crate::workflow::graph::{Workflow, WorkflowBuilder};
 
-/// The seven families of the paper of 2024. A workflow has the tasks and files of its family, in a regular arrangement; real
-/// ones scatter around it.
+/// Workflow families of the paper of 2024. A workflow has the tasks and files of its family in a regular arrangement; real workflows vary around
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -32,7 +32,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Family; 7] = [
         Family::Genome,
         Family::Blast,
@@ -43,7 +43,7 @@ impl Family {
         Family::Soykb,
     ];
 
-    /// Its name, as it is written and parsed.
+    /// Returns the name for printing and parsing.
     fn name(self) -> &'static str {
         match self {
             Family::Genome => "genome",
@@ -56,8 +56,8 @@ impl Family {
         }
     }
 
-    /// A workflow of about `tasks` tasks, never more unless that is too few for the family. Weights are drawn as in the papers:
-    /// work from 1 to 1000, memory from 1 to 192, files from 1 to 10, all alike likely.
+    /// Builds a workflow of about `tasks` tasks, and not more unless the family needs more. Weights are drawn uniformly as in the papers: work from
+    /// 1 to 1000, memory from 1 to 192, files from 1 to 10.
     ///
     /// ```
     /// use armature_planner::workflow::generate::Family;
@@ -69,7 +69,7 @@ impl Family {
     /// ```
     ///
     /// # Errors
-    /// As [`WorkflowBuilder::build`].
+    /// See [`WorkflowBuilder::build`].
     pub fn build(self, tasks: usize, seed: u64) -> Result<Workflow> {
         let mut drawing =
             Drawing { builder: Workflow::builder(), random: Random::new(seed), tasks: Vec::new() };
@@ -104,7 +104,7 @@ impl FromStr for Family {
     }
 }
 
-/// A workflow that is being drawn.
+/// Workflow under construction.
 struct Drawing {
     builder: WorkflowBuilder,
     random: Random,
@@ -112,7 +112,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// A task that reads from these.
+    /// Adds a task that reads from `parents`.
     fn task(&mut self, kind: &'static str, parents: &[usize]) -> usize {
         let (work, memory) = (whole(&mut self.random, 1..=1000) as f64, whole(&mut self.random, 1..=192));
         let task = self.builder.task(format!("{kind}-{}", self.tasks.len()), work, memory);
@@ -124,12 +124,12 @@ impl Drawing {
         task
     }
 
-    /// New tasks that read from these; how many is the last argument.
+    /// Adds `count` tasks that read from `parents`.
     fn tasks(&mut self, count: usize, kind: &'static str, parents: &[usize]) -> Vec<usize> {
         (0..count).map(|_| self.task(kind, parents)).collect()
     }
 
-    /// Tasks each of which reads from the one before; the first of them from these.
+    /// Adds a chain of tasks, each of which reads from the previous one; the first reads from `parents`.
     fn chain(&mut self, kinds: &[&'static str], parents: &[usize]) -> usize {
         let first = self.task(kinds[0], parents);
         kinds[1..].iter().fold(first, |parent, kind| self.task(kind, &[parent]))
@@ -166,7 +166,7 @@ fn bwa(drawing: &mut Drawing, tasks: usize) {
 
 fn epigenomics(drawing: &mut Drawing, tasks: usize) {
     const CHAIN: [&str; 4] = ["filterContams", "sol2sanger", "fast2bfq", "map"];
-    // Three lanes at 200 tasks, seven at 1000.
+    // The number of lanes is three for 200 tasks, and seven for 1000.
     let lanes = ((tasks / CHAIN.len()).isqrt() / 2).max(1);
     let chains = (tasks.saturating_sub(2 * lanes + 1 + 2) / CHAIN.len()).max(lanes);
     let mut merged = Vec::new();
@@ -181,7 +181,7 @@ fn epigenomics(drawing: &mut Drawing, tasks: usize) {
 
 fn montage(drawing: &mut Drawing, tasks: usize) {
     const COLOURS: usize = 5;
-    // An image overlaps the half of all others that comes next.
+    // Each image overlaps the next half of all other images.
     let overlaps = |images: usize| images / 2;
     let pairs = |images: usize| overlaps(images) * images - overlaps(images) * (overlaps(images) + 1) / 2;
     let of_colour = |images: usize| 2 * images + pairs(images) + 2 * 2 + 1;

@@ -1,4 +1,4 @@
-//! Workflows and clusters to plan for: random ones, and those of the papers.
+//! Random workflows and clusters, and those of the papers.
 
 mod clusters;
 mod families;
@@ -10,7 +10,7 @@ pub use random::{RandomCluster, RandomWorkflow};
 
 use crate::random::Random;
 
-/// A whole number from `range`, all alike likely.
+/// Draws a whole number from `range`, uniformly.
 fn whole(random: &mut Random, range: std::ops::RangeInclusive<u64>) -> u64 {
     let (low, high) = range.into_inner();
     let width = (high - low + 1) as f64;

@@ -7,7 +7,7 @@ use crate::workflow::cluster::{Cluster, Processor};
 use crate::workflow::graph::Workflow;
 use crate::workflow::memory::TaskMemory;
 
-/// What a random workflow is like.
+/// Parameters of a random workflow.
 ///
 /// ```
 /// use armature_planner::workflow::generate::RandomWorkflow;
@@ -21,11 +21,11 @@ use crate::workflow::memory::TaskMemory;
 pub struct RandomWorkflow {
     /// Number of tasks, at least 1.
     pub tasks: usize,
-    /// Most parents of a task.
+    /// Maximum number of parents of a task.
     pub parents: usize,
-    /// How far back in the order of tasks a parent may be.
+    /// Maximum distance of a parent in the order of tasks.
     pub reach: usize,
-    /// Largest work, at least 1; the weights below are those of the papers.
+    /// Largest work, at least 1. The default weights are those of the papers.
     pub work: u64,
     /// Largest memory.
     pub memory: u64,
@@ -40,10 +40,10 @@ impl Default for RandomWorkflow {
 }
 
 impl RandomWorkflow {
-    /// The workflow of this seed.
+    /// Builds the workflow for this seed.
     ///
     /// # Errors
-    /// As [`WorkflowBuilder::build`](crate::workflow::WorkflowBuilder::build).
+    /// See [`WorkflowBuilder::build`](crate::workflow::WorkflowBuilder::build).
     pub fn build(&self, seed: u64) -> Result<Workflow> {
         let mut random = Random::new(seed);
         let mut builder = Workflow::builder();
@@ -64,24 +64,24 @@ impl RandomWorkflow {
     }
 }
 
-/// What a random cluster is like, for a workflow that is given.
+/// Parameters of a random cluster for a given workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomCluster {
     /// Number of processors, at least 1.
     pub processors: usize,
-    /// Memory of the largest processor, for each unit that the task needs which needs most. Below 1 nothing fits.
+    /// Memory of the largest processor, relative to the largest need of a task. Below 1 that task fits no processor.
     pub largest: f64,
-    /// Memory of the smallest, for each unit of the largest.
+    /// Minimum memory of the other processors, relative to the largest processor.
     pub smallest: f64,
-    /// Buffer for each unit of memory.
+    /// Buffer size relative to the memory.
     pub buffer: f64,
 }
 
 impl RandomCluster {
-    /// The cluster of this seed: speeds from 1 to 32, bandwidths from 0.1 to 5, each link another.
+    /// Builds the cluster for this seed: speeds from 1 to 32, and a random bandwidth from 0.1 to 5 for each link.
     ///
     /// # Errors
-    /// As [`Cluster::new`].
+    /// See [`Cluster::new`].
     pub fn build(&self, workflow: &Workflow, task_memory: TaskMemory, seed: u64) -> Result<Cluster> {
         let mut random = Random::new(seed);
         let most = (0..workflow.len()).map(|task| workflow.requirement(task, task_memory)).max().unwrap_or(0);
@@ -107,8 +107,8 @@ impl RandomCluster {
     }
 }
 
-/// Those of the papers' clusters.
+/// Speeds of processors in the papers' clusters.
 const SPEEDS: std::ops::RangeInclusive<u64> = 1..=32;
-/// Those of the papers, in tenths.
+/// Bandwidths of the papers, in tenths.
 const BANDWIDTH_TENTHS: std::ops::RangeInclusive<u64> = 1..=50;
 const TENTHS: f64 = 10.0;

@@ -1,13 +1,14 @@
-//! A workflow with what was measured of its tasks.
+//! Workflows with measured values.
 
 use super::{Workflow, check_tasks, check_total, invalid, sizes_of};
 use crate::error::Result;
 
 impl Workflow {
-    /// The same workflow with other work and memory of some tasks (task, work, memory), as they were measured.
+    /// Sets work and memory of some tasks (task, work, memory) to measured values.
     ///
     /// # Errors
-    /// [`ErrorKind::Workflow`](crate::ErrorKind::Workflow) if there is no such task, or for the numbers that [`build`](super::WorkflowBuilder::build) refuses.
+    /// [`ErrorKind::Workflow`](crate::ErrorKind::Workflow) if a task does not exist, or [`build`](super::WorkflowBuilder::build) would reject a
+    /// number.
     pub fn with_measured(mut self, measured: impl IntoIterator<Item = (usize, f64, u64)>) -> Result<Self> {
         for (task, work, memory) in measured {
             self.check_task(task)?;
@@ -18,10 +19,11 @@ impl Workflow {
         Ok(self)
     }
 
-    /// The same workflow where all files that some tasks write (task, size) have this size, as it was measured.
+    /// Sets the size of all files that some tasks write (task, size) to measured values.
     ///
     /// # Errors
-    /// [`ErrorKind::Workflow`](crate::ErrorKind::Workflow) if there is no such task, or sizes become larger than [`build`](super::WorkflowBuilder::build) allows.
+    /// [`ErrorKind::Workflow`](crate::ErrorKind::Workflow) if a task does not exist, or the sizes exceed the limits of
+    /// [`build`](super::WorkflowBuilder::build).
     pub fn with_output_sizes(mut self, sizes: impl IntoIterator<Item = (usize, u64)>) -> Result<Self> {
         for (task, size) in sizes {
             self.check_task(task)?;

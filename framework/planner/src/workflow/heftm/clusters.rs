@@ -1,9 +1,9 @@
-//! Tasks that are kept together, because sending the files between them costs more than it gains.
+//! Clusters of tasks that stay on one processor, because sending the files between them costs more than it gains.
 //!
-//! Edge zeroing, as in Sarkar, *Partitioning and Scheduling Parallel Programs for Multiprocessors* (1989): edges are gone through
-//! from the largest file to the smallest, and the clusters at both ends of one become a single one where that is no loss. Kim and Browne's linear
-//! clustering (1988) contracts critical paths only, which leaves the second of two inputs of a task to be sent. Sarkar judges
-//! a loss by the makespan of the whole, in quadratic time; here it is judged by the two clusters alone.
+//! The method is edge zeroing, as in Sarkar, *Partitioning and Scheduling Parallel Programs for Multiprocessors* (1989): edges are visited from the
+//! largest file to the smallest, and the clusters at both ends of an edge are merged if that is no loss. The linear clustering of Kim and Browne
+//! (1988) contracts critical paths only, so that the second of two inputs of a task must still be sent. Sarkar evaluates a loss by the makespan of
+//! the whole graph, in quadratic time; this module evaluates it by the two clusters alone.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,16 +15,16 @@ use crate::workflow::graph::Workflow;
 use crate::workflow::situation::{Progress, Situation};
 use crate::workflow::timeline::{Moment, Timeline};
 
-/// When two clusters of tasks that are kept together become one.
+/// Condition for merging two clusters of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Merge {
-    /// Where the smaller one takes no longer than sending the file: its tasks wait that long at most for the others, instead of for
+    /// The smaller cluster takes no longer than sending the file: its tasks wait for the other tasks for at most the time that they would wait for
     /// the file.
     CheaperThanSending,
-    /// Where together they are at most a quarter of what each processor has to do.
+    /// The merged cluster has at most a quarter of the mean work of a processor.
     UpToAQuarter,
-    /// Where together they are at most what each processor has to do.
+    /// The merged cluster has at most the mean work of a processor.
     UpToAShare,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Merge {
     }
 }
 
-/// The cluster of each task, by the number of one of its tasks; None if each task is one.
+/// Returns the cluster of each task, as the number of one of its tasks; `None` if each task is a cluster of its own.
 pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: Merge) -> Option<Vec<usize>> {
     let count = cluster.len() as f64;
     let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
@@ -79,13 +79,13 @@ fn root(parent: &mut [usize], mut task: usize) -> usize {
     task
 }
 
-/// Where clusters run.
+/// Processors of clusters.
 pub(in crate::workflow) struct Homes {
     cluster_of: Vec<usize>,
-    /// By cluster: the processor that the first of its tasks was placed on, and the work of those that are not placed.
+    /// For each cluster, the processor on which its first task was placed; `rest` is the work of its tasks that are not placed.
     home: Vec<Option<usize>>,
     rest: Vec<f64>,
-    /// By processor: the work of tasks that belong there and are not placed.
+    /// For each processor, the work of unplaced tasks whose cluster has the processor as home.
     promised: Vec<f64>,
 }
 
@@ -103,7 +103,7 @@ impl Homes {
         }
     }
 
-    /// Returns homes in a situation: the cluster of a started task has its processor as home.
+    /// Returns the homes for a run that has started: a cluster with a started task has the processor of that task as home.
     pub(in crate::workflow) fn resume(
         graph: &Workflow,
         cluster: &Cluster,
@@ -121,7 +121,7 @@ impl Homes {
         homes
     }
 
-    /// All tasks that run on a processor are a cluster whose home it is.
+    /// Returns homes in which all tasks of a processor are one cluster with that processor as home.
     pub(in crate::workflow) fn fixed(graph: &Workflow, cluster: &Cluster, processor_of: &[usize]) -> Self {
         let mut first = vec![None; cluster.len()];
         let cluster_of: Vec<usize> =
@@ -134,8 +134,8 @@ impl Homes {
         homes
     }
 
-    /// The home of a task's cluster, or, where it has none yet or the task does not fit there, the processor on which the rest of the
-    /// cluster would end first after all that belongs there.
+    /// Returns the home of a task's cluster. If the cluster has no home yet or the task does not fit there, returns the processor on which the rest
+    /// of the cluster would end first after all work promised to that processor.
     pub(super) fn processor(
         &self,
         timeline: &mut Timeline<'_>,
@@ -162,7 +162,7 @@ impl Homes {
         best.map(|(_, p)| p)
     }
 
-    /// A task is placed.
+    /// Records that a task was placed.
     pub(super) fn placed(&mut self, task: usize, work: f64, p: usize) {
         let of = self.cluster_of[task];
         match self.home[of] {

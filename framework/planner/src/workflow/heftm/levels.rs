@@ -1,21 +1,21 @@
-//! In which order tasks are placed.
+//! Orders in which tasks are placed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 
-/// How long what follows from a task takes.
+/// Definition of the level of a task: the time of the tasks that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// The longest path from the task to an end, files that travel included: BL.
+    /// Longest path from the task to an end of the workflow, including transfers: BL.
     Bottom,
-    /// The same, and at each task the largest file that it reads: tasks that free large files come first. BLC.
+    /// Like [`Bottom`](Level::Bottom), plus the largest file that each task reads, so that tasks which free large files come first: BLC.
     BottomWithInputs,
 }
 
-/// The level of each task, in seconds on a processor of mean speed with the default bandwidth.
+/// Returns the level of each task, in seconds on a processor of mean speed with the default bandwidth.
 pub(in crate::workflow) fn levels(graph: &Workflow, cluster: &Cluster, level: Level) -> Vec<f64> {
     let count = cluster.len() as f64;
     let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
@@ -33,8 +33,8 @@ pub(in crate::workflow) fn levels(graph: &Workflow, cluster: &Cluster, level: Le
     levels
 }
 
-/// All tasks by decreasing level. Where levels are equal, which they are along edges only if a task has no work, parents come
-/// before children, and then smaller numbers first.
+/// Returns all tasks by decreasing level. Levels can be equal along an edge only if a task has no work; parents then come before children, and
+/// smaller numbers first.
 pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Level) -> Vec<usize> {
     let levels = levels(graph, cluster, level);
     let mut place = vec![0; graph.len()];
@@ -46,8 +46,8 @@ pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Lev
     order
 }
 
-/// An order between two orders: the first counts so much, from 0 to 1, and the second the rest. Where parents come before children
-/// in both, they do in this one.
+/// Returns an order between two orders, in which the first has the weight `part`, from 0 to 1, and the second the rest. If parents come before
+/// children in both orders, they do so in the result.
 pub(in crate::workflow) fn blended(first: &[usize], second: &[usize], part: f64) -> Vec<usize> {
     let mut key = vec![0.0; first.len()];
     for (place, &task) in first.iter().enumerate() {

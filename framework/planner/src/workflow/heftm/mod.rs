@@ -1,8 +1,8 @@
-//! HEFTM: list scheduling that keeps memory, and HEFT, which does not.
+//! List scheduling: HEFTM, which respects memory limits, and HEFT, which ignores them.
 //!
-//! Kulagina, Meyerhenke and Benoit, *Memory-aware Adaptive Scheduling of Scientific Workflows On Heterogeneous
-//! Architectures* (2025). Tasks are placed one after the other, each where it ends first. A processor whose memory does not
-//! suffice, even after evictions, is no choice. Where files are, and what they cost, is the event model's matter.
+//! The method is that of Kulagina, Meyerhenke and Benoit, *Memory-aware Adaptive Scheduling of Scientific Workflows On Heterogeneous Architectures*
+//! (2025). Tasks are placed one after the other, each on the processor where it ends first. Processors without enough memory, even after evictions,
+//! are excluded. The event model of the timeline tracks the places of files and the times of their moves.
 
 mod clusters;
 mod levels;
@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::timeline::{Rules, Timeline};
 use crate::error::{Error, ErrorKind, Result};
 
-/// HEFTM in the order of these levels: HEFTM-BL or HEFTM-BLC.
+/// Plans with HEFTM in the order of these levels: HEFTM-BL or HEFTM-BLC.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
@@ -46,17 +46,17 @@ use crate::error::{Error, ErrorKind, Result};
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Infeasible`] with the first task that fits nowhere.
+/// [`ErrorKind::Infeasible`] with the first task that fits no processor.
 pub fn heftm(graph: &Workflow, cluster: &Cluster, level: Level, task_memory: TaskMemory) -> Result<Plan> {
     heftm_in_order(graph, cluster, &order_by_level(graph, cluster, level), task_memory)
 }
 
-/// HEFTM in an order of the caller's, in which tasks come after those that they read from: HEFTM-MM for one that needs
-/// little memory.
+/// Plans with HEFTM in an order of the caller, in which tasks come after those from which they read. An order with small peak memory gives
+/// HEFTM-MM.
 ///
 /// # Errors
-/// [`ErrorKind::Infeasible`] with the first task that fits nowhere; [`ErrorKind::Options`] if the order lacks a task, or has
-/// one too early or twice.
+/// [`ErrorKind::Infeasible`] with the first task that fits no processor; [`ErrorKind::Options`] if the order lacks a task, or has one too early or
+/// twice.
 pub fn heftm_in_order(
     graph: &Workflow,
     cluster: &Cluster,
@@ -70,12 +70,11 @@ pub fn heftm_in_order(
     Ok(timeline.into_plan())
 }
 
-/// HEFTM in an order of the caller's, but where that would fail: a file that was evicted can be read from the buffer by a
-/// task on the same processor, and while the next task fits nowhere, others that are ready come first, those that free most
-/// memory before the rest.
+/// Plans with relaxed HEFTM, which departs from the order where HEFTM would fail. A task can read an evicted file from the buffer of its processor.
+/// While the next task fits no processor, other ready tasks come first; those that free the most memory are tried first.
 ///
 /// # Errors
-/// [`ErrorKind::Infeasible`] if no task that is ready fits anywhere; [`ErrorKind::Options`] as for [`heftm_in_order`].
+/// [`ErrorKind::Infeasible`] if no ready task fits any processor; [`ErrorKind::Options`] as for [`heftm_in_order`].
 pub fn heftm_relaxed(
     graph: &Workflow,
     cluster: &Cluster,
@@ -89,7 +88,7 @@ pub fn heftm_relaxed(
     Ok(timeline.into_plan())
 }
 
-/// Relaxed HEFTM, where the tasks of a cluster run on one processor as long as they fit there.
+/// Plans with relaxed HEFTM, where the tasks of a cluster run on one processor while they fit there.
 pub(super) fn heftm_clustered(
     graph: &Workflow,
     cluster: &Cluster,
@@ -104,8 +103,8 @@ pub(super) fn heftm_clustered(
     Ok(timeline.into_plan())
 }
 
-/// HEFT: tasks by decreasing bottom level, each where it ends first, whatever the memory. The plan may be invalid; the
-/// [`verifier`](super::verify) says where.
+/// Plans with HEFT: tasks by decreasing bottom level, each on the processor where it ends first, without memory limits. The plan may be invalid;
+/// the [`verifier`](super::verify) reports the violations.
 pub fn heft(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory) -> Plan {
     let order = order_by_level(graph, cluster, Level::Bottom);
     let rules = Rules { task_memory, read_back: false, memory_blind: true };
@@ -114,7 +113,7 @@ pub fn heft(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory) -> Pla
     timeline.into_plan()
 }
 
-/// Each task once, and after those that it reads from.
+/// Checks that an order contains each task once, after those from which it reads.
 pub(super) fn check_order(graph: &Workflow, order: &[usize]) -> Result<()> {
     let mut seen = vec![false; graph.len()];
     for &task in order {

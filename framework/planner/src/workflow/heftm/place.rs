@@ -1,4 +1,4 @@
-//! Where a task ends first.
+//! Choice of the processor on which a task ends first.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::timeline::{Moment, Outcome, Timeline};
 
-/// Places tasks one after the other, each where it ends first. Where two ends are equal, the processor with more memory
-/// left is taken, and then the one with the smaller number.
+/// Places tasks one after the other, each on the processor where it ends first. For equal ends the processor with more memory left is preferred,
+/// and then the one with the smaller number.
 pub(super) fn place_all(
     timeline: &mut Timeline<'_>,
     graph: &Workflow,
@@ -25,7 +25,7 @@ pub(super) fn place_all(
     Ok(())
 }
 
-/// Where the task ends first.
+/// Returns the processor on which the task ends first.
 pub(super) fn best_processor(
     timeline: &mut Timeline<'_>,
     cluster: &Cluster,
@@ -45,7 +45,7 @@ pub(super) fn best_processor(
     best.map(|(p, _)| p)
 }
 
-/// The error for a task that has no processor.
+/// Returns the error for a task that fits no processor.
 pub(super) fn fits_nowhere(graph: &Workflow, cluster: &Cluster, task: usize) -> Error {
     let message = format!(
         "task {:?} fits no processor at its turn: it has {}; the largest of {} processors has {}, part of which may be taken \

@@ -1,4 +1,4 @@
-//! HEFTM that departs from its order where a task does not fit.
+//! Relaxed HEFTM, which departs from its order if a task does not fit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,21 +13,21 @@ use crate::workflow::timeline::Timeline;
 /// Tasks whose parents are all placed.
 struct Ready<'a> {
     graph: &'a Workflow,
-    /// Place of each task in the order.
+    /// Position of each task in the order.
     place: Vec<usize>,
-    /// Parents of each task that are not placed.
+    /// Number of unplaced parents of each task.
     missing: Vec<usize>,
     placed: Vec<bool>,
-    /// By place; tasks that are placed are left in, and skipped.
+    /// Ready tasks by position; placed tasks stay in the heap, and are skipped.
     in_order: BinaryHeap<Reverse<(usize, usize)>>,
-    /// By how much more they read than write, then by place: those that free memory first.
+    /// Ready tasks by the excess of their input size over their output size, then by position, so that tasks that free memory come first.
     relieving: BinaryHeap<(i128, Reverse<usize>, usize)>,
-    /// Tasks that did not fit, although nothing else was relieving more.
+    /// Tasks that did not fit when they were tried last.
     stuck: Vec<usize>,
 }
 
 impl<'a> Ready<'a> {
-    /// The tasks of `order` are to be placed; what they read from others is there.
+    /// Creates the collection for the tasks of `order`; files from other tasks exist already.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {
@@ -62,7 +62,7 @@ impl<'a> Ready<'a> {
         self.relieving.push((gain, Reverse(self.place[task]), task));
     }
 
-    /// The next task in order.
+    /// Returns the next task in order.
     fn next(&mut self) -> Option<usize> {
         while let Some(&Reverse((_, task))) = self.in_order.peek() {
             if !self.placed[task] {
@@ -73,7 +73,7 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// The next task that frees memory; it is tried once, until others were placed.
+    /// Returns the next task that frees memory. Each task is tried once, until another task was placed.
     fn next_relieving(&mut self) -> Option<usize> {
         while let Some((_, _, task)) = self.relieving.pop() {
             if !self.placed[task] {
@@ -83,7 +83,7 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// All that were stuck may be tried again.
+    /// Makes all stuck tasks available again.
     fn retry_stuck(&mut self) {
         for task in std::mem::take(&mut self.stuck) {
             self.add_relieving(task);
@@ -102,8 +102,8 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// Places the tasks of `order`, each where it ends first. If the next one fits nowhere, others are placed before it, those
-/// first that free most memory, until it does. Where clusters have `homes`, tasks go there.
+/// Places the tasks of `order`, each on the processor where it ends first. If the next task fits no processor, other tasks are placed before it,
+/// those that free the most memory first, until it fits. If `homes` is given, the tasks of a cluster are placed on its home.
 pub(in crate::workflow) fn place_relaxed(
     timeline: &mut Timeline<'_>,
     graph: &Workflow,
@@ -113,7 +113,7 @@ pub(in crate::workflow) fn place_relaxed(
 ) -> Result<()> {
     let mut ready = Ready::new(graph, order);
     let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
-    // Whether anything was placed since the tasks that are stuck were tried.
+    // True if a task was placed since the stuck tasks were tried.
     let mut moved = true;
     while let Some(next) = ready.next() {
         if place(&mut ready, next) {

@@ -1,4 +1,4 @@
-//! A graph cut into a first and a second half.
+//! Bisection of a graph.
 
 use super::coarsen::clusters;
 use super::dag::Dag;
@@ -6,27 +6,26 @@ use super::grow::grow;
 use super::refine::refine;
 use crate::random::Random;
 
-/// A graph is coarse enough for a first cut when it has this many vertices. This and the following are what dagP has for
-/// graphs that it halves.
+/// Number of vertices at which a graph is coarse enough for the initial cut. This constant and the following ones are those of dagP for bisections.
 const ENOUGH: usize = 100;
-/// A cluster has at most this part of a block's weight.
+/// Maximum weight of a cluster, as a fraction of the weight of a block.
 const CLUSTER: f64 = 0.1;
-/// Coarser graphs are no use when one has more than this part of the vertices of the one before.
+/// Coarsening ends if a graph has more than this fraction of the vertices of the previous one.
 const SHRINKS: f64 = 0.9;
 
-/// What is asked of a cut.
+/// Bounds of a bisection.
 pub(super) struct Bisection {
-    /// Most weight of each half.
+    /// Maximum weight of each half.
     pub(super) most: [f64; 2],
     cluster: f64,
 }
 
 impl Bisection {
-    /// For each half, how many blocks it is to be divided into, and the most that a block may weigh.
+    /// Creates the bounds from the number of blocks into which each half will be divided, and the maximum weight of a block.
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;
-        // What may still be added at each cut so that the bound holds at the last one.
+        // Slack of each cut with which the bound still holds at the last one.
         let cuts = count.log2().ceil();
         let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
         Bisection {
@@ -35,7 +34,8 @@ impl Bisection {
         }
     }
 
-    /// Which vertices are in the second half. There is at least one vertex in each, and no edge from the second to the first.
+    /// Returns for each vertex whether it is in the second half. Each half has at least one vertex, and no edge leads from the second half to the
+    /// first.
     pub(super) fn run(&self, dag: &Dag, random: &mut Random) -> Vec<bool> {
         let mut coarser: Vec<(Vec<usize>, Dag)> = Vec::new();
         loop {

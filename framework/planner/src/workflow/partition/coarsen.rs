@@ -1,15 +1,15 @@
-//! Clusters of vertices whose graph is acyclic, too.
+//! Coarsening: clusters of vertices whose graph is acyclic.
 
 use std::cmp::Reverse;
 
 use super::dag::Dag;
 use crate::random::Random;
 
-/// Puts vertices into clusters of at most this weight. Returns the number of each vertex's cluster, and how many there are.
+/// Clusters vertices up to this weight. Returns the number of each vertex's cluster, and the number of clusters.
 ///
-/// Levels are longest paths from the first vertices, or to the last ones. A cluster has vertices of one or two levels, and between
-/// clusters of several vertices no edge leads from one level to the next. So a path from a cluster to
-/// another, or back to the same, climbs two levels at least, while in a cluster it loses one at most: there is no cycle.
+/// Levels are longest paths from the first vertices, or to the last ones. A cluster has vertices of one or two levels, and no edge between clusters
+/// of several vertices leads from one level to the next. A path from a cluster to another one, or back to itself, therefore climbs at least two
+/// levels, while it loses at most one within a cluster: there is no cycle.
 pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random) -> (Vec<usize>, usize) {
     let levels = dag.levels(reversed);
     let heaviest = |vertex| dag.inputs(vertex).iter().chain(dag.outputs(vertex)).map(|end| end.1).max();
@@ -37,7 +37,7 @@ pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random
     clusters.numbered()
 }
 
-/// The clusters of several vertices of which one is a level away by one edge.
+/// Clusters of several vertices that contain a neighbour of a vertex on an adjacent level.
 #[derive(Clone, Copy, PartialEq)]
 enum Beside {
     None,
@@ -49,18 +49,18 @@ struct Clusters<'a> {
     dag: &'a Dag,
     levels: Vec<usize>,
     most: f64,
-    /// The vertex after which the cluster of each is called.
+    /// Leader of each vertex's cluster.
     leader: Vec<usize>,
     single: Vec<bool>,
-    /// Of the clusters of leaders.
+    /// Weights of the clusters, by leader.
     weight: Vec<f64>,
-    /// Lowest and highest level of the clusters of leaders.
+    /// Lowest and highest level of the clusters, by leader.
     span: Vec<(usize, usize)>,
     beside: Vec<Beside>,
 }
 
 impl Clusters<'_> {
-    /// The neighbour with whose cluster a vertex has most for its weight.
+    /// Returns the neighbour whose cluster has the largest edge weight relative to its own weight.
     fn best_neighbour(&self, vertex: usize) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
         for &(neighbour, edge) in self.dag.inputs(vertex).iter().chain(self.dag.outputs(vertex)) {
@@ -68,7 +68,7 @@ impl Clusters<'_> {
             if !self.may_join(vertex, neighbour) {
                 continue;
             }
-            // A cluster without weight is the best of all.
+            // A cluster of weight 0 is the best.
             let value = edge as f64 / self.weight[leader];
             if best.is_none_or(|(other, _)| value > other) {
                 best = Some((value, neighbour));
@@ -88,7 +88,7 @@ impl Clusters<'_> {
             Beside::One(other) => other == cluster,
             Beside::Several => false,
         };
-        // A single neighbour leads the new cluster, and no other may be beside it.
+        // A single neighbour becomes the leader of the new cluster, and must not be adjacent to another one.
         near && light && free(vertex, leader) && (!self.single[neighbour] || free(neighbour, leader))
     }
 

@@ -1,22 +1,22 @@
-//! Graphs that are partitioned.
+//! Graph for partitioning.
 
 use crate::workflow::graph::Workflow;
 
-/// A directed acyclic graph with weights of vertices and edges.
+/// Directed acyclic graph with weights of vertices and edges.
 pub(in crate::workflow) struct Dag {
     weights: Vec<f64>,
     outputs: Links,
     inputs: Links,
 }
 
-/// Vertices at the other end of edges, and the edges' weights, by vertex.
+/// For each vertex, the vertices at the other end of its edges, and the weights of the edges.
 struct Links {
     first: Vec<usize>,
     ends: Vec<(usize, u64)>,
 }
 
 impl Links {
-    /// From edges that are sorted.
+    /// Creates links from sorted edges.
     fn new(vertices: usize, edges: &[(usize, usize, u64)]) -> Self {
         let first = (0..=vertices).map(|vertex| edges.partition_point(|edge| edge.0 < vertex)).collect();
         Links { first, ends: edges.iter().map(|&(_, to, weight)| (to, weight)).collect() }
@@ -28,7 +28,7 @@ impl Links {
 }
 
 impl Dag {
-    /// Edges are from, to, weight; those between the same vertices are added up.
+    /// Creates a graph from edges (from, to, weight); parallel edges are added up.
     fn new(weights: Vec<f64>, mut edges: Vec<(usize, usize, u64)>) -> Self {
         edges.sort_unstable();
         edges.dedup_by(|next, kept| {
@@ -46,7 +46,7 @@ impl Dag {
         Dag { inputs: Links::new(weights.len(), &edges), outputs, weights }
     }
 
-    /// Tasks of a workflow, ascending, weighed by their work, or all alike if none has any.
+    /// Creates the graph of some tasks of a workflow, in ascending order. Vertices are weighted by work, or equally if no task has work.
     pub(in crate::workflow) fn of_tasks(workflow: &Workflow, tasks: &[usize]) -> Self {
         let mut weights: Vec<f64> = tasks.iter().map(|&task| workflow.work(task)).collect();
         if weights.iter().all(|&weight| weight == 0.0) {
@@ -61,7 +61,7 @@ impl Dag {
         Dag::new(weights, edges.collect())
     }
 
-    /// The graph of some of its vertices, ascending.
+    /// Returns the subgraph of some vertices, in ascending order.
     pub(super) fn part(&self, vertices: &[usize]) -> Dag {
         let mut number = vec![None; self.len()];
         for (new, &old) in vertices.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Dag {
         Dag::new(vertices.iter().map(|&old| self.weights[old]).collect(), edges.collect())
     }
 
-    /// The graph of clusters: the number of the cluster of each vertex, and how many there are.
+    /// Returns the graph of clusters, from the cluster number of each vertex and the number of clusters.
     pub(super) fn contract(&self, cluster: &[usize], clusters: usize) -> Dag {
         let mut weights = vec![0.0; clusters];
         let mut edges = Vec::new();
@@ -94,7 +94,7 @@ impl Dag {
         self.weights[vertex]
     }
 
-    /// Weight of all vertices.
+    /// Returns the total weight of all vertices.
     pub(super) fn total(&self) -> f64 {
         self.weights.iter().sum()
     }
@@ -107,13 +107,13 @@ impl Dag {
         self.inputs.of(vertex)
     }
 
-    /// How much is cut more when a vertex passes from before the cut to behind it; negative where it is less.
+    /// Returns the change of the cut weight when a vertex moves from before the cut to behind it.
     pub(super) fn cost_behind(&self, vertex: usize) -> i64 {
         let sum = |ends: &[(usize, u64)]| ends.iter().map(|&(_, weight)| weight as i64).sum::<i64>();
         sum(self.inputs(vertex)) - sum(self.outputs(vertex))
     }
 
-    /// The longest path to each vertex, in edges; in the reversed graph, if asked for, from it.
+    /// Returns the length of the longest path to each vertex in edges, or from each vertex if `reversed`.
     pub(super) fn levels(&self, reversed: bool) -> Vec<usize> {
         let (before, after) =
             if reversed { (&self.outputs, &self.inputs) } else { (&self.inputs, &self.outputs) };

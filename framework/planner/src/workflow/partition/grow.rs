@@ -1,11 +1,11 @@
-//! A first cut of a small graph.
+//! Initial cut of a small graph.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::dag::Dag;
 
-/// How good a cut is, the smaller the better: how much the heavier half is above its bound, then what is cut.
+/// Quality of a cut, smaller is better: the excess of the heavier half over its bound, then the cut weight.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Quality {
     excess: f64,
@@ -13,18 +13,19 @@ pub(super) struct Quality {
 }
 
 impl Quality {
-    /// Halves of these weights, with so much between them.
+    /// Creates the quality of halves with these weights and this cut weight.
     pub(super) fn new(weights: [f64; 2], most: [f64; 2], cut: i64) -> Self {
         let excess = |half: usize| weights[half] / most[half] - 1.0;
-        // No weight at all fits any bound.
+        // NaN, for a bound of 0 without weight, counts as no excess.
         Quality { excess: excess(0).max(excess(1)).max(0.0), cut }
     }
 }
 
-/// Which vertices are in the second half, if halves may weigh at most `most`. Each has at least one of two or more vertices.
+/// Returns for each vertex whether it is in the second half; the halves may weigh at most `most`. Each half has at least one of two or more
+/// vertices.
 ///
-/// The first half grows from the first vertices in two orders: always by the vertex that reduces the cut most, and so that
-/// what has been begun is finished before anything else is. The second half grows likewise from the last vertices. The best of these cuts is taken.
+/// The first half grows from the first vertices in two orders: by the vertex that reduces the cut most, and by finishing what has been begun before
+/// anything else. The second half grows in the same two orders from the last vertices. The best of these cuts is returned.
 pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     let mut best: Option<(Quality, Vec<bool>)> = None;
     for reversed in [false, true] {
@@ -41,7 +42,7 @@ pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     best.map_or(Vec::new(), |(_, second)| second)
 }
 
-/// The end of a graph from which a half grows: the last vertices if it is `reversed`.
+/// End of a graph from which a half grows: the last vertices if it is `reversed`.
 struct End<'a> {
     dag: &'a Dag,
     reversed: bool,
@@ -56,13 +57,13 @@ impl<'a> End<'a> {
         if self.reversed { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
     }
 
-    /// How much more is cut when a vertex joins the half that grows.
+    /// Returns the increase of the cut weight when a vertex joins the growing half.
     fn cost(&self, vertex: usize) -> i64 {
         let behind = self.dag.cost_behind(vertex);
         if self.reversed { behind } else { -behind }
     }
 
-    /// All vertices, each the cheapest of those that can join.
+    /// Returns all vertices, where the cheapest of those that can join is next.
     fn cheapest_first(&self) -> Vec<usize> {
         let mut missing: Vec<usize> = (0..self.dag.len()).map(|vertex| self.before(vertex).len()).collect();
         let key = |vertex| Reverse((self.cost(vertex), vertex));
@@ -81,12 +82,12 @@ impl<'a> End<'a> {
         order
     }
 
-    /// All vertices: for each of those at the other end, what leads to it and is missing, then itself. So parts of a graph that have
-    /// little to do with each other come one after the other, where the cheapest first begins with a little of each.
+    /// Returns all vertices in this order: for each vertex at the other end, its missing predecessors, then the vertex itself. Weakly connected
+    /// parts of a graph thus come one after the other, whereas the cheapest-first order begins with a little of each.
     fn finishing(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.dag.len());
         let mut is_begun = vec![false; self.dag.len()];
-        // Vertices that have been begun, and how many of those before each have been looked at.
+        // Vertices that have been begun, with the number of their predecessors that have been examined.
         let mut open: Vec<(usize, usize)> = Vec::new();
         for last in (0..self.dag.len()).filter(|&vertex| self.after(vertex).is_empty()) {
             is_begun[last] = true;
@@ -109,7 +110,7 @@ impl<'a> End<'a> {
         order
     }
 
-    /// How many vertices of an order make the best half, not all, and how good that is.
+    /// Returns the quality of the best half, and the number of vertices of the order in it, which is not all.
     fn best_part(&self, order: &[usize], most: [f64; 2]) -> (Quality, usize) {
         let (total, mut weight, mut cut) = (self.dag.total(), 0.0, 0);
         let mut best: Option<(Quality, usize)> = None;

@@ -1,9 +1,8 @@
-//! Partitions of a workflow into blocks of about equal weight, with little between them, that never wait for one another in a circle.
+//! Partitions of a workflow into blocks of about equal weight with small files between them, whose dependencies form no cycle.
 //!
-//! The method is that of Herrmann, Özkaya, Uçar, Kaya and Çatalyürek (*Multilevel algorithms for acyclic partitioning of
-//! directed acyclic graphs*, 2019): halves of halves; for each half the graph is made coarse by clusters that leave it
-//! acyclic, cut there, and the cut is refined on each level on the way back. All edges lead from the first half to the second, so
-//! blocks are numbered in an order in which they can run.
+//! The method is recursive bisection as in Herrmann, Özkaya, Uçar, Kaya and Çatalyürek (*Multilevel algorithms for acyclic partitioning of directed
+//! acyclic graphs*, 2019). For each bisection the graph is coarsened by clusters that keep it acyclic, then cut, and the cut is refined on each
+//! level on the way back. All edges lead from the first half to the second, so blocks are numbered in an order in which they can run.
 
 mod bisection;
 mod coarsen;
@@ -17,11 +16,11 @@ use crate::random::Random;
 use crate::workflow::graph::Workflow;
 use bisection::Bisection;
 
-/// A block may weigh this much more than the mean: the bound with which the paper of 2024 partitions.
+/// Maximum weight of a block relative to the mean, which is the bound of the partitions in the paper of 2024.
 const IMBALANCE: f64 = 1.1;
 
-/// Divides a workflow into at most `blocks` blocks of about equal work, with little between them, that never wait for one another in
-/// a circle: what [`dag_het_part`](super::dag_het_part()) begins with. Returns the tasks of each, ascending; none is empty, and
+/// Divides a workflow into at most `blocks` blocks of about equal work with small files between them, whose dependencies form no cycle;
+/// [`dag_het_part`](super::dag_het_part()) starts from such a partition. Returns the tasks of each block in ascending order. No block is empty, and
 /// edges lead to the same or a later block.
 ///
 /// ```
@@ -36,20 +35,20 @@ const IMBALANCE: f64 = 1.1;
 /// ```
 ///
 /// # Panics
-/// If no block is asked for.
+/// Panics if `blocks` is 0.
 pub fn acyclic_partition(workflow: &Workflow, blocks: usize, seed: u64) -> Vec<Vec<usize>> {
     assert!(blocks > 0, "a workflow has at least one block");
     let all: Vec<usize> = (0..workflow.len()).collect();
     partition(&Dag::of_tasks(workflow, &all), blocks, &mut Random::new(seed))
 }
 
-/// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each, ascending; none is empty.
+/// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each block in ascending order; no block is empty.
 ///
-/// A block may be heavier than the bound where a single task is.
+/// A block may exceed the bound if a single task does.
 pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let most = IMBALANCE * dag.total() / blocks as f64;
     let mut done = Vec::new();
-    // The next in order is the last.
+    // The last element is the next in order.
     let mut open = vec![(blocks, (0..dag.len()).collect::<Vec<_>>())];
     while let Some((blocks, tasks)) = open.pop() {
         if blocks == 1 || tasks.len() == 1 {

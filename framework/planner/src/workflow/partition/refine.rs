@@ -1,4 +1,4 @@
-//! A cut made better by moving vertices across it.
+//! Refinement of a cut by moving vertices across it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,17 +6,17 @@ use std::collections::BinaryHeap;
 use super::dag::Dag;
 use super::grow::Quality;
 
-/// Moves vertices between the halves as long as that makes the cut better (Fiduccia and Mattheyses 1982).
+/// Moves vertices between the halves while that improves the cut (Fiduccia and Mattheyses 1982).
 ///
-/// A vertex may pass to the second half when all that follow it are there, and to the first when all before it are; so no edge
-/// ever leads back. What a move costs does not depend on other moves: all of its edges on one side are cut before, all
-/// on the other after it.
+/// A vertex may move to the second half when all of its successors are there, and to the first half when all of its predecessors are there, so that
+/// no edge ever leads back. The cost of a move does not depend on other moves: all edges on one side are cut before it, and all edges on the other
+/// side after it.
 pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     loop {
         let before = second.to_vec();
         let cut = pass(dag, most, second);
-        // A pass adds and subtracts weights, so that its sums are rounded in its own way. If they decided, two cuts could each be better than
-        // the other, for ever; sums in the vertices' order cannot do that.
+        // A pass adds and subtracts weights, so its sums have their own rounding errors. With these sums, two cuts could each count as better than
+        // the other for ever. The comparison therefore uses sums in the order of the vertices.
         if Quality::new(weights(dag, second), most, cut) >= Quality::new(weights(dag, &before), most, 0) {
             second.copy_from_slice(&before);
             return;
@@ -24,7 +24,7 @@ pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     }
 }
 
-/// Weights of the halves.
+/// Returns the weights of the halves.
 fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
     let mut weights = [0.0; 2];
     for (vertex, &second) in second.iter().enumerate() {
@@ -33,8 +33,8 @@ fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
     weights
 }
 
-/// Moves each vertex at most once, the cheapest first, whether or not that is better, and returns to the best cut on the way.
-/// Returns how much more that cuts than the first.
+/// Moves each vertex at most once, the cheapest first, even if the cut becomes worse, and returns to the best cut found. Returns the change of the
+/// cut weight.
 fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     let mut state = Pass::new(dag, second);
     let (mut best, mut kept, mut cut) = (Quality::new(state.weights, most, 0), 0, 0);
@@ -58,7 +58,7 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     cut
 }
 
-/// Moves without a better cut after which a pass ends: enough to cross a valley that is as wide as a cut of a square grid.
+/// Returns the number of moves without a better cut after which a pass ends: enough to cross a valley as wide as a cut of a square grid.
 fn patience(vertices: usize) -> usize {
     2 * vertices.isqrt() + 1
 }
@@ -67,13 +67,13 @@ struct Pass<'a> {
     dag: &'a Dag,
     second: &'a mut [bool],
     moved: Vec<bool>,
-    /// Neighbours for which each vertex would have to wait.
+    /// Number of neighbours that must move before each vertex can.
     blocked: Vec<usize>,
-    /// By half: vertices that may leave it, the cheapest first.
+    /// For each half, the vertices that may leave it, the cheapest first.
     ready: [BinaryHeap<Reverse<(i64, usize)>>; 2],
     weights: [f64; 2],
     count: [usize; 2],
-    /// What is cut more than at the beginning.
+    /// Change of the cut weight since the beginning.
     cut: i64,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// Those that must not be in the same half when a vertex leaves it.
+    /// Returns the neighbours that must not be in the same half when a vertex leaves it.
     fn in_the_way(&self, vertex: usize) -> &'a [(usize, u64)] {
         if self.second[vertex] { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
     }
@@ -119,8 +119,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The cheapest vertex that leaves its half for one that it does not make too heavy, or the cheapest of a half that is
-    /// too heavy.
+    /// Removes and returns the cheapest vertex whose move does not overload the other half, or the cheapest vertex of an overloaded half.
     fn next(&mut self, most: [f64; 2]) -> Option<usize> {
         let heavy = (0..2).find(|&half| self.weights[half] > most[half]);
         let mut best: Option<(i64, usize, usize)> = None;
@@ -138,7 +137,7 @@ impl<'a> Pass<'a> {
         Some(vertex)
     }
 
-    /// Removes those at the head that may not leave any more.
+    /// Removes vertices at the head of the heap that can no longer move.
     fn drop_stale(&mut self, half: usize) {
         while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
             let there = usize::from(self.second[vertex]) == half;
@@ -158,7 +157,7 @@ impl<'a> Pass<'a> {
         self.count[1 - half] += 1;
         self.moved[vertex] = true;
         self.second[vertex] = half == 0;
-        // Those on the side that it leaves wait for one less; those on the side that it joins for one more.
+        // Neighbours on the side that the vertex leaves wait for one vertex less, those on the side that it joins for one more.
         let (leaves, joins) = if half == 0 {
             (self.dag.inputs(vertex), self.dag.outputs(vertex))
         } else {

@@ -1,31 +1,31 @@
-//! What the communication buffer of one processor holds over time.
+//! Contents of the communication buffer of one processor over time.
 
 use super::moment::Moment;
 
-/// A step function of time: bytes held. Files are put in for an interval, in any order of time, since a list scheduler
-/// places tasks in the order of its list.
+/// Step function of time: bytes held. Files are added for intervals in any order of time, because a list scheduler places tasks in the order of its
+/// list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    /// Bytes from this moment to the next one; sorted, and 0 before the first.
+    /// Bytes from each point in time to the next one; sorted, and 0 before the first.
     steps: Vec<(Moment, u64)>,
-    /// At least the largest number of bytes ever held: most questions need no look at the steps.
+    /// Upper bound of the largest number of bytes ever held, which answers most queries without a look at the steps.
     bound: u64,
 }
 
 impl Buffer {
-    /// Most bytes that are held at any moment from `from` on.
+    /// Returns the largest number of bytes held at any time from `from` on.
     fn most_from(&self, from: f64) -> u64 {
         let first = self.steps.partition_point(|&(at, _)| at.0 <= from);
         self.steps[first.saturating_sub(1)..].iter().map(|&(_, bytes)| bytes).max().unwrap_or(0)
     }
 
-    /// Whether `bytes` more fit from `from` on, for good.
+    /// Returns true if `bytes` more fit from `from` on without end.
     pub(super) fn fits(&self, from: f64, bytes: u64, capacity: u64) -> bool {
         let within = |held: u64| held.checked_add(bytes).is_some_and(|sum| sum <= capacity);
         within(self.bound) || within(self.most_from(from))
     }
 
-    /// The bytes are held from `from` to before `to`, which may be never.
+    /// Adds bytes from `from` until `to`, which may be infinite.
     pub(super) fn hold(&mut self, from: f64, to: f64, bytes: u64) {
         if bytes == 0 || from >= to {
             return;
@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes that were to be held for good leave at `from`.
+    /// Removes bytes from `from` on that were added without end.
     pub(super) fn release(&mut self, from: f64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -48,14 +48,14 @@ impl Buffer {
         }
     }
 
-    /// The steps of an interval, which gets a step of its own at either end.
+    /// Returns the range of the steps of an interval, after splitting the steps at both of its ends.
     fn interval(&mut self, from: f64, to: f64) -> (usize, usize) {
         let first = self.step(from);
         let last = if to == f64::INFINITY { self.steps.len() } else { self.step(to) };
         (first, last)
     }
 
-    /// The number of the step that begins at this moment.
+    /// Returns the index of the step that begins at this time, after adding it if necessary.
     fn step(&mut self, at: f64) -> usize {
         let next = self.steps.partition_point(|&(other, _)| other.0 < at);
         if self.steps.get(next).is_none_or(|&(other, _)| other.0 != at) {

@@ -1,33 +1,33 @@
-//! What placing a task on a processor would come to.
+//! Possible placement of a task on a processor.
 
 use crate::workflow::plan::Transfer;
 
-/// When the task would run, and what the processor would have left.
+/// Times of a possible placement, and the memory left on the processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) struct Outcome {
     pub(in crate::workflow) start: f64,
     pub(in crate::workflow) finish: f64,
-    /// Memory that no file takes that waits for a reader, once the task has ended.
+    /// Memory in bytes that is not occupied by files that wait for a reader, after the end of the task.
     pub(in crate::workflow) memory_left: u64,
 }
 
-/// How a task would be placed: filled by `Timeline::try_on`, carried out by `Timeline::place`.
+/// Details of a possible placement: filled by `Timeline::try_on`, carried out by `Timeline::place`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidate {
-    /// From this moment on the task's memory is kept for it.
+    /// Time from which the memory of the task is reserved.
     pub(super) reserved: f64,
-    /// Files of the processor that have been evicted by that moment: those that wait for a reader …
+    /// Files waiting for a reader on the processor that are evicted by that time.
     pub(super) evicted: Vec<usize>,
-    /// … and those on their way, each with the moment when it has left.
+    /// Files being sent that are evicted by that time, each with the end of its transfer.
     pub(super) diverted: Vec<(usize, f64)>,
     pub(super) transfers: Vec<Transfer>,
     /// Memory counted while the task runs.
     pub(super) peak: u64,
-    /// Bytes that the task brings into the buffer.
+    /// Bytes that the placement adds to the buffer.
     pub(super) buffered: u64,
-    /// Bytes that it reads from there.
+    /// Bytes that the task reads from the buffer.
     pub(super) read_back: u64,
-    /// For each sender, when its channel to the processor would be free; valid where the stamp is that of this candidate.
+    /// For each sender, the time at which its channel to the processor becomes free; valid if the stamp is that of this candidate.
     pub(super) channels: Vec<(u64, f64)>,
     pub(super) stamp: u64,
 }

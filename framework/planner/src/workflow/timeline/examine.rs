@@ -1,13 +1,12 @@
-//! Whether and when a task could run on a processor.
+//! Check whether and when a task can run on a processor.
 
 use super::candidate::{Candidate, Outcome};
 use super::state::{Place, Timeline};
 use crate::workflow::plan::Transfer;
 
 impl Timeline<'_> {
-    /// What placing `task` on processor `p` would come to; None if it cannot be placed there. `inputs` are the numbers of
-    /// its input edges, in the order of [`inputs`](Timeline::inputs). Nothing becomes better if the finish is later
-    /// than `no_later`: then None, too.
+    /// Returns the times of `task` on processor `p`; `None` if the task cannot be placed there, or would end later than `no_later`. `inputs` are
+    /// the numbers of its input edges, in the order of [`inputs`](Timeline::inputs).
     pub(in crate::workflow) fn try_on(
         &mut self,
         task: usize,
@@ -40,8 +39,8 @@ impl Timeline<'_> {
         Some(Outcome { start, finish: start + run_time, memory_left })
     }
 
-    /// Finds out which files have to be evicted and from when on the memory is there. Returns what no file takes that waits for a
-    /// reader once the task has ended.
+    /// Determines which files must be evicted, and from which time the memory is available. Returns the memory that is not occupied by files that
+    /// wait for a reader, after the end of the task.
     fn make_room(&self, candidate: &mut Candidate, task: usize, p: usize, inputs: &[usize]) -> Option<u64> {
         let processor = &self.processors[p];
         let here: u64 = inputs
@@ -54,7 +53,7 @@ impl Timeline<'_> {
             return None;
         }
         let capacity = self.cluster.processors()[p].memory;
-        // Inputs that are here are counted among the files that wait.
+        // Inputs on this processor are already counted among the waiting files.
         let need = self.requirements[task] - here;
         let mut waiting = processor.waiting_bytes;
         if self.rules.memory_blind {
@@ -73,14 +72,14 @@ impl Timeline<'_> {
             processor.leaving_bytes
         };
         candidate.peak = waiting + need + leaving;
-        // All that is in the candidate's buffer so far is written by the processor itself.
+        // The processor itself writes everything that is in the candidate's buffer so far.
         let written = processor.ready + self.cluster.disk_time(candidate.buffered);
         candidate.reserved = candidate.reserved.max(written);
         Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
     }
 
-    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. Where files can be read back, a
-    /// smaller one is taken as soon as it suffices. Returns how many bytes then are free.
+    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. If files can be read back, a smaller file is
+    /// evicted as soon as it suffices. Returns the number of freed bytes.
     fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
         let mut freed = 0;
         let is_free = |&&(_, file): &&(u64, usize)| self.graph.edges()[file].to != task;
@@ -98,8 +97,8 @@ impl Timeline<'_> {
         (freed >= bytes && self.buffer_takes(candidate, p, candidate.reserved, freed)).then_some(freed)
     }
 
-    /// Evicts files on their way, or waits for them where that takes no longer or the buffer is full, until those in memory take
-    /// no more than is allowed. Those that are on their way longest stay. Returns what they take.
+    /// Evicts files that are being sent, or waits for the end of their transfers if that takes no longer or the buffer is full, until those in
+    /// memory take at most `allowed` bytes. Files whose transfers end last stay in memory. Returns the bytes of the files that stay.
     fn divert(&self, candidate: &mut Candidate, p: usize, allowed: u64) -> u64 {
         let ready = candidate.reserved;
         let mut kept = 0;
@@ -117,7 +116,7 @@ impl Timeline<'_> {
         kept
     }
 
-    /// Puts `bytes` more into the buffer from a moment on, if they fit.
+    /// Adds `bytes` to the buffer from a time on, if they fit. Returns true if they fit.
     fn buffer_takes(&self, candidate: &mut Candidate, p: usize, from: f64, bytes: u64) -> bool {
         let capacity = self.cluster.processors()[p].buffer;
         let sum = candidate.buffered + bytes;
@@ -128,7 +127,7 @@ impl Timeline<'_> {
         fits
     }
 
-    /// Finds out when each input comes, and what is read from the buffer. Returns when all have come.
+    /// Determines when each input arrives, and which bytes are read from the buffer. Returns the time at which all inputs have arrived.
     fn receive(&self, candidate: &mut Candidate, p: usize, inputs: &[usize]) -> f64 {
         let mut start = candidate.reserved;
         for &file in inputs {
@@ -141,7 +140,7 @@ impl Timeline<'_> {
                 continue;
             };
             if let Some(copied) = self.copy_on(file, p) {
-                // Nothing is sent. Until the task's memory is kept for it, the file is counted where it was written.
+                // Nothing is sent. Until the memory of the task is reserved, the file counts on the processor where it was written.
                 let at = copied.max(candidate.reserved);
                 candidate.transfers.push(Transfer { edge: file, start: at, finish: at, to_buffer: false });
                 start = start.max(at);
@@ -163,7 +162,7 @@ impl Timeline<'_> {
         start
     }
 
-    /// Whether a file was evicted from the memory of this processor.
+    /// Returns true if a file was evicted from the memory of this processor.
     fn is_evicted(&self, file: usize, p: usize) -> bool {
         matches!(self.files[file].place, Place::Buffer(place, Some(_)) if place == p)
     }

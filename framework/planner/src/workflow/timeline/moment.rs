@@ -1,8 +1,8 @@
-//! Times that can be sorted.
+//! Sortable times.
 
 use std::cmp::Ordering;
 
-/// A time in seconds, ordered as numbers are.
+/// Time in seconds with a total order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) struct Moment(pub(in crate::workflow) f64);
 

@@ -1,11 +1,11 @@
-//! Placing a task.
+//! Placement of a task.
 
 use super::candidate::{Candidate, Outcome};
 use super::state::{File, Place, Timeline};
 use crate::workflow::plan::{Eviction, Transfer};
 
 impl Timeline<'_> {
-    /// Places a task on a processor. None, and nothing has changed, if it cannot be placed there.
+    /// Places a task on a processor; returns `None` without a change if it cannot be placed there.
     pub(in crate::workflow) fn place(&mut self, task: usize, p: usize, inputs: &[usize]) -> Option<Outcome> {
         let outcome = self.try_on(task, p, inputs, f64::INFINITY)?;
         let candidate = std::mem::take(&mut self.candidate);
@@ -25,7 +25,7 @@ impl Timeline<'_> {
         processor.advance(outcome.finish);
         processor.peak = processor.peak.max(candidate.peak);
         for file in self.graph.output_numbers(task) {
-            // The reader of a file that is written again may have had it before.
+            // The reader of a file that is written again may have received it before.
             if self.files[file].place == Place::Nowhere {
                 self.files[file] = File { place: Place::Memory(p), available: outcome.finish };
                 processor.keep(file, self.graph.edges()[file].size);

@@ -1,33 +1,33 @@
-//! One processor on the timeline.
+//! State of one processor on the timeline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::buffer::Buffer;
 use super::moment::Moment;
 
-/// What a processor holds once it has run the tasks that are placed on it.
+/// Contents of a processor after the tasks that are placed on it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Processor {
-    /// When its last task ends.
+    /// End of the last task, in seconds.
     pub(super) ready: f64,
     /// Bytes in memory of files whose reader is not placed yet.
     pub(super) waiting_bytes: u64,
-    /// The same files by size; files of no bytes are left out, since evicting them gains nothing.
+    /// Files whose reader is not placed yet, by size. Empty files are left out, because evicting them frees nothing.
     pub(super) waiting: BTreeSet<(u64, usize)>,
-    /// Bytes of `leaving`.
+    /// Total bytes of `leaving`.
     pub(super) leaving_bytes: u64,
-    /// Files in memory that are on their way to another processor, by the moment when they have left, after `ready`.
+    /// Files in memory that are being sent to another processor, by the end of their transfer, which is after `ready`.
     pub(super) leaving: BTreeMap<(Moment, usize), u64>,
-    /// Files evicted, and files that arrived before the memory for their reader was free.
+    /// Evicted files, and files that arrived before the memory for their reader was reserved.
     pub(super) buffer: Buffer,
-    /// Most bytes of memory that were counted while a task runs.
+    /// Peak memory counted while a task runs.
     pub(super) peak: u64,
-    /// Whether no task can be placed here, because the processor is lost.
+    /// True if no task can be placed here, because the processor is lost.
     pub(super) lost: bool,
 }
 
 impl Processor {
-    /// A file is written whose reader is not placed yet.
+    /// Adds a written file whose reader is not placed yet.
     pub(super) fn keep(&mut self, file: usize, bytes: u64) {
         self.waiting_bytes += bytes;
         if bytes > 0 {
@@ -35,13 +35,13 @@ impl Processor {
         }
     }
 
-    /// Such a file is read here, evicted, or on its way.
+    /// Removes a waiting file that is read here, evicted or sent.
     pub(super) fn drop_waiting(&mut self, file: usize, bytes: u64) {
         self.waiting_bytes -= bytes;
         self.waiting.remove(&(bytes, file));
     }
 
-    /// A file is on its way until `end`; what has left before the next task can start is counted no more.
+    /// Adds a file that is being sent until `end`, unless it has left before the next task can start.
     pub(super) fn send(&mut self, file: usize, bytes: u64, end: f64) {
         if bytes > 0 && end > self.ready {
             self.leaving_bytes += bytes;
@@ -49,14 +49,14 @@ impl Processor {
         }
     }
 
-    /// A file on its way moves into the buffer.
+    /// Removes a file that is being sent from memory, because it moves to the buffer.
     pub(super) fn drop_leaving(&mut self, file: usize, end: f64) {
         if let Some(bytes) = self.leaving.remove(&(Moment(end), file)) {
             self.leaving_bytes -= bytes;
         }
     }
 
-    /// The last task ends at `ready`, and what has left by then is gone.
+    /// Sets the end of the last task to `ready`, and removes files that have left by then.
     pub(super) fn advance(&mut self, ready: f64) {
         self.ready = ready;
         while let Some((&key, &bytes)) = self.leaving.first_key_value()

@@ -1,4 +1,4 @@
-//! Tasks placed so far, and what follows.
+//! State of the timeline: placed tasks and their effects.
 
 use std::collections::HashMap;
 
@@ -11,49 +11,49 @@ use crate::workflow::memory::TaskMemory;
 use crate::workflow::plan::{Eviction, Execution, Plan, Transfer};
 use crate::workflow::situation::{FilePlace, Progress, Situation};
 
-/// What holds for everything that is placed.
+/// Rules for all placements.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::workflow) struct Rules {
-    /// What a task holds while it runs.
+    /// Meaning of the memory of a task.
     pub(in crate::workflow) task_memory: TaskMemory,
-    /// Whether a file that was evicted can be read from the buffer by a task on the same processor.
+    /// True if a task can read an evicted file from the buffer of its processor.
     pub(in crate::workflow) read_back: bool,
-    /// Whether memory counts at all.
+    /// True if memory limits are ignored.
     pub(in crate::workflow) memory_blind: bool,
 }
 
-/// Where a file lies.
+/// Place of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
-    /// Not written yet.
+    /// The file is not written yet.
     Nowhere,
-    /// In the memory of a processor.
+    /// The file is in the memory of a processor.
     Memory(usize),
-    /// In the buffer of a processor; the eviction that put it there after its writer was placed.
+    /// The file is in the buffer of a processor; the second field is the index of its eviction, if it was evicted after its writer was placed.
     Buffer(usize, Option<usize>),
-    /// Its reader is placed.
+    /// The reader of the file is placed.
     Read,
 }
 
-/// A file between two tasks.
+/// File between two tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) place: Place,
-    /// From this moment on it can be read or sent.
+    /// Time from which the file can be read or sent.
     pub(super) available: f64,
 }
 
-/// Tasks placed so far, and what follows for memory, buffers and channels.
+/// Placed tasks, and their effects on memory, buffers and channels.
 #[derive(Clone, Debug)]
 pub(in crate::workflow) struct Timeline<'a> {
     pub(super) graph: &'a Workflow,
     pub(super) cluster: &'a Cluster,
     pub(super) rules: Rules,
     pub(super) processors: Vec<Processor>,
-    /// When the channel from one processor to another is free; row-major.
+    /// Time from which the channel between each pair of processors is free; row-major.
     pub(super) channels: Vec<f64>,
     pub(super) files: Vec<File>,
-    /// Where tasks write one value for all readers: when that of a task, the first of the pair, has been sent to a processor.
+    /// If tasks write one value for all readers: the end of the transfer of a task's value to a processor.
     pub(super) copies: HashMap<(usize, usize), f64>,
     pub(super) processor_of: Vec<Option<usize>>,
     pub(super) start: Vec<f64>,
@@ -61,16 +61,16 @@ pub(in crate::workflow) struct Timeline<'a> {
     pub(super) orders: Vec<Vec<usize>>,
     pub(super) sequence: Vec<usize>,
     pub(super) transfers: Vec<Transfer>,
-    /// None for one that turned out not to be needed, because its file had been sent before.
+    /// Evictions; `None` for one that turned out to be unnecessary, because its file had been sent before.
     pub(super) evictions: Vec<Option<Eviction>>,
-    /// What each task holds while it runs, and what it writes for others.
+    /// Memory that each task holds while it runs; `output_sizes` are the sizes that it writes for other tasks.
     pub(super) requirements: Vec<u64>,
     pub(super) output_sizes: Vec<u64>,
     pub(super) candidate: Candidate,
 }
 
 impl<'a> Timeline<'a> {
-    /// Nothing is placed.
+    /// Creates a timeline without tasks.
     pub(in crate::workflow) fn new(graph: &'a Workflow, cluster: &'a Cluster, rules: Rules) -> Self {
         let (tasks, count) = (graph.len(), cluster.len());
         Timeline {
@@ -94,7 +94,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// What has started is placed where and when it did.
+    /// Creates a timeline with the tasks that have started, at their processors and times.
     pub(in crate::workflow) fn resume(
         graph: &'a Workflow,
         cluster: &'a Cluster,
@@ -145,14 +145,14 @@ impl<'a> Timeline<'a> {
         self.sequence.push(task);
     }
 
-    /// The numbers of a task's input edges, in the order in which the files can be sent.
+    /// Returns the numbers of a task's input edges, in the order in which the files become available.
     pub(in crate::workflow) fn inputs(&self, task: usize) -> Vec<usize> {
         let mut inputs = self.graph.input_numbers(task).to_vec();
         inputs.sort_by_key(|&file| (Moment(self.files[file].available), file));
         inputs
     }
 
-    /// The plan, once all tasks are placed.
+    /// Returns the plan, after all tasks were placed.
     pub(in crate::workflow) fn into_plan(self) -> Plan {
         let makespan = self.finish.iter().copied().fold(0.0, f64::max);
         Plan {
@@ -174,7 +174,7 @@ impl<'a> Timeline<'a> {
         self.graph.edges()[file].size
     }
 
-    /// Whether nothing is placed on a processor.
+    /// Returns true if no task is placed on a processor.
     pub(in crate::workflow) fn is_idle(&self, p: usize) -> bool {
         self.orders[p].is_empty()
     }
@@ -183,12 +183,12 @@ impl<'a> Timeline<'a> {
         self.graph.work(task) / self.cluster.processors()[p].speed
     }
 
-    /// When the value that a file is has been sent to a processor for another reader, if it has.
+    /// Returns the end of the transfer that brought the value of a file to a processor for another reader, if there was one.
     pub(super) fn copy_on(&self, file: usize, p: usize) -> Option<f64> {
         self.copies.get(&(self.graph.edges()[file].from, p)).copied()
     }
 
-    /// The processor in whose memory or buffer a file lies.
+    /// Returns the processor in whose memory or buffer a file is.
     pub(super) fn place_of(&self, file: usize) -> Option<usize> {
         match self.files[file].place {
             Place::Memory(p) | Place::Buffer(p, _) => Some(p),

@@ -1,22 +1,22 @@
-//! A part of a workflow that one processor runs, as a graph of its own.
+//! Subgraph of a workflow that one processor runs.
 
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::memory::{Crossing, MemoryModel};
 
-/// Tasks with numbers of their own, from 0, and the edges between them.
+/// Tasks of a block, with local numbers from 0, and the edges between them.
 pub(super) struct Block {
-    /// The tasks' numbers in the workflow, ascending.
+    /// Numbers of the tasks in the workflow, ascending.
     tasks: Vec<usize>,
-    /// What each needs while it runs, all of its files included.
+    /// Memory that each task needs while it runs, including all of its files.
     needs: Vec<u64>,
-    /// What waits from the block's beginning for each to read it.
+    /// Total size of the inputs of each task that occupy memory from the beginning of the block.
     arriving: Vec<u64>,
-    /// What each leaves until the block's end.
+    /// Total size of the outputs of each task that occupy memory until the end of the block.
     leaving: Vec<u64>,
-    /// Edges within the block, by producer.
+    /// Edges within the block, sorted by producer.
     outputs: Vec<Edge>,
     first_output: Vec<usize>,
-    /// The same, by consumer.
+    /// Edges within the block, sorted by consumer.
     inputs: Vec<Edge>,
     first_input: Vec<usize>,
 }
@@ -26,7 +26,7 @@ impl Block {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
         let count = tasks.len();
-        // A task may have as many edges as there are tasks: looking each of them up in `tasks` takes longest of all.
+        // A task may have as many edges as there are tasks, so a search in `tasks` for each edge would dominate the run time.
         let mut local_of = vec![usize::MAX; workflow.len()];
         for (local, &task) in tasks.iter().enumerate() {
             local_of[task] = local;
@@ -65,17 +65,17 @@ impl Block {
         block
     }
 
-    /// Number of tasks.
+    /// Returns the number of tasks.
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// The number in the workflow of a task of the block.
+    /// Returns the number in the workflow of a task of the block.
     pub(super) fn task(&self, local: usize) -> usize {
         self.tasks[local]
     }
 
-    /// The number in the block of a task of the workflow that is in it.
+    /// Returns the number in the block of a task of the workflow, which must be in the block.
     pub(super) fn local(&self, task: usize) -> usize {
         self.tasks.partition_point(|&other| other < task)
     }
@@ -100,22 +100,22 @@ impl Block {
         &self.inputs[self.first_input[local]..self.first_input[local + 1]]
     }
 
-    /// What is freed of what was kept when a task has run: inputs that waited in memory.
+    /// Returns the size of the inputs that waited in memory, which a task frees when it has run.
     pub(super) fn freed(&self, local: usize) -> u64 {
         self.arriving[local] + self.inputs(local).iter().map(|edge| edge.size).sum::<u64>()
     }
 
-    /// What a task leaves in memory.
+    /// Returns the size of the outputs that a task leaves in memory.
     pub(super) fn kept(&self, local: usize) -> u64 {
         self.leaving[local] + self.outputs(local).iter().map(|edge| edge.size).sum::<u64>()
     }
 
-    /// What no order can do without: what the largest task needs.
+    /// Returns a lower bound of the peak of any order: the memory that the largest task needs.
     pub(super) fn least_peak(&self) -> u64 {
         self.needs.iter().copied().max().unwrap_or(0)
     }
 
-    /// Most memory in use when the tasks run in this order.
+    /// Returns the peak memory when the tasks run in this order.
     pub(super) fn peak(&self, order: &[usize]) -> u64 {
         let mut live: u64 = self.arriving.iter().sum();
         let mut peak = live;

@@ -1,19 +1,18 @@
-//! A tree that grows at its leaves and answers, in logarithmic time, who is above whom.
+//! Tree that grows at its leaves, with ancestor queries in logarithmic time.
 
-/// Nodes, numbered by their caller, under the root 0.
+/// Nodes, numbered by the caller, below the root 0.
 pub(super) struct ForkTree {
     parent: Vec<usize>,
     depth: Vec<usize>,
-    /// Some ancestor further up: the jumps of Myers' random-access lists (1983), on which any ancestor is
-    /// O(log depth) steps away.
+    /// Ancestor further up for each node: the jumps of Myers' random-access lists (1983), with which any ancestor is O(log depth) steps away.
     jump: Vec<usize>,
-    /// Those that have been cut off among them.
+    /// Children of each node, including removed ones.
     children: Vec<Vec<usize>>,
     gone: Vec<bool>,
 }
 
 impl ForkTree {
-    /// A tree of its root, and room for `nodes` nodes.
+    /// Creates a tree with only its root, and space for `nodes` nodes.
     pub(super) fn new(nodes: usize) -> Self {
         ForkTree {
             parent: vec![0; nodes],
@@ -24,7 +23,7 @@ impl ForkTree {
         }
     }
 
-    /// Room for one more node.
+    /// Adds space for one more node.
     pub(super) fn add_room(&mut self) {
         self.parent.push(0);
         self.depth.push(0);
@@ -33,7 +32,7 @@ impl ForkTree {
         self.gone.push(false);
     }
 
-    /// Hangs a node without children below another.
+    /// Attaches a node without children below another node.
     pub(super) fn hang(&mut self, node: usize, parent: usize) {
         let far = self.jump[parent];
         let further = self.jump[far];
@@ -59,7 +58,7 @@ impl ForkTree {
         self.depth[node]
     }
 
-    /// The ancestor of a node at this depth, which is not below the node's; a node is its own ancestor.
+    /// Returns the ancestor of a node at a depth, which must not exceed the depth of the node. A node is its own ancestor.
     pub(super) fn ancestor(&self, mut node: usize, depth: usize) -> usize {
         while self.depth[node] > depth {
             let far = self.jump[node];
@@ -68,7 +67,7 @@ impl ForkTree {
         node
     }
 
-    /// The lowest node above both, or one of the two.
+    /// Returns the lowest node that is an ancestor of both nodes; a node is its own ancestor.
     pub(super) fn lowest_above(&self, one: usize, other: usize) -> usize {
         let depth = self.depth[one].min(self.depth[other]);
         let (mut one, mut other) = (self.ancestor(one, depth), self.ancestor(other, depth));
@@ -82,7 +81,7 @@ impl ForkTree {
         one
     }
 
-    /// Cuts off the subtrees of these nodes, none of which is below another. Returns their nodes, each after its parent.
+    /// Removes the subtrees of these nodes, none of which is below another. Returns the removed nodes, each after its parent.
     pub(super) fn cut_off(&mut self, branches: &[usize]) -> Vec<usize> {
         let mut nodes = branches.to_vec();
         let mut next = 0;

@@ -1,8 +1,8 @@
-//! Orders in which one processor runs the tasks of a block, so that little memory is in use at any time.
+//! Orders of the tasks of a block on one processor with small peak memory.
 //!
-//! The order of Kayaaslan, Lambert, Marchal and Uçar (*Scheduling series-parallel task graphs to minimize peak memory*, 2018)
-//! is the best there is for series-parallel graphs; others are made series-parallel first. It competes with three simple
-//! orders, and what is compared is the peak of each on the graph as it is.
+//! The order of Kayaaslan, Lambert, Marchal and Uçar (*Scheduling series-parallel task graphs to minimize peak memory*, 2018) is optimal for
+//! series-parallel graphs; other graphs are made series-parallel first. The order competes with three simple orders. The peaks of all four on the
+//! original graph are compared.
 
 mod block;
 mod fork_tree;
@@ -14,17 +14,17 @@ use super::graph::Workflow;
 use super::memory::MemoryModel;
 use block::Block;
 
-/// An order of tasks and what it needs; by default, of none.
+/// Order of tasks and its peak memory; the default is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traversal {
-    /// The tasks, in the order in which they run.
+    /// Tasks in the order in which they run.
     pub order: Vec<usize>,
-    /// Most memory in use at any time.
+    /// Peak memory.
     pub peak: u64,
 }
 
 impl Traversal {
-    /// The best order that is known for these tasks as one block of the workflow, each of which is named once.
+    /// Returns the best order found for these tasks as one block of the workflow. Each task must be named once.
     ///
     /// ```
     /// use armature_planner::workflow::{MemoryModel, Traversal, Workflow};
@@ -44,7 +44,7 @@ impl Traversal {
     /// ```
     ///
     /// # Panics
-    /// If there is no such task.
+    /// Panics if a task does not exist.
     pub fn of(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
         let block = Block::new(workflow, tasks, model);
         let candidates: [fn(&Block) -> Vec<usize>; 4] =
@@ -65,10 +65,10 @@ impl Traversal {
         Traversal { order: order.into_iter().map(|local| block.task(local)).collect(), peak }
     }
 
-    /// The given order of tasks, which is topological and names each once, as one block of the workflow.
+    /// Computes the peak memory of an order of tasks as one block of the workflow. The order must be topological and name each task once.
     ///
     /// # Panics
-    /// If there is no such task.
+    /// Panics if a task does not exist.
     pub fn in_order(workflow: &Workflow, order: Vec<usize>, model: MemoryModel) -> Self {
         let block = Block::new(workflow, &order, model);
         let local: Vec<usize> = order.iter().map(|&task| block.local(task)).collect();

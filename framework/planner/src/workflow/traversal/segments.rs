@@ -1,21 +1,21 @@
-//! Traversals of series-parallel graphs that can be put together: hills, valleys, and what lies between them.
+//! Composable traversals of series-parallel graphs: hills, valleys, and the segments between them.
 //!
-//! A traversal passes from the cut at the graph's source to the cut at its sink. It is kept as its lowest cut and what
-//! happens on both sides of it, each side going away from there. A side is a set of segments. Each climbs from where the last
-//! one ended over a hill down to a valley that is not lower. The segments of a side are passed by decreasing
-//! difference of hill and valley: if two independent segments are the other way round, exchanging them never raises the peak.
-//! So sides of graphs that are in parallel are put together as sets (Liu 1987; Kayaaslan et al. 2018).
+//! A traversal passes from the cut at the source of the graph to the cut at its sink. It is stored as its lowest cut and a side before and after
+//! that cut; each side leads away from the lowest cut. A side is a set of segments. Each segment climbs from the end of the previous segment over a
+//! hill down to a valley that is not lower. The segments of a side are passed by decreasing difference of hill and valley: if two independent
+//! segments are in the opposite order, exchanging them never raises the peak. Sides of parallel graphs are therefore merged as sets (Liu 1987;
+//! Kayaaslan et al. 2018).
 
 use std::collections::BTreeMap;
 
-/// A part of an order, in [`Events`].
+/// Part of an order, stored in [`Events`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     at: Option<usize>,
     reversed: bool,
 }
 
-/// Tasks that start, in sequences that are joined and reversed in constant time.
+/// Task starts, in sequences that can be joined and reversed in constant time.
 #[derive(Default)]
 pub(super) struct Events(Vec<Event>);
 
@@ -44,7 +44,7 @@ impl Events {
         }
     }
 
-    /// The tasks of a sequence.
+    /// Returns the tasks of a sequence.
     fn list(&self, sequence: Sequence) -> Vec<usize> {
         let mut tasks = Vec::new();
         let mut open = vec![sequence];
@@ -68,7 +68,7 @@ impl Sequence {
     }
 }
 
-/// What happens from one valley to the next, in memory relative to the first.
+/// Events from one valley to the next, with memory relative to the first valley.
 #[derive(Clone, Copy)]
 struct Segment {
     hill: i64,
@@ -90,17 +90,17 @@ impl Segment {
     }
 }
 
-/// Segments by how far they drop, the greatest first in time. Numbers tell those apart that drop alike: these are
-/// always of graphs in parallel.
+/// Segments by their drop, with the largest drop first in time. A number distinguishes segments with equal drops, which always belong to parallel
+/// graphs.
 #[derive(Default)]
 struct Side {
     segments: BTreeMap<(i64, usize), Segment>,
-    /// Where it ends, relative to where it begins.
+    /// Memory at the end of the side, relative to its beginning.
     end: i64,
 }
 
 impl Side {
-    /// Adds what happens at its end.
+    /// Appends a segment.
     fn append(&mut self, mut segment: Segment, events: &mut Events, number: &mut usize) {
         self.end += segment.valley;
         while let Some(last) = self.segments.first_entry() {
@@ -113,7 +113,7 @@ impl Side {
         self.segments.insert((segment.drop(), *number), segment);
     }
 
-    /// Adds all of another side at its end.
+    /// Appends all segments of another side.
     fn append_all(&mut self, mut next: Side, events: &mut Events, number: &mut usize) {
         while let Some(first) = next.segments.last_entry() {
             let segment = first.get();
@@ -127,7 +127,7 @@ impl Side {
         self.merge(next);
     }
 
-    /// Adds what happens independently.
+    /// Merges the segments of an independent side.
     fn merge(&mut self, mut other: Side) {
         if self.segments.len() < other.segments.len() {
             std::mem::swap(self, &mut other);
@@ -136,30 +136,30 @@ impl Side {
         self.segments.extend(other.segments);
     }
 
-    /// All in one, from its beginning to its end.
+    /// Returns all segments as one, from the beginning of the side to its end.
     fn whole(self, events: &mut Events) -> Segment {
         let nothing = Segment { hill: 0, valley: 0, events: Events::NONE };
         self.segments.into_values().rev().fold(nothing, |all, next| all.then(next, events))
     }
 
-    /// All in one, from its end to its beginning.
+    /// Returns all segments as one, from the end of the side to its beginning.
     fn back(self, events: &mut Events) -> Segment {
         let Segment { hill, valley, events } = self.whole(events);
         Segment { hill: hill - valley, valley: -valley, events: events.reverse() }
     }
 }
 
-/// A traversal of a graph with one source and one sink, neither of which is passed yet.
+/// Traversal of a graph with one source and one sink, neither of which is passed yet.
 pub(super) struct Cuts {
-    /// The lowest cut, the first of them.
+    /// Memory at the first of the lowest cuts.
     least: i64,
-    /// From it back to the source.
+    /// Side from the lowest cut back to the source.
     before: Side,
-    /// From it on to the sink.
+    /// Side from the lowest cut to the sink.
     after: Side,
 }
 
-/// What puts traversals together.
+/// Composes traversals of graphs in series and in parallel.
 #[derive(Default)]
 pub(super) struct Composer {
     events: Events,
@@ -167,12 +167,12 @@ pub(super) struct Composer {
 }
 
 impl Composer {
-    /// A single edge.
+    /// Returns the traversal of a single edge.
     pub(super) fn edge(weight: i64) -> Cuts {
         Cuts { least: weight, before: Side::default(), after: Side::default() }
     }
 
-    /// One graph, then another, which has its source where the first has its sink; passing there may start a task.
+    /// Composes two graphs in series: the source of the second is the sink of the first. Passing this vertex may start a task.
     pub(super) fn series(&mut self, first: Cuts, task: Option<usize>, second: Cuts) -> Cuts {
         let Composer { events, segments } = self;
         let passed = events.task(task);
@@ -193,7 +193,7 @@ impl Composer {
         }
     }
 
-    /// Two graphs with the same source and sink.
+    /// Composes two graphs with the same source and sink.
     pub(super) fn parallel(first: Cuts, second: Cuts) -> Cuts {
         let Cuts { least, mut before, mut after } = first;
         before.merge(second.before);
@@ -201,7 +201,7 @@ impl Composer {
         Cuts { least: least + second.least, before, after }
     }
 
-    /// The tasks in the order in which the traversal starts them.
+    /// Returns the tasks in the order in which the traversal starts them.
     pub(super) fn tasks(mut self, cuts: Cuts) -> Vec<usize> {
         let back = cuts.before.back(&mut self.events).events;
         let on = cuts.after.whole(&mut self.events).events;

@@ -1,19 +1,19 @@
-//! The order of the best traversal of a series-parallel graph that has all of a block's precedences, and more.
+//! Order of the optimal traversal of a series-parallel graph that contains all precedences of a block, and more.
 //!
-//! Each task is an edge that weighs what it needs, between a vertex where its inputs end and one where its outputs
-//! begin. Vertices are visited in a topological order. What is open, the edges whose consumers come later, hangs on a
-//! tree of forks. Where the inputs of a task come from different branches of a fork, these branches are joined; if they have
-//! other open edges, too, all of them pass through a vertex of synchronisation first. An edge beside which there is a longer path is laid along
-//! that path. Branches that are joined are put together as [`Cuts`] at once, so there is no second pass and no recursion.
+//! Each task is an edge with the memory need of the task as weight, between a vertex where its inputs end and one where its outputs begin. Vertices
+//! are visited in topological order. Open edges, whose consumers come later, are attached to a tree of forks. If the inputs of a task come from
+//! different branches of a fork, these branches are joined. If the branches have other open edges, all of them pass through a vertex of
+//! synchronisation first. An edge that is parallel to a longer path is laid along that path. Joined branches are composed as [`Cuts`] at once, so
+//! that there is no second pass and no recursion.
 
 use super::block::Block;
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
-/// The number of the vertex before all tasks.
+/// Number of the vertex before all tasks.
 const SOURCE: usize = 0;
 
-/// The tasks of the block in the order found.
+/// Returns the tasks of the block in the computed order.
 pub(super) fn order(block: &Block) -> Vec<usize> {
     if block.len() == 0 {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn order(block: &Block) -> Vec<usize> {
     graph.finish()
 }
 
-/// Tasks by how much further they are from the first than from the last, in edges; parents before children.
+/// Returns the tasks sorted by their distance from the first task minus their distance from the last, in edges; parents before children.
 fn visits(block: &Block) -> Vec<usize> {
     let order = super::simple::breadth_first(block);
     let mut top = vec![0_i64; block.len()];
@@ -41,7 +41,7 @@ fn visits(block: &Block) -> Vec<usize> {
     visits
 }
 
-/// Edges from one fork to one task, or from one fork to any.
+/// Number and total weight of open edges of one fork.
 #[derive(Clone, Copy, Default)]
 struct Open {
     edges: usize,
@@ -60,20 +60,20 @@ impl Open {
     }
 }
 
-/// The graph as far as it has been visited. Forks are the source, then each task's end, then vertices of synchronisation.
+/// Visited part of the graph. Forks are the source, then the end of each task, then vertices of synchronisation.
 struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// What lies between each fork's parent and the fork.
+    /// Traversal between the parent of each fork and the fork.
     link: Vec<Option<Cuts>>,
-    /// What has been put together of what comes after each fork.
+    /// Composed part of the graph below each fork.
     below: Vec<Option<Cuts>>,
-    /// What leaves each fork and is not joined yet.
+    /// Edges that leave each fork and are not joined yet.
     open: Vec<Open>,
-    /// What is laid along the path to each fork, and ends there, less what begins there.
+    /// Total weight of the edges laid along the path to each fork that end there, minus those that begin there.
     laid: Vec<i64>,
-    /// For forks that are no more, the vertex of synchronisation that has their open edges, or one on the way to it.
+    /// Vertex of synchronisation that has the open edges of a removed fork, or one on the way to it; other forks have their own number.
     moved: Vec<usize>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// The fork that has the open edges of this one now.
+    /// Returns the fork that now has the open edges of this fork.
     fn holder(&mut self, mut fork: usize) -> usize {
         while self.moved[fork] != fork {
             self.moved[fork] = self.moved[self.moved[fork]];
@@ -108,7 +108,7 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Passes a task, whose parents have been passed.
+    /// Visits a task whose parents have been visited.
     fn visit(&mut self, task: usize) {
         let block = self.block;
         let mut inputs: Vec<(usize, Open)> = block
@@ -129,7 +129,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Closes these open edges. Returns the fork after which their consumer comes, and what lies between.
+    /// Closes these open edges. Returns the fork below which their consumer is attached, and the traversal between them.
     fn join(&mut self, inputs: &mut Vec<(usize, Open)>) -> (usize, Cuts) {
         inputs.sort_unstable_by_key(|&(fork, _)| (std::cmp::Reverse(self.tree.depth(fork)), fork));
         inputs.dedup_by(|next, kept| {
@@ -139,7 +139,7 @@ impl<'a> Growing<'a> {
             }
             same
         });
-        // The lowest fork above all that do not lie above it themselves. From these, edges are laid along the path down to it.
+        // The lowest fork above all forks that are not above it themselves. Edges of forks above it are laid along the path down to it.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }
@@ -179,7 +179,7 @@ impl<'a> Growing<'a> {
         (synchronised, Composer::edge(laid + closed.weight))
     }
 
-    /// Puts branches of a fork together, with all edges that are open on them. Their forks are given parents first.
+    /// Composes branches of a fork with all of their open edges. `ends` lists their forks, parents first.
     fn put_together(&mut self, above: usize, ends: &[usize]) -> Cuts {
         let beside = |cuts: Option<Cuts>, other| match cuts {
             Some(cuts) => Composer::parallel(cuts, other),
@@ -216,7 +216,7 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Closes what is still open, and puts all together.
+    /// Closes the remaining open edges and composes the whole graph.
     fn finish(mut self) -> Vec<usize> {
         let mut inputs: Vec<(usize, Open)> =
             self.open.iter().copied().enumerate().filter(|(_, open)| open.edges > 0).collect();
@@ -228,13 +228,13 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// The edge from the source to a task, if there has to be one.
+/// Returns the edge from the source to a task, if it needs one.
 fn from_source(block: &Block, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
-/// The edge from a task to the sink, if there has to be one.
+/// Returns the edge from a task to the sink, if it needs one.
 fn to_sink(block: &Block, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })

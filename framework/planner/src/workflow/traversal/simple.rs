@@ -5,21 +5,21 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::block::Block;
 
-/// Of the tasks that are ready, always the one that has been so for longest.
+/// Orders tasks so that the task that has been ready for the longest time is next.
 pub(super) fn breadth_first(block: &Block) -> Vec<usize> {
     let mut ready = VecDeque::new();
     by(block, &mut ready, VecDeque::push_back, VecDeque::pop_front)
 }
 
-/// Of the tasks that are ready, always the one that became so last.
+/// Orders tasks so that the task that became ready last is next.
 pub(super) fn depth_first(block: &Block) -> Vec<usize> {
     let mut ready = Vec::new();
     by(block, &mut ready, Vec::push, Vec::pop)
 }
 
-/// Of the tasks that are ready, always the one after which least is kept; of those the one that needs least while it runs.
+/// Orders tasks so that the ready task after which the least memory is kept is next; among equal tasks the one with the smallest need.
 pub(super) fn greedy(block: &Block) -> Vec<usize> {
-    // What is kept and freed is at most the sum of all sizes, which has a sign to spare.
+    // The kept and freed sizes are at most the sum of all sizes, which fits a signed integer.
     let key = |task| (block.kept(task) as i64 - block.freed(task) as i64, block.need(task), task);
     let mut ready = BinaryHeap::new();
     by(
@@ -30,8 +30,8 @@ pub(super) fn greedy(block: &Block) -> Vec<usize> {
     )
 }
 
-/// The order in which ready tasks come out of a collection. Those that become ready together go in by descending number, so
-/// that a stack gives the smallest first.
+/// Returns the order in which ready tasks leave a collection. Tasks that become ready together are added by descending number, so that a stack
+/// returns the smallest number first.
 fn by<R>(
     block: &Block,
     ready: &mut R,

@@ -1,4 +1,4 @@
-//! Whether a plan of blocks keeps the rules, and what it comes to.
+//! Check of a plan of blocks, with its makespan and peak memory.
 
 use super::steps::{Stairs, add_step};
 use super::verdict::{Rule, Verdict, near};
@@ -31,7 +31,7 @@ pub(super) fn check(
     }
 }
 
-/// Of each task its place in its block.
+/// Returns the position of each task in its block.
 fn places(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     let mut place = vec![0; graph.len()];
     for order in &plan.orders {
@@ -42,7 +42,7 @@ fn places(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     place
 }
 
-/// What the memory of each processor holds over time.
+/// Returns the contents of each processor's memory over time.
 pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Vec<Stairs> {
     let place = places(graph, plan);
     let of_one = |(p, order): (usize, &Vec<usize>)| {
@@ -56,7 +56,7 @@ pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Ve
     plan.orders.iter().enumerate().map(of_one).collect()
 }
 
-/// What goes from one block to others, by receiver, sizes added up.
+/// Returns the messages of one block to others: receivers with total sizes.
 fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)> {
     let mut files: Vec<(usize, u64)> = order
         .iter()
@@ -75,7 +75,7 @@ fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)>
     files
 }
 
-/// A block begins when all messages to it have arrived; its tasks run one after the other.
+/// Checks that a block begins when all messages to it have arrived, and that its tasks run one after the other.
 fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
     let messages: Vec<_> = plan.orders.iter().map(|order| messages(graph, plan, order)).collect();
     let mut missing = vec![0; cluster.len()];
@@ -120,7 +120,7 @@ fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut V
     }
 }
 
-/// Runs through a block: what its tasks need, and what lies beside.
+/// Checks the memory of a block: the needs of its tasks plus other files in memory.
 fn check_memory(
     graph: &Workflow,
     cluster: &Cluster,
@@ -143,7 +143,7 @@ fn check_memory(
     verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }
 
-/// Tells of each task of a block what is held while it runs, and what when it has ended.
+/// Reports for each task of a block the memory held while it runs, and after its end.
 fn walk(
     graph: &Workflow,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What is judged.
+//! Input of the verifier.
 
 use super::verdict::{Rule, Verdict};
 use crate::workflow::cluster::Cluster;
@@ -6,7 +6,7 @@ use crate::workflow::graph::Workflow;
 use crate::workflow::plan::Plan;
 use crate::workflow::situation::{FilePlace, Progress, Situation};
 
-/// A plan for what is left of a workflow.
+/// Plan for the rest of a workflow.
 #[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) graph: &'a Workflow,
@@ -15,7 +15,7 @@ pub(super) struct Case<'a> {
     pub(super) situation: &'a Situation,
 }
 
-/// Where a file comes to be, for the plan.
+/// First place of a file in the plan: processor, time, and whether it is in the buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     pub(super) processor: usize,
@@ -28,7 +28,8 @@ impl Case<'_> {
         self.situation.progress(task) != Progress::Waiting
     }
 
-    /// None if the reader has the file, or, which is a fault of the situation, if nobody has it although it was written.
+    /// Returns the origin of a file. It is `None` if the reader has the file, or if the file was written and is nowhere, which is an invalid
+    /// situation.
     pub(super) fn origin(&self, edge: usize) -> Option<Origin> {
         let writer = self.graph.edges()[edge].from;
         if self.is_started(self.graph.edges()[edge].to) {
@@ -46,7 +47,7 @@ impl Case<'_> {
         }
     }
 
-    /// What has happened stays as it was, and nothing runs where no processor is.
+    /// Checks that tasks which have started are unchanged, and that no other task runs on a lost processor or in the past.
     pub(super) fn check_history(&self, verdict: &mut Verdict) {
         for task in 0..self.graph.len() {
             let plan = self.plan;

@@ -1,7 +1,7 @@
-//! Judges plans, whoever made them.
+//! Verifier of plans from any planner.
 //!
-//! It shares no code with the planners beyond the workflow, the cluster and the plan itself: what a plan says of its times and
-//! files is taken for what would happen, and each rule is checked of that.
+//! The verifier shares no code with the planners except the types of workflow, cluster and plan. It takes the times and moves of files in a plan as
+//! given, and checks each rule for them.
 
 mod blocks;
 mod case;
@@ -23,7 +23,7 @@ use super::graph::Workflow;
 use super::plan::{Execution, Plan};
 use super::situation::Situation;
 
-/// Judges a plan.
+/// Checks a plan.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Processor, Rule, TaskMemory, Workflow, heft, verify};
@@ -45,7 +45,7 @@ pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
     verify_rest(graph, cluster, &Situation::new(graph, cluster), plan)
 }
 
-/// Judges a plan for the rest of a run. What has started is taken for what it was.
+/// Checks a plan for the rest of a run. Tasks that have started are taken as they were.
 pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verdict {
     let mut verdict = Verdict::of(cluster, plan);
     let case = Case { graph, cluster, plan, situation };
@@ -65,7 +65,7 @@ pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, p
     verdict
 }
 
-/// The plan says of itself what it comes to.
+/// Checks the makespan and the peak memories that the plan states.
 fn check_summary(plan: &Plan, verdict: &mut Verdict) {
     if !near(plan.makespan, verdict.makespan, verdict.makespan) {
         let message = format!("the makespan is {}, but the plan says {}", verdict.makespan, plan.makespan);

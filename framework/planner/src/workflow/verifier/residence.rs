@@ -1,4 +1,4 @@
-//! Where each file of a plan of events lies at each moment, and whether all that lies somewhere fits there.
+//! Check of the places of files over time in a plan of events, and whether memories and buffers are large enough.
 
 use super::case::{Case, Origin};
 use super::steps::{Stairs, add_step};
@@ -8,28 +8,27 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
 
-/// A moment in a plan: a time in seconds, and its rank among the moments at this time.
+/// Point in time in a plan: seconds, and rank among the events at that time.
 type When = (f64, usize);
 
-/// A change of what a processor's memory holds.
+/// Change of the contents of a processor's memory.
 struct Change {
     at: When,
     bytes: i128,
-    /// The task that starts.
+    /// Task that starts with this change.
     task: Option<usize>,
 }
 
-/// Changes of all memories, and, by time alone, of all buffers: within a moment one file may take the place of another there.
+/// Changes of all memories and of all buffers. Changes of buffers are ordered by time alone, because at one time a file may replace another.
 struct Changes<'a> {
     plan: &'a Plan,
-    /// Place of each task in the order of its processor.
+    /// Position of each task in the order of its processor.
     place: Vec<usize>,
     memory: Vec<Vec<Change>>,
     buffer: Vec<Vec<(f64, i128)>>,
 }
 
-/// The order in which things happen for one task at one time. Those of a task come after all those of the task before it on
-/// the processor.
+/// Order of the events of one task at one time. The events of a task come after all events of the previous task on the processor.
 #[derive(Clone, Copy)]
 enum Phase {
     MakesRoom,
@@ -38,7 +37,7 @@ enum Phase {
     Ends,
 }
 
-/// The rank of what leaves for another processor, which is before all tasks.
+/// Rank of files that leave for another processor, which is before all tasks.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
@@ -50,7 +49,7 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// What the memory of each processor holds over time.
+/// Returns the contents of each processor's memory over time.
 pub(super) fn staircase(case: Case<'_>, verdict: &mut Verdict) -> Vec<Stairs> {
     let of_one = |mut changes: Vec<Change>| {
         in_order(&mut changes);
@@ -86,7 +85,7 @@ fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
     changes
 }
 
-/// The transfer and the eviction of each file.
+/// Returns the transfer and the eviction of each file.
 fn movements<'a>(
     case: Case<'a>,
     changes: &Changes<'_>,
@@ -130,14 +129,14 @@ impl<'a> Changes<'a> {
         LEAVES + 1 + self.place[task] * phases + phase as usize
     }
 
-    /// When a file comes to be where it is, for the plan.
+    /// Returns the point in time at which a file appears at its origin.
     fn appears(&self, edge: &Edge, origin: Origin) -> When {
-        // A file of a task that has run may be somewhere else by now, where no place among the tasks is its own.
+        // A file of a task that has already run may have been moved to another processor, where it has no rank among the tasks.
         let is_writer = !origin.in_buffer && self.plan.processor_of[edge.from] == origin.processor;
         (origin.from, if is_writer { self.rank(edge.from, Phase::Ends) } else { LEAVES })
     }
 
-    /// Whether a file is in memory when it is evicted, and this is before the task that needs the room starts.
+    /// Returns true if a file is in memory at its eviction, and the eviction is before the start of the task that needs the room.
     fn is_there(&self, case: Case<'_>, eviction: &Eviction, origin: Origin) -> bool {
         let Eviction { edge, at, before } = *eviction;
         self.appears(&case.graph.edges()[edge], origin) < (at, self.rank(before, Phase::MakesRoom))
@@ -146,8 +145,8 @@ impl<'a> Changes<'a> {
             && at <= self.plan.start[before]
     }
 
-    /// A file lies in memory where it was written, until its reader starts or it has been sent, or until it is evicted, and then
-    /// in the buffer.
+    /// Adds a file on the processor where it was written: in memory until its reader starts or the transfer has ended, or until its eviction, and
+    /// then in the buffer.
     fn lies_at_sender(
         &mut self,
         edge: &Edge,
@@ -171,7 +170,7 @@ impl<'a> Changes<'a> {
         self.buffer(p, leaves, end, bytes);
     }
 
-    /// A file waits for its reader from when sending begins.
+    /// Adds a file on the processor of its reader, from the beginning of the transfer until the reader starts.
     fn lies_at_receiver(&mut self, to: usize, size: u64, transfer: &Transfer) {
         let p = self.plan.processor_of[to];
         let arrives = (transfer.start, self.rank(to, Phase::Arrives));
@@ -182,7 +181,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// A memory holds something from one moment to before another.
+    /// Adds bytes to a memory from one point in time until another.
     fn memory(&mut self, p: usize, from: When, to: When, bytes: i128) {
         if from < to {
             let change = |at, bytes| Change { at, bytes, task: None };
@@ -190,7 +189,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// A buffer does.
+    /// Adds bytes to a buffer from one time until another.
     fn buffer(&mut self, p: usize, from: When, to: When, bytes: i128) {
         if from.0 < to.0 {
             self.buffer[p].extend([(from.0, bytes), (to.0, -bytes)]);
@@ -199,7 +198,7 @@ impl<'a> Changes<'a> {
 }
 
 fn in_order(changes: &mut [Change]) {
-    // At the same moment what leaves is first: a task takes over the files that it reads.
+    // At one point in time decreases come first, because a task takes over the files that it reads.
     changes.sort_by(|a, b| a.at.0.total_cmp(&b.at.0).then((a.at.1, a.bytes).cmp(&(b.at.1, b.bytes))));
 }
 
@@ -213,7 +212,7 @@ fn judge_memory(
     in_order(changes);
     let capacity = i128::from(cluster.processors()[p].memory);
     let (mut held, mut peak) = (0_i128, 0);
-    // The task that runs or ran last, until it is named in a message.
+    // Task that is running or ran last, until a message has named it.
     let mut last = Some("no task so far".into());
     for change in changes {
         held += change.bytes;

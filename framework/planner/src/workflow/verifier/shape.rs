@@ -1,4 +1,4 @@
-//! Whether a plan says all that it must, of tasks, files and processors that exist.
+//! Check that a plan is complete, and that its tasks, files and processors exist.
 
 use super::case::Case;
 use super::verdict::{Rule, Verdict};
@@ -67,7 +67,7 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// The sequence agrees with the orders of processors, and with what tasks read.
+/// Checks that the sequence agrees with the orders of the processors and with the inputs of the tasks.
 fn check_sequence(case: Case<'_>, verdict: &mut Verdict) {
     let Case { graph, plan, .. } = case;
     let mut next = vec![0; plan.orders.len()];
@@ -84,7 +84,7 @@ fn check_sequence(case: Case<'_>, verdict: &mut Verdict) {
             return;
         }
         placed[task] = true;
-        // A task that has started may have read from one that is to be run again, for others.
+        // A task that has started may have read from a task that must run again for other readers.
         if !case.is_started(task)
             && let Some(edge) = graph.inputs(task).find(|edge| !placed[edge.from])
         {

@@ -1,4 +1,4 @@
-//! What a plan has in the memory of each processor over time.
+//! Contents of each processor's memory over time in a plan.
 
 use super::case::Case;
 use super::steps::Stairs;
@@ -8,9 +8,9 @@ use crate::workflow::graph::Workflow;
 use crate::workflow::plan::{Execution, Plan};
 use crate::workflow::situation::Situation;
 
-/// By processor: from when on, in seconds, it holds how much by a plan, in bytes. Of several changes at one moment the last one counts,
-/// so that what is only held within a moment is in no step, though it is in [`peak`](Verdict::peak). Without steps if the plan breaks the
-/// rules of [shape](super::Rule::Shape) or order.
+/// Returns for each processor the steps of its memory use in a plan: the time in seconds, and the bytes from that time on. Of several changes at
+/// one time only the last one is a step, so a use within one point in time is in no step, although it counts in [`peak`](Verdict::peak). There are
+/// no steps if the plan violates the rules of [shape](super::Rule::Shape) or order.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm, memory_over_time};

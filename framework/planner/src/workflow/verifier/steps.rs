@@ -1,9 +1,9 @@
-//! Steps of what is held over time.
+//! Step functions of memory use over time.
 
-/// Since when, in seconds, how many bytes are held.
+/// Steps: a time in seconds, and the bytes held from that time on.
 pub(super) type Stairs = Vec<(f64, u64)>;
 
-/// From this time on so much is held.
+/// Appends a step: `held` bytes from time `at` on.
 pub(super) fn add_step(stairs: &mut Stairs, at: f64, held: u64) {
     match stairs.last_mut() {
         Some(last) if last.0 >= at => last.1 = held,

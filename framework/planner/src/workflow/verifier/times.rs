@@ -1,4 +1,4 @@
-//! Whether tasks and transfers of a plan of events can happen when it says.
+//! Check of the times of tasks and transfers in a plan of events.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     check_channels(case, &is_copy, verdict);
 }
 
-/// By edge: whether nothing is sent for it, because its task writes one value for all, and that was sent to the same processor before,
-/// for another reader.
+/// Returns for each edge whether its transfer needs no time, because its task writes one value for all readers, and the value was sent to the same
+/// processor before.
 fn copies(case: Case<'_>) -> Vec<bool> {
     let Case { graph, plan, .. } = case;
     let mut is_copy = vec![false; graph.edges().len()];
@@ -42,7 +42,7 @@ fn copies(case: Case<'_>) -> Vec<bool> {
     is_copy
 }
 
-/// Each task takes its time, after the one before it on its processor.
+/// Checks that each task takes its time, after the previous task on its processor.
 fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
     let Case { graph, cluster, plan, .. } = case;
     for (p, order) in plan.orders.iter().enumerate() {
@@ -66,7 +66,7 @@ fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// A processor writes what is evicted after the task before, and reads what comes back before a task starts.
+/// Checks the time of a processor for writing evicted files after the previous task, and for reading them back before a task starts.
 fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
     let Case { graph, cluster, plan, situation } = case;
     let (mut written, mut is_evicted) = (vec![0; graph.len()], vec![false; graph.edges().len()]);
@@ -74,7 +74,7 @@ fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
         written[eviction.before] += graph.edges()[eviction.edge].size;
         is_evicted[eviction.edge] = true;
     }
-    // The moment from which an input can be read, and the room for its reader is there.
+    // Times at which each input can be read, and at which the memory for its reader is available.
     let mut there = vec![0.0; graph.edges().len()];
     for (number, there) in there.iter_mut().enumerate() {
         let Some(origin) = case.origin(number) else { continue };
@@ -118,7 +118,7 @@ fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Each file that changes processors is sent once, after it was written and before it is read.
+/// Checks that each file for another processor is sent once, after it was written and before it is read.
 fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
     let Case { graph, cluster, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
@@ -164,7 +164,7 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
     }
 }
 
-/// A channel carries one file after the other.
+/// Checks that each channel carries one file at a time.
 fn check_channels(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
     let Case { graph, plan, .. } = case;
     let channel = |edge: usize| {
@@ -191,7 +191,7 @@ fn check_channels(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
     }
 }
 
-/// What messages call a file.
+/// Returns the name of a file for messages.
 pub(super) fn file(graph: &Workflow, edge: usize) -> String {
     let edge = &graph.edges()[edge];
     format!("the file from {:?} to {:?}", graph.name(edge.from), graph.name(edge.to))

@@ -1,4 +1,4 @@
-//! What the verifier finds.
+//! Result of the verifier.
 
 use std::fmt;
 
@@ -7,56 +7,56 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::memory::TaskMemory;
 use crate::workflow::plan::{Execution, Plan};
 
-/// Times that follow from others may differ from them by this part of the makespan: sums of some ten thousand numbers in
-/// another order differ by 1e-12. Nothing else is tolerated: memory is exact, and no task may start before its files are there.
+/// Tolerance of derived times, as a fraction of the makespan: sums of some ten thousand numbers in different orders differ by 1e-12. Nothing else
+/// has a tolerance: memory is exact, and no task may start before its files have arrived.
 const ROUNDING: f64 = 1e-9;
 
-/// Which rule is broken.
+/// Rule for plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Each task runs once, on a processor that exists; each list has an entry for each task or processor.
+    /// Each task runs once, on a processor that exists, and each list has one entry for each task or processor.
     Shape,
-    /// Tasks come after those that they read from, blocks do not wait for one another in a circle.
+    /// Tasks run after those from which they read, and blocks do not wait for each other in a cycle.
     Order,
-    /// Times follow from work, speed, sizes and bandwidth, and from what comes before.
+    /// Times follow from work, speed, sizes and bandwidth, and from preceding tasks and transfers.
     Time,
-    /// Each file that goes to another processor is sent once, after it was written, and alone on its channel.
+    /// Each file for another processor is sent once, after it was written, and alone on its channel.
     Transfer,
-    /// What a processor holds fits its memory.
+    /// The contents of a processor's memory fit.
     Memory,
-    /// What is evicted, or has arrived early, fits the buffer.
+    /// Evicted files and files that arrived early fit the buffer.
     Buffer,
 }
 
-/// A rule that a plan breaks.
+/// Violation of a rule by a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// Which.
+    /// Violated rule.
     pub rule: Rule,
-    /// Where, and by how much.
+    /// Place and extent of the violation.
     pub message: String,
 }
 
-/// What the verifier found.
+/// Result of a check of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// How the plan is run, and so for what this holds.
+    /// Execution model for which the plan was checked.
     pub execution: Execution,
-    /// What the tasks' memory was taken for.
+    /// Assumed meaning of the memory of the tasks.
     pub task_memory: TaskMemory,
-    /// When the last task ends, as far as could be computed.
+    /// End of the last task in seconds, as far as it could be computed.
     pub makespan: f64,
-    /// Most memory that each processor ever holds.
+    /// Peak memory of each processor.
     pub peak: Vec<u64>,
-    /// Most that each buffer ever holds.
+    /// Peak use of each buffer.
     pub buffer_peak: Vec<u64>,
-    /// The rules that are broken; at most one for each task, file, processor and rule.
+    /// Violations, at most one for each task, file, processor and rule.
     pub violations: Vec<Violation>,
 }
 
 impl Verdict {
-    /// Before anything of it has been judged.
+    /// Creates an empty verdict.
     pub(super) fn of(cluster: &Cluster, plan: &Plan) -> Self {
         Verdict {
             execution: plan.execution,
@@ -68,20 +68,20 @@ impl Verdict {
         }
     }
 
-    /// Whether the plan keeps all rules.
+    /// Returns true if the plan violates no rule.
     pub fn is_valid(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// How often a rule is broken.
+    /// Returns the number of violations of a rule.
     pub fn count(&self, rule: Rule) -> usize {
         self.violations.iter().filter(|violation| violation.rule == rule).count()
     }
 
-    /// Itself, if the plan keeps all rules: the plan's certificate.
+    /// Returns the verdict itself, if the plan violates no rule, as a certificate of the plan.
     ///
     /// # Errors
-    /// [`ErrorKind::Mapping`] with the first rule that is broken.
+    /// [`ErrorKind::Mapping`] with the first violation.
     pub fn certificate(self) -> Result<Verdict> {
         match self.violations.first() {
             Some(violation) => Err(Error::new(ErrorKind::Mapping, violation.to_string())),
@@ -100,7 +100,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Whether two times are equal but for rounding.
+/// Returns true if two times are equal except for rounding.
 pub(super) fn near(a: f64, b: f64, makespan: f64) -> bool {
     (a - b).abs() <= ROUNDING * makespan
 }

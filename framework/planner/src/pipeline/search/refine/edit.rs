@@ -1,8 +1,8 @@
-//! A change to a mapping, written down so that it can be judged before it is made.
+//! Change of a mapping, described so that it can be evaluated before it is applied.
 
 use std::ops::Range;
 
-/// Runs of blocks and what takes their place. Working memory is kept when an edit is cleared.
+/// Ranges of blocks and their replacements. Working memory is kept when an edit is cleared.
 #[derive(Clone, Debug, Default)]
 pub(in crate::pipeline) struct Edit {
     cuts: Vec<Cut>,
@@ -10,7 +10,7 @@ pub(in crate::pipeline) struct Edit {
     hosts: Vec<usize>,
 }
 
-/// One run of old blocks, and the new blocks that replace it.
+/// Range of old blocks, and the new blocks that replace it.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Cut {
     pub(in crate::pipeline) old: Range<usize>,
@@ -24,7 +24,7 @@ struct NewBlock {
 }
 
 impl Edit {
-    /// Forgets everything.
+    /// Removes all cuts.
     pub(in crate::pipeline) fn clear(&mut self) -> &mut Self {
         self.cuts.clear();
         self.blocks.clear();
@@ -32,7 +32,7 @@ impl Edit {
         self
     }
 
-    /// Takes out the blocks `old`; the blocks that are added next replace them. Runs must not overlap.
+    /// Removes the blocks `old`; the blocks added next replace them. Ranges must not overlap.
     pub(in crate::pipeline) fn cut(&mut self, old: Range<usize>) -> &mut Self {
         let new = self.blocks.len()..self.blocks.len();
         self.cuts.push(Cut { old, new });
@@ -54,7 +54,7 @@ impl Edit {
         self
     }
 
-    /// The cuts, from the first block to the last.
+    /// Returns the cuts, from the first block to the last.
     pub(in crate::pipeline) fn cuts(&mut self) -> &[Cut] {
         if !self.cuts.is_sorted_by_key(|cut| cut.old.start) {
             self.cuts.sort_unstable_by_key(|cut| cut.old.start);
@@ -62,18 +62,18 @@ impl Edit {
         &self.cuts
     }
 
-    /// All old blocks that are taken out.
+    /// Returns all removed blocks.
     pub(in crate::pipeline) fn old_blocks(&self) -> impl Iterator<Item = usize> {
         self.cuts.iter().flat_map(|cut| cut.old.clone())
     }
 
-    /// Stages and hosts of new block `i`.
+    /// Returns stages and hosts of new block `i`.
     pub(in crate::pipeline) fn new_block(&self, i: usize) -> (&Range<usize>, &[usize]) {
         let block = &self.blocks[i];
         (&block.stages, &self.hosts[block.hosts.clone()])
     }
 
-    /// All new blocks.
+    /// Returns all new blocks.
     pub(in crate::pipeline) fn new_blocks(&self) -> impl Iterator<Item = (&Range<usize>, &[usize])> {
         (0..self.blocks.len()).map(|i| self.new_block(i))
     }

@@ -1,21 +1,21 @@
-//! Blocks with one host go where they wait least.
+//! Placement of blocks with one host where items wait least.
 //!
-//! By the model it hardly matters which processor spares the time for a short serial stage. But a processor ends the item that it
-//! is at before it turns to another one. On a slow processor that also does long items, the whole stream waits for that,
-//! again and again: what is in flight gathers there, and the others run out of work.
+//! In the model the placement of a short serial stage has almost no effect. A processor, however, finishes its current item before it turns to
+//! another one. On a slow processor that also runs long items, the whole stream repeatedly waits for these items: the items in flight accumulate
+//! there, and the other processors run out of work.
 
 use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 use crate::range::is_less;
 
-/// Waits of less than this many times the pace are covered by what is in flight anyway: a window is at least as many items.
+/// Waits shorter than this multiple of the production time are covered by the items in flight, because a window has at least as many items.
 const SHORT: f64 = 4.0;
-/// A wait must be shortened to this part to be worth a move: less is within what item times are known to.
+/// Maximum ratio of the new wait to the old one for a move; smaller improvements are within the error of item times.
 const WORTH_MOVING: f64 = 0.9;
 
-/// Moves blocks with one host that share it with other blocks to processors where an item is through sooner, if the pace
-/// stays within `limit`.
+/// Moves blocks with one host that share it with other blocks to processors where an item finishes sooner, if the production time does not exceed
+/// `limit`.
 pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, limit: f64) -> State {
     let mut edit = Edit::default();
     let mut places: Vec<(f64, usize)> = Vec::new();
@@ -52,7 +52,7 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
     state
 }
 
-/// For each processor, the longest time that an item of another block than `b` takes there; nothing where there is none.
+/// Returns the longest time that an item of a block other than `b` takes on each processor; 0 if there is no other block.
 fn longest_items(state: &State, b: usize) -> Vec<f64> {
     let mut longest = vec![0.0; state.uses.len()];
     for (_, piece) in state.pieces.iter().enumerate().filter(|&(i, _)| i != b) {

@@ -1,9 +1,8 @@
-//! Refined: local search from the other planners' mappings.
+//! Refined: local search from the mappings of the other planners.
 //!
-//! Each start is improved step by step: kind by kind, the moves around the blocks that set the pace are judged ([`moves`])
-//! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
-//! mapping ([`perturbation`]) that are improved in their turn. In the end blocks with one host go where they wait least
-//! ([`latency`]).
+//! Each start is improved step by step: the moves of each kind around the slowest blocks are evaluated ([`moves`]), and the best one is made, until
+//! no move is an improvement. The rest of the budget goes into random changes of the best mapping ([`perturbation`]), which are improved in the
+//! same way. At the end blocks with one host move to where items wait least ([`latency`]).
 
 mod edit;
 mod latency;
@@ -20,17 +19,17 @@ use search::Search;
 pub(in crate::pipeline) use state::Problem;
 use state::State;
 
-/// What a search came to.
+/// Result of the search.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Refined {
     pub(in crate::pipeline) blocks: Vec<Block>,
     pub(in crate::pipeline) evaluations: usize,
-    /// False if the stop flag ended it before the budget did.
+    /// False if the stop flag ended the search before the budget did.
     pub(in crate::pipeline) complete: bool,
 }
 
-/// A shorter latency may cost this part of the pace, as it is less than works and speeds are known to: with more, streams
-/// without long waits would be slower, with less, none could be shortened.
+/// Relative increase of the production time that is accepted for a shorter latency; it is below the error of works and speeds. With a larger value,
+/// streams without long waits would be slower; with a smaller one, no wait could be shortened.
 const SLOWER_FOR_LATENCY: f64 = 0.02;
 /// Improves the given valid mappings within a budget of evaluations.
 pub(in crate::pipeline) fn refine(
@@ -39,7 +38,7 @@ pub(in crate::pipeline) fn refine(
     budget: usize,
     stop: &Stop<'_>,
 ) -> Refined {
-    // Half of the budget is for the starts, and some of it for the end.
+    // Half of the budget is for the starts, and a twentieth for the latency pass at the end.
     let (for_starts, for_latency) = (budget / 2, budget / 20);
     let mut search = Search::new(problem, for_starts, stop);
     let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
@@ -48,7 +47,7 @@ pub(in crate::pipeline) fn refine(
     let mut best: Option<State> = None;
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
-        // Every start gets its part, so that the first cannot use up everything.
+        // Every start gets its share of the budget, so that the first cannot use up everything.
         let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
         search.limit = search.judge.effort + part;
         let local = descend(&mut search, start);
@@ -63,10 +62,10 @@ pub(in crate::pipeline) fn refine(
     {
         let perturbed = perturbation::perturbed(&mut search, current, 1 + perturbations % 4);
         perturbations += 1;
-        // One that finds nothing to change must not go on for ever.
+        // The limit ends the loop if a perturbation finds nothing to change.
         search.judge.effort += 1;
         let local = descend(&mut search, perturbed);
-        // Of equally fast mappings, the one with fewer blocks.
+        // Among mappings of equal speed, the one with fewer blocks is preferred.
         let (time, before) = (local.score.time, current.score.time);
         if is_less(time, before) || (local.pieces.len() < current.pieces.len() && !is_less(before, time)) {
             best = Some(local);
@@ -74,7 +73,7 @@ pub(in crate::pipeline) fn refine(
     }
     search.limit = budget;
     let settled = best.map(|best| {
-        // Not slower than any start.
+        // The result must not be slower than the best start.
         let slowest = best_start.min(best.score.time * (1.0 + SLOWER_FOR_LATENCY));
         latency::shorten(&mut search, best, slowest)
     });
@@ -86,7 +85,7 @@ pub(in crate::pipeline) fn refine(
     }
 }
 
-/// Improves a mapping until no move helps or the budget is spent.
+/// Improves a mapping until no move is an improvement or the budget is spent.
 fn descend(search: &mut Search<'_>, mut state: State) -> State {
     let mut edit = Edit::default();
     let mut focus = focus_of(&state);
@@ -109,9 +108,9 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
     state
 }
 
-/// The blocks that set the pace, and those that share a processor with them.
+/// Returns the slowest blocks, and those that share a processor with them.
 fn focus_of(state: &State) -> Vec<usize> {
-    // Equal times differ by rounding, and one of them alone would never be relieved.
+    // Blocks of equal time differ by rounding errors, and all of them must be relieved.
     let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();

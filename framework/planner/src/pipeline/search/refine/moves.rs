@@ -1,16 +1,16 @@
-//! The neighbourhood: every small change that might relieve a bottleneck.
+//! Neighbourhood of a mapping: all small changes that might relieve a bottleneck.
 //!
-//! Only blocks that set the pace, and those that share a processor with them, are worth changing, so each move
-//! touches one of these (the *focus*), and possibly another block that gives something to it.
+//! Only the slowest blocks, and those that share a processor with them, are worth changing. Each move therefore changes one of these blocks
+//! (the *focus*), and possibly another block that gives a stage or host to it or takes one.
 
 use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 
-/// Longest run of stages that one move shifts across a border.
+/// Maximum number of stages that one move shifts across a border.
 const LONGEST_SHIFT: usize = 12;
 
-/// The kinds of moves, cheap ones first.
+/// Kinds of moves, cheap ones first.
 pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
     shift_borders,
     shift_chains,
@@ -22,7 +22,7 @@ pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
     free_by_merging,
 ];
 
-/// Offers all moves of one kind around a block to the search, until its budget is spent.
+/// Offers all moves of one kind around a block to the search, until the budget is spent.
 pub(in crate::pipeline) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
 
 fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
@@ -31,17 +31,17 @@ fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit:
     }
 }
 
-/// Hosts of block `b`.
+/// Returns the hosts of block `b`.
 fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
     state.pieces[b].hosts.iter().copied()
 }
 
-/// Hosts of block `b` but one.
+/// Returns the hosts of block `b` except one.
 fn hosts_without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
     hosts(state, b).filter(move |&p| p != gone)
 }
 
-/// Stages cross the border between `b` and a neighbour, either way.
+/// Shifts stages across the border between `b` and a neighbour, in both directions.
 fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let borders = b.saturating_sub(1)..usize::min(b + 1, state.pieces.len() - 1);
     for left in borders {
@@ -60,7 +60,7 @@ fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     }
 }
 
-/// `b` gives a stage to its neighbour, which gives one to its own, and so on up to a block that takes it.
+/// Shifts a stage from `b` to its neighbour, which passes one on to its own neighbour, and so on up to a block that keeps it.
 fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     for end in b + 2..state.pieces.len() {
         edit.clear().cut(b..end + 1);
@@ -86,7 +86,7 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// `b` gets one more host, which is unused or goes on with what it does.
+/// Adds a host to `b`, which is unused or keeps its other blocks.
 fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     if search.may_replicate(stages) {
@@ -101,7 +101,7 @@ fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// `b` gets one more host, unused or given by another block, or loses one.
+/// Adds a host to `b`, unused or taken from another block, or removes one.
 fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     add_replicas(search, state, b, edit);
     let stages = &state.pieces[b].stages;
@@ -125,7 +125,7 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 return;
             }
             if search.rules().share {
-                // The pace may be set by what else the host does.
+                // The other blocks of the host may determine the production time.
                 edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
                 if !search.offer(state, edit) {
                     return;
@@ -135,9 +135,8 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
     }
 }
 
-/// `b` gets one more host, and the other replicated blocks on any of its hosts give these up; or `b` and another block
-/// share all their hosts. On the way from the one to the other the blocks would share some of their hosts, so no sequence of
-/// single changes gets there.
+/// Adds a host to `b` and removes all hosts of `b` from other replicated blocks, or lets `b` and another block share all their hosts. In the
+/// intermediate steps the blocks would share some of their hosts, so no sequence of single changes has this effect.
 fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     if !search.shares() || !search.may_replicate(&piece.stages) {
@@ -173,7 +172,7 @@ fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit)
     }
 }
 
-/// A host of `b` is replaced by an unused one, or changes places with a host of another block.
+/// Replaces a host of `b` by an unused one, or exchanges it with a host of another block.
 fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     for old in hosts(state, b) {
@@ -201,7 +200,7 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
     }
 }
 
-/// `b` becomes one block with one or both neighbours, on the hosts of either, of both, or on one of them.
+/// Merges `b` with one or both neighbours, on the hosts of either, of both, or on one of them.
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let count = state.pieces.len();
     let runs = [b.checked_sub(1).map(|a| a..b + 1), Some(b..b + 2), b.checked_sub(1).map(|a| a..b + 2)];
@@ -233,7 +232,7 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     }
 }
 
-/// `b` is cut in two: one part goes to another processor, or the hosts are divided.
+/// Splits `b` in two: one part moves to another processor, or the hosts are divided.
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     let (start, end) = (piece.stages.start, piece.stages.end);
@@ -265,7 +264,7 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     }
 }
 
-/// Either part of `b` goes to `p`, which `donor` gives up; the other part stays.
+/// Moves either part of `b` to `p`, which is removed from `donor`; the other part stays.
 fn offer_halves(
     search: &mut Search<'_>,
     state: &State,
@@ -294,7 +293,7 @@ fn offer_halves(
     true
 }
 
-/// Two other blocks become one; the processors that this frees help `b`.
+/// Merges two other blocks, and uses the processors that become free for `b`.
 fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     let (start, end) = (piece.stages.start, piece.stages.end);

@@ -1,14 +1,13 @@
-//! Leaving a local optimum: a few changes that are not judged, from a fixed sequence.
+//! Perturbation, which leaves a local optimum by a few changes without evaluation, from a fixed random sequence.
 
 use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 
-/// Attempts to find a change that the rules allow: with pinned stages most are forbidden, and a change that is not found is
-/// left out.
+/// Maximum number of attempts to find a permitted change. With pinned stages most changes are forbidden; if none is found, the change is skipped.
 const ATTEMPTS: usize = 20;
 
-/// The state after `changes` arbitrary changes.
+/// Returns the state after `changes` arbitrary changes.
 pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, changes: usize) -> State {
     let mut state = state.clone();
     let mut edit = Edit::default();
@@ -28,27 +27,27 @@ pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, cha
 
 type Kind = fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool;
 
-/// The kinds of changes. Each writes down one of block `b`, and is false if there is none.
+/// Kinds of changes. Each function writes a change of block `b` into the edit, and returns false if there is none.
 const KINDS: [Kind; 5] = [move_border, exchange_host, move_host, merge, split];
 
-/// Writes down some change; false if there is none of its kind.
+/// Writes a random change into the edit; returns false if there is none of the selected kind.
 fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {
     let b = search.sequence.below(state.pieces.len());
     edit.clear();
     KINDS[search.sequence.below(KINDS.len())](search, state, b, edit)
 }
 
-/// Hosts of block `b` but one.
+/// Returns the hosts of block `b` except one.
 fn without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
     state.pieces[b].hosts.iter().copied().filter(move |&p| p != gone)
 }
 
-/// Any host of block `b`.
+/// Returns a random host of block `b`.
 fn any_host(search: &mut Search<'_>, state: &State, b: usize) -> usize {
     state.pieces[b].hosts[search.sequence.below(state.pieces[b].hosts.len())]
 }
 
-/// The border behind the block moves.
+/// Moves the border after the block.
 fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let Some(next) = state.pieces.get(b + 1) else { return false };
     let piece = &state.pieces[b];
@@ -59,7 +58,7 @@ fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit
     true
 }
 
-/// Two blocks exchange a host, or one takes an unused processor.
+/// Exchanges a host with another block, or replaces it by an unused processor.
 fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let pieces = &state.pieces;
     let old = any_host(search, state, b);
@@ -72,7 +71,7 @@ fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     new != old
 }
 
-/// A host moves to another block, or leaves.
+/// Moves a host to another block, or removes it.
 fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let pieces = &state.pieces;
     if pieces[b].hosts.len() == 1 {
@@ -87,7 +86,7 @@ fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) 
     true
 }
 
-/// The block and its neighbour become one.
+/// Merges the block with the next one.
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let Some(next) = state.pieces.get(b + 1) else { return false };
     let stages = state.pieces[b].stages.start..next.stages.end;
@@ -101,7 +100,7 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> b
     true
 }
 
-/// The block becomes two.
+/// Splits the block in two.
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let piece = &state.pieces[b];
     if piece.stages.len() == 1 {

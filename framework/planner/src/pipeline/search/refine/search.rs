@@ -1,4 +1,4 @@
-//! Where a search stands: its budget, and the best edit of the present step.
+//! State of a search: its budget, and the best edit of the current step.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::search::stop::Stop;
 use crate::random::Random;
 
-/// One search: where it stands within its budget, and the best edit of the present step.
+/// Search with its budget, and the best edit of the current step.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Search<'a> {
     pub(super) judge: Judge<'a>,
@@ -35,7 +35,7 @@ impl<'a> Search<'a> {
         self.judge.effort < self.limit && !self.stop.is_set()
     }
 
-    /// Judges one move and keeps it if it is the best so far; false once the budget is spent.
+    /// Evaluates one move and keeps it if it is the best so far; returns false once the budget is spent.
     pub(super) fn offer(&mut self, state: &State, edit: &mut Edit) -> bool {
         if self.judge.effort >= self.limit {
             return false;

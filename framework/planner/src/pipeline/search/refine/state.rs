@@ -1,7 +1,7 @@
-//! The mapping that the search stands on, and the incremental evaluator that judges edits of it.
+//! Current mapping of the search, and the incremental evaluator of edits.
 //!
-//! An edit changes a few blocks. Only these and their neighbours (whose links change) get new times; the rest is
-//! looked up. Then all block times go through [`ProductionTime`], or, while no processor is shared, through a maximum.
+//! An edit changes a few blocks. Only these blocks and their neighbours (whose links change) get new times; other times are looked up. Then all
+//! block times go through [`ProductionTime`], or through a maximum while no processor is shared.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 use crate::range::is_less;
 
-/// How good a mapping is: first its production time, then how many blocks are close to it.
+/// Quality of a mapping: its production time, then the number of blocks with a similar time.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Score {
     pub(in crate::pipeline) time: f64,
-    /// Σ (block time / scale)⁸ with one scale for all edits of a mapping: tells mappings with equal bottlenecks
-    /// apart, so that the search can cure one of several at a time.
+    /// Σ (block time / scale)⁸ with one scale for all edits of a mapping. It distinguishes mappings with equal bottlenecks, so that the search can
+    /// relieve one of several at a time.
     pub(in crate::pipeline) crowd: f64,
 }
 
@@ -33,26 +33,26 @@ impl Score {
     }
 }
 
-/// A block with its times.
+/// Block with its times.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Piece {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
     /// Seconds that an item takes on each host.
     pub(in crate::pipeline) times: Vec<f64>,
-    /// The block's time with its hosts to itself.
+    /// Time of the block without sharing of hosts.
     pub(in crate::pipeline) alone: f64,
-    /// The block's time given what else its hosts do.
+    /// Time of the block with the other load of its hosts.
     pub(in crate::pipeline) time: f64,
 }
 
-/// The problem: what all mappings of one search have in common.
+/// Data that all mappings of one search have in common.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Problem<'a> {
     pub(in crate::pipeline) spec: &'a PipelineSpec,
     pub(in crate::pipeline) costs: &'a Costs,
     pub(in crate::pipeline) rules: Rules,
-    /// Stages 0..k that may be replicated.
+    /// Number of stages in 0..k that may be replicated.
     replicable_before: Vec<usize>,
     any_pinned: bool,
 }
@@ -67,7 +67,7 @@ impl<'a> Problem<'a> {
         Problem { spec, costs, rules, replicable_before, any_pinned }
     }
 
-    /// [`Rules::allow`], without walking over the stages.
+    /// Applies [`Rules::allow`] without a loop over the stages.
     fn allows(&self, stages: &Range<usize>, hosts: &[usize]) -> bool {
         match hosts {
             [] => false,
@@ -82,25 +82,25 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// A mapping with everything that is needed to judge edits of it.
+/// Mapping with the data to evaluate its edits.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) pieces: Vec<Piece>,
-    /// For each processor, the number of blocks that it hosts.
+    /// Number of blocks that each processor hosts.
     pub(in crate::pipeline) uses: Vec<u32>,
-    /// Processors that host more than one block.
+    /// Number of processors that host more than one block.
     crowded: usize,
     pub(in crate::pipeline) score: Score,
 }
 
-/// Links and blocks that take about as long to go through as an ordinary mapping takes altogether.
+/// Number of links and blocks whose evaluation takes about as long as that of an ordinary mapping.
 const WORTH_ONE_MAPPING: usize = 128;
 
-/// One block of the mapping that an edit leads to.
+/// Block of the mapping after an edit.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     source: Source,
-    /// Its times among the fresh ones, if they had to be computed anew.
+    /// Range of the block's times in `Judge::fresh`, if they were computed again.
     fresh: Option<(usize, usize)>,
 }
 
@@ -110,7 +110,7 @@ enum Source {
     New(usize),
 }
 
-/// Judges edits; holds the working memory.
+/// Evaluates edits, and reuses its working memory.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Judge<'a> {
     pub(in crate::pipeline) problem: Problem<'a>,
@@ -119,9 +119,9 @@ pub(in crate::pipeline) struct Judge<'a> {
     fresh: Vec<f64>,
     seen: Vec<u64>,
     mark: u64,
-    /// Mappings judged so far.
+    /// Number of evaluated mappings.
     pub(in crate::pipeline) evaluations: usize,
-    /// The same, but mappings with many links between replicas count for more: a measure of time.
+    /// Number of evaluated mappings, weighted by the number of links between replicas: a measure of time.
     pub(in crate::pipeline) effort: usize,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Stands on a valid mapping.
+    /// Creates the state of a valid mapping.
     pub(in crate::pipeline) fn state(&mut self, blocks: &[Block]) -> State {
         let pieces = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
         self.stand_on(pieces)
@@ -172,7 +172,7 @@ impl<'a> Judge<'a> {
         State { pieces, uses, crowded, score: Score { time, crowd } }
     }
 
-    /// The state after an edit.
+    /// Returns the state after an edit.
     pub(in crate::pipeline) fn apply(&mut self, state: &State, edit: &mut Edit) -> State {
         let mut blocks = Vec::with_capacity(state.pieces.len() + 2);
         let keep = |piece: &Piece| (piece.stages.clone(), piece.hosts.clone());
@@ -190,7 +190,7 @@ impl<'a> Judge<'a> {
         self.stand_on(blocks)
     }
 
-    /// The score after an edit; `None` if the rules forbid it or it cannot beat the state.
+    /// Returns the score after an edit; `None` if the rules forbid the edit or it cannot improve the state.
     pub(in crate::pipeline) fn judge(&mut self, state: &State, edit: &mut Edit) -> Option<Score> {
         self.evaluations += 1;
         self.effort += 1;
@@ -245,25 +245,25 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// True if the rules allow these stages on several processors.
+    /// Returns true if the rules permit these stages on several processors.
     pub(in crate::pipeline) fn may_replicate(&self, stages: &Range<usize>) -> bool {
         self.problem.may_replicate(stages)
     }
 
-    /// True if the rules allow an edit, whatever it leads to.
+    /// Returns true if the rules permit an edit, whatever its score.
     pub(in crate::pipeline) fn allows(&mut self, state: &State, edit: &mut Edit) -> bool {
         edit.new_blocks().all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
             && (self.problem.rules.share || self.crowded_after(state, edit) == 0)
     }
 
-    /// True if replicated blocks share some of their processors only, which the model cannot promise to work.
+    /// Returns true if replicated blocks share only some of their processors, for which the model gives no guarantee.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, state: &State) -> bool {
         let hosted: Vec<_> =
             state.pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
         self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
     }
 
-    /// Seconds that an item of block `b` would take if `p` alone hosted it.
+    /// Returns the seconds that an item of block `b` would take if `p` were its only host.
     pub(in crate::pipeline) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
@@ -274,27 +274,27 @@ impl<'a> Judge<'a> {
         self.fresh[0]
     }
 
-    /// True if no host occurs twice.
+    /// Returns true if no host occurs twice.
     fn distinct(&mut self, hosts: &[usize]) -> bool {
         self.mark += 1;
         hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.mark) != self.mark)
     }
 
-    /// Processors that would host several blocks after the edit.
+    /// Returns the number of processors that would host several blocks after the edit.
     fn crowded_after(&self, state: &State, edit: &mut Edit) -> usize {
         if !self.problem.rules.share || state.crowded == 0 {
-            // Usually nothing is shared: look at what the edit uses only.
+            // Usually no processor is shared, so only the processors of the edit are checked.
             let clash = edit.new_blocks().flat_map(|(_, hosts)| hosts).any(|&p| {
                 let new = edit.new_blocks().filter(|(_, hosts)| hosts.contains(&p)).count() as u32;
                 new + state.uses[p] - taken_out(state, edit, p) > 1
             });
             return usize::from(clash);
         }
-        // Not exact, and need not be: what is shared outside the edit stays shared.
+        // The number need not be exact: processors that are shared outside the edit stay shared.
         state.crowded
     }
 
-    /// Writes down the blocks after the edit, and which of them need new times.
+    /// Lists the blocks after the edit.
     fn lay_out(&mut self, state: &State, edit: &mut Edit) {
         self.entries.clear();
         let old = |i: usize| Entry { source: Source::Old(i), fresh: None };
@@ -307,7 +307,7 @@ impl<'a> Judge<'a> {
         self.entries.extend((next..state.pieces.len()).map(old));
     }
 
-    /// New blocks need times, and so do old ones whose neighbour on either side is not the old neighbour.
+    /// Computes the times of new blocks, and of old blocks with a new neighbour on either side.
     fn compute_times(&mut self, state: &State, edit: &Edit) {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
@@ -356,7 +356,7 @@ fn hosts<'b>(state: &'b State, edit: &'b Edit, source: Source) -> &'b [usize] {
     }
 }
 
-/// How many of the blocks that an edit takes out are on `p`.
+/// Returns the number of blocks on `p` that an edit removes.
 fn taken_out(state: &State, edit: &Edit, p: usize) -> u32 {
     edit.old_blocks().filter(|&b| state.pieces[b].hosts.contains(&p)).count() as u32
 }

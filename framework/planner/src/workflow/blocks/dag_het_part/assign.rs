@@ -1,4 +1,4 @@
-//! Step 2: blocks go to processors that they fit.
+//! Step 2: assignment of blocks to processors with enough memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,20 +10,20 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::partition::{Dag, halves};
 use crate::workflow::traversal::Traversal;
 
-/// Blocks on processors, and those for which there is none.
+/// Blocks on processors, and blocks without one.
 pub(super) struct Assigned {
     pub(super) placed: Vec<Placed>,
     pub(super) left: Vec<Traversal>,
 }
 
-/// Blocks by the memory that they need; of equal ones that which was there first.
+/// Blocks by memory need; among equal ones the earlier comes first.
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
-/// The block that needs most goes to the free processor with most memory, or is divided if it does not fit, as long as there are
-/// fewer blocks than may be.
+/// Assigns the block with the largest need to the free processor with the most memory. A block that does not fit is divided while there are fewer
+/// than `most_blocks` blocks.
 ///
-/// In the paper there may be any number, and what is left at last is divided until it fits the smallest memory. That makes
-/// thousands of blocks of single tasks; here, [`merge`](super::merge::merge) divides what it cannot merge.
+/// In the paper the number of blocks is unlimited, and remaining blocks are divided until they fit the smallest memory, which gives thousands of
+/// blocks of single tasks. Here [`merge`](super::merge::merge) divides the blocks that it cannot merge.
 pub(super) fn assign(
     problem: Problem<'_>,
     blocks: Vec<Traversal>,
@@ -56,7 +56,7 @@ pub(super) fn assign(
     Assigned { placed, left: fitting.left }
 }
 
-/// The halves of a block of several tasks.
+/// Divides a block of several tasks into halves.
 pub(super) fn divide(problem: Problem<'_>, block: Traversal, random: &mut Random) -> [Traversal; 2] {
     let mut tasks = block.order;
     tasks.sort_unstable();
@@ -70,9 +70,9 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// How many there are that have not been divided.
+    /// Number of blocks that have not been divided.
     count: usize,
-    /// All that there have been, by number.
+    /// All blocks, including divided ones, by number.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,
@@ -89,7 +89,7 @@ impl Fitting<'_> {
         Some(std::mem::take(&mut self.blocks[block]))
     }
 
-    /// The block, if it fits so much memory. Otherwise it is divided and its parts are put back, or it is left over.
+    /// Returns the block if it fits `memory`. Otherwise the block is divided and its halves are queued, or it is left over.
     fn fit(&mut self, block: Traversal, memory: u64) -> Option<Traversal> {
         if block.peak <= memory {
             return Some(block);

@@ -1,17 +1,17 @@
-//! The graph of blocks that do not change any more, for quick answers about processors.
+//! Graph of fixed blocks, for fast queries about processors.
 
 use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::longer;
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 
-/// Blocks in an order in which they may run, and how much goes from one to another.
+/// Blocks in an order in which they can run, with the sizes of the files between them.
 pub(super) struct Fixed<'a> {
     cluster: &'a Cluster,
     works: Vec<f64>,
-    /// By block: to which it sends, and how much.
+    /// For each block, the receivers of its files with sizes.
     outputs: Vec<Vec<(usize, u64)>>,
-    /// The blocks, those that read before those that they read from.
+    /// Blocks in reverse order: readers before the blocks from which they read.
     backwards: Vec<usize>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Fixed<'a> {
         Fixed { cluster, works, outputs, backwards }
     }
 
-    /// How long it takes from the start of each block, on its processor, to the end of all that follow.
+    /// Returns the time from the start of each block, on its processor, to the end of all of its successors.
     fn bottom_weights(&self, processors: &[usize]) -> Vec<f64> {
         let mut bottom = vec![0.0; self.works.len()];
         for &block in &self.backwards {
@@ -63,12 +63,12 @@ impl<'a> Fixed<'a> {
         self.cluster.transfer_time(processors[block], processors[to], size) + bottom[to]
     }
 
-    /// Latest end of a block: equation 2 of the paper.
+    /// Returns the latest end of a block: equation 2 of the paper.
     pub(super) fn makespan(&self, processors: &[usize]) -> f64 {
         self.bottom_weights(processors).into_iter().fold(0.0, f64::max)
     }
 
-    /// The blocks on the longest way; of equal ones that over the smallest numbers.
+    /// Returns the blocks on the longest path; among equal paths the one with the smallest numbers.
     pub(super) fn critical_path(&self, processors: &[usize]) -> Vec<usize> {
         let bottom = self.bottom_weights(processors);
         let mut path = Vec::new();

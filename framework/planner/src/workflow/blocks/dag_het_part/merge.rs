@@ -1,4 +1,4 @@
-//! Step 3: blocks without a processor are merged with others.
+//! Step 3: merging of blocks without a processor.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -10,14 +10,13 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::traversal::Traversal;
 
-/// How often a block that cannot be merged yet is tried again, when blocks beside it are merged before: the number of the
-/// paper.
+/// Maximum number of retries for a block that cannot be merged until its neighbours were merged; the number of the paper.
 const MOST_RETRIES: usize = 2;
 
-/// All blocks on processors. None if there is one that cannot be merged.
+/// Places all blocks on processors; returns `None` if a block cannot be merged.
 ///
-/// Those that need most come first. What cannot be merged is tried again after all others if there are blocks beside it for
-/// which that holds, too; at last it is divided.
+/// Blocks with the largest needs come first. A block that cannot be merged is retried after all others if it has a neighbour without a processor.
+/// In the end the block is divided.
 pub(super) fn merge(
     problem: Problem<'_>,
     assigned: Assigned,
@@ -55,7 +54,7 @@ struct Merging<'a> {
     free: BTreeSet<usize>,
 }
 
-/// A way to merge a block with others, the first of which has a processor.
+/// Possible merger of a block with others, the first of which has a processor.
 struct Choice {
     makespan: f64,
     blocks: Vec<usize>,
@@ -80,16 +79,16 @@ impl<'a> Merging<'a> {
         self.quotient.blocks().filter(|&block| self.is_unassigned(block))
     }
 
-    /// Whether there is such a block, and it has no processor.
+    /// Returns true if the block exists and has no processor.
     fn is_unassigned(&self, block: usize) -> bool {
         self.quotient.is_alive(block) && self.quotient.processor(block).is_none()
     }
 
-    /// Merges a block so that the whole ends soonest: with one that is not on the critical path, or, if that is not
-    /// possible, with any, or gives it a processor that has become free. Returns whether that was possible.
+    /// Merges a block with the smallest makespan: with a block that is not on the critical path, or else with any block, or assigns it to a free
+    /// processor. Returns true if that was possible.
     fn place(&mut self, block: usize) -> bool {
         let processors = self.problem.cluster.processors();
-        // Together they need no less.
+        // The merged block needs at least as much memory.
         let large = |other: usize| {
             let processor = self.quotient.processor(other);
             processor.is_some_and(|processor| processors[processor].memory >= self.traversals[block].peak)
@@ -120,7 +119,8 @@ impl<'a> Merging<'a> {
         false
     }
 
-    /// The ways to merge a block with another, and with a third one if the two and that would wait for one another.
+    /// Returns the possible mergers of a block with another one, including a third block if the first two would otherwise depend on each other in a
+    /// cycle.
     fn choices(&self, block: usize, other: usize) -> Vec<Choice> {
         let choice = |blocks: Vec<usize>, processor: usize| {
             let merged = Merged { blocks: &blocks, processor };
@@ -140,7 +140,7 @@ impl<'a> Merging<'a> {
             .collect()
     }
 
-    /// An order of all tasks of these blocks, if one is known that needs no more than this.
+    /// Returns an order of all tasks of these blocks whose peak is at most `memory`, if one is found.
     fn traversal_within(&self, blocks: &[usize], memory: u64) -> Option<Traversal> {
         let Problem { graph, model, .. } = self.problem;
         let tasks: Vec<usize> =
@@ -165,7 +165,7 @@ impl<'a> Merging<'a> {
         true
     }
 
-    /// Divides a block. Returns the halves, and what they need.
+    /// Divides a block. Returns the halves with their memory needs.
     fn divide(&mut self, block: usize, random: &mut Random) -> [(u64, Reverse<usize>); 2] {
         let halves = divide(self.problem, std::mem::take(&mut self.traversals[block]), random);
         self.quotient.divide(block, &[0, 1].map(|half: usize| halves[half].order.clone()));

@@ -20,15 +20,15 @@ use crate::workflow::partition::{Dag, partition};
 use crate::workflow::plan::Plan;
 use crate::workflow::traversal::Traversal;
 
-/// How [`dag_het_part`] searches. None of it changes what a plan may look like.
+/// Search parameters of [`dag_het_part`]. They do not restrict the form of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DagHetPart {
-    /// Partitions into 1, 2, … blocks are tried, as many as there are processors; if this is less, as many as this, spread
-    /// evenly over these numbers.
+    /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks are tried up to the number of processors; with a smaller
+    /// maximum, the numbers of blocks are spread evenly over this range.
     pub most_partitions: usize,
-    /// Threads that share this work; 0 are as many as there are cores. The plan does not depend on their number.
+    /// Number of threads; 0 uses all cores. The plan does not depend on it.
     pub threads: usize,
-    /// What chance is drawn from.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
@@ -39,21 +39,21 @@ impl Default for DagHetPart {
     }
 }
 
-/// Into how many blocks for each processor a partition falls before what does not fit is left for merging. The time that merging
-/// takes grows with its square.
+/// Maximum number of blocks per processor into which a partition is divided before the blocks that do not fit are merged. The time of merging grows
+/// with the square of this number.
 const BLOCKS_TO_MERGE: usize = 4;
-/// How many blocks there are for each processor, at most, when those that could not be merged are divided.
+/// Maximum number of blocks per processor after the division of blocks that could not be merged.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
-/// Blocks on processors, and when the last of them ends.
+/// Blocks on processors, and the makespan.
 type Improved = (Vec<Placed>, f64);
 
-/// The heuristic of the paper: the workflow is partitioned into blocks with little between them; the blocks that need most
-/// memory go to the processors that have most, and are divided where they do not fit; those that are left are merged with others;
-/// then blocks change places. Of all numbers of blocks to begin with, the best is taken.
+/// Plans with the heuristic of the paper. The workflow is partitioned into blocks with small files between them. The blocks with the largest memory
+/// needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are merged with
+/// others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
 ///
-/// Beyond the paper, the plan of [`dag_het_mem`](super::dag_het_mem()) is one of those that are improved. So there is a plan
-/// whenever that has one, and never a later end.
+/// As an extension of the paper, the plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well. There is therefore a plan whenever that
+/// planner finds one, and it is never longer.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, DagHetPart, MemoryModel, Processor, Workflow};
@@ -99,7 +99,7 @@ pub fn dag_het_part(
     let best = best.map(|(blocks, _)| plan(graph, cluster, model, &blocks));
     let baseline = baseline.map(|blocks| plan(graph, cluster, model, &blocks));
     match (best, baseline) {
-        // Blocks are compared by sums in another order, so that one that is better by them may be worse by the last digit.
+        // Blocks are compared by sums in another order, so a block plan that is better by these sums may be worse in the last digit.
         (Some(best), Ok(baseline)) if baseline.makespan < best.makespan => Ok(baseline),
         (Some(best), _) => Ok(best),
         (None, Err(error)) => Err(error),
@@ -107,15 +107,15 @@ pub fn dag_het_part(
     }
 }
 
-/// The better of two, the first if they are equal.
+/// Returns the shorter of two plans, or the first if they are equal.
 fn earlier(best: Improved, next: Improved) -> Improved {
     if next.1 < best.1 { next } else { best }
 }
 
-/// The blocks that a partition into `number` comes to, if all find a processor.
+/// Returns the blocks that result from a partition into `number` blocks, if all find a processor.
 ///
-/// Blocks that do not fit are divided at once, as in the paper, but not into more than a few for each processor; or only when they cannot
-/// be merged. Often one of the two finds a plan where the other does not.
+/// Blocks that do not fit are divided at once as in the paper, but only up to a few for each processor, or only if they cannot be merged. Often one
+/// of the two variants finds a plan where the other does not.
 fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> Option<Improved> {
     let processors = problem.cluster.len();
     let mut random = Random::new(seed ^ number as u64);
@@ -130,14 +130,14 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
         let next = merged.map(|merged| improve::improve(problem, merged));
         best = best.into_iter().chain(next).reduce(earlier);
         if all_fit {
-            // With more blocks allowed, none would be divided either.
+            // A larger maximum number of blocks would not divide any block either.
             break;
         }
     }
     best
 }
 
-/// At most `most` of the numbers from 1 to `blocks`, the last among them.
+/// Returns at most `most` of the numbers from 1 to `blocks`, including the last one.
 fn numbers_of_blocks(blocks: usize, most: usize) -> impl DoubleEndedIterator<Item = usize> {
     let count = most.clamp(1, blocks);
     (1..=count).map(move |number| number * blocks / count)

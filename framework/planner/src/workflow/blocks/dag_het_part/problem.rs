@@ -1,10 +1,10 @@
-//! What is to be planned.
+//! Input of the planner.
 
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::memory::MemoryModel;
 
-/// What each step knows.
+/// Input of each step.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) graph: &'a Workflow,
