@@ -1,9 +1,9 @@
 //! The command line of `armature`.
 //!
-//! Exit codes of `armature run`: the program's own as the launcher reports it or, with `--recover`, `--restarts` or
-//! `--job-status`, as its job status says; 124 after the time limit; 2 for a wrong option or hostfile; 127 if the program or the
-//! launcher is missing; 1 if something else went wrong before the start.
-//! `armature explain`, `report` and `events` end with 2 if they cannot read the log, `armature plan` with 2 if it cannot read a file and 3 if nothing fits.
+//! Exit codes of `armature run`: the program's own as reported by the launcher or, with `--recover`, `--restarts` or `--job-status`, by its
+//! job status; 124 after the time limit; 2 for an invalid option or hostfile; 127 if the program or the launcher is missing; 1 if another
+//! error occurs before the start. `armature explain`, `report` and `events` exit with 2 if they cannot read the log. `armature plan` exits
+//! with 2 if it cannot read a file, and with 3 if no plan fits.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -26,8 +26,8 @@ use crate::supervise::{self, Terms};
 use crate::top::{self, Top};
 use crate::{Mpi, detect, explain, stage, workflow};
 
-/// How long all ranks may take to start and find each other, unless the user says so: longer than a large job on a busy
-/// machine takes, or a program to read its input first; a job that hangs at its start costs as much of its allocation.
+/// Default time limit for all ranks to start and connect to each other. It is longer than a large job takes to start on a busy machine, or
+/// a program to read its input first. A job that hangs at its start wastes this much of its allocation.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
 /// Starts MPI programs the right way for Open MPI, MPICH and srun.
@@ -175,7 +175,7 @@ struct Explain {
     at: Option<f64>,
 }
 
-/// Reads the arguments of this process and does what they say.
+/// Parses the arguments of this process and runs the requested command.
 pub fn main() -> ExitCode {
     if let Some(code) = stage::enter(std::env::args_os()) {
         return code;
@@ -222,7 +222,7 @@ fn tell(asked: &Explain) -> Result<u8, LaunchError> {
 fn print(text: &str) -> Result<u8, LaunchError> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        // Who reads has seen enough, as in `armature explain DIR | head`.
+        // The reader has closed the pipe, as in `armature explain DIR | head`.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(0),
         result => result.map(|()| 0).map_err(LaunchError::io("write to standard output")),
     }
@@ -270,7 +270,7 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     if !job_status {
         return call.run(run.timeout).map(keep);
     }
-    // Other hosts may see the current directory; the one for temporary files they do not.
+    // Other hosts may share the current directory, but they do not share the directory for temporary files.
     let alone = job.hosts.is_none() && environment.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(
@@ -295,7 +295,7 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // A hostfile does not change when Slurm's allocation does.
+    // A hostfile does not change with Slurm's allocation.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),
@@ -303,7 +303,7 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     supervise::supervise(&mut call, &terms, renew).map(keep)
 }
 
-/// A time as in `90`, `90s`, `1.5m` or `2h`.
+/// Parses a time such as `90`, `90s`, `1.5m` or `2h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let expected = || format!("`{text}` is not a time above 0 such as 90s, 10m or 2h");
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {

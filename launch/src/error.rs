@@ -1,4 +1,4 @@
-//! What can go wrong before a job has started or with its log, and the exit code that says so.
+//! Errors of the launcher and of reading logs, and their exit codes.
 
 use std::fmt;
 use std::io;
@@ -7,46 +7,46 @@ use std::path::PathBuf;
 use crate::Mpi;
 use crate::hostfile::HostfileError;
 
-/// Why a program could not be started, or its log not be explained.
+/// Error of starting a program, or of reading or explaining its log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// The hostfile cannot be read or understood.
+    /// The hostfile cannot be read or parsed.
     Hostfile(HostfileError),
-    /// A variable of the batch job around us is needed, and cannot be used.
+    /// A required variable of the batch job cannot be used.
     Variable(Variable),
-    /// An argument is `:`, which launchers take for the end of a program and its arguments.
+    /// An argument is `:`, which launchers treat as the end of a program and its arguments.
     Colon,
-    /// There is no such program.
+    /// The program does not exist.
     NoProgram(String),
-    /// The program does not tell which MPI it needs, and more than one is installed.
+    /// The program is not linked to a known MPI, and more than one MPI is installed.
     AmbiguousMpi(PathBuf),
     /// No launcher of this MPI (or of any, if none) was found.
     NoLauncher(Option<Mpi>),
     /// `srun` was asked for outside a Slurm allocation, or is not installed.
     NoSrun,
-    /// This process is part of a job step of Slurm, whose resources a launcher would wait for.
+    /// This process is part of a Slurm job step, and a launcher would wait for the resources of the step.
     InsideStep(String),
-    /// Ranks cannot go on without one that died, because the launcher of this MPI ends all of them.
+    /// Ranks cannot continue after the death of a rank, because the launcher of this MPI ends all of them.
     NoRecovery(Mpi),
-    /// The job status of a job cannot be written.
+    /// The job status of a job cannot be read or written.
     JobStatus(armature::Error),
-    /// The event log cannot be read or understood.
+    /// The event log cannot be read or parsed.
     Events(armature::Error),
     /// A file that the user has named cannot be read.
     Unreadable {
-        /// What it should be, as in "workflow".
+        /// Expected content of the file, as in "workflow".
         what: &'static str,
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A workflow, or the platform that it is planned for, cannot be understood.
+    /// A workflow or platform cannot be parsed.
     Workflow(armature_workflow_files::Error),
-    /// What a workflow's tasks wrote cannot be read.
+    /// The output of a workflow's tasks cannot be read.
     Outputs(armature_commands::Error),
-    /// There is no plan.
+    /// No plan was found.
     Plan(armature_planner::Error),
     /// A workflow has no task of this name.
     NoTask {
@@ -55,44 +55,44 @@ pub enum LaunchError {
         /// The workflow.
         file: PathBuf,
     },
-    /// No run of an event log went on at a time.
+    /// No run of an event log covers a time.
     NoMoment {
-        /// Seconds since the run began.
+        /// The time, in seconds since the beginning of the run.
         at: f64,
-        /// The directory of the log.
+        /// Directory of the log.
         directory: PathBuf,
     },
-    /// There is no run in a directory.
+    /// A directory contains no run.
     NoRun {
         /// The directory.
         directory: PathBuf,
     },
-    /// An event log does not have what a figure shows.
+    /// An event log does not contain the data of a figure.
     NoFigure {
-        /// The name of the figure.
+        /// Name of the figure.
         figure: String,
-        /// The directory of the log.
+        /// Directory of the log.
         directory: PathBuf,
     },
-    /// A hostfile does not say how much memory a host has.
+    /// A hostfile does not contain the memory of a host.
     NoMemory {
         /// The host.
         host: String,
         /// The hostfile.
         file: PathBuf,
     },
-    /// A file could not be read or written, or a process not be started.
+    /// A file could not be read or written, or a process could not be started.
     Io {
-        /// What was being done, as in "start mpirun".
+        /// The failed action, as in "start mpirun".
         doing: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 impl LaunchError {
-    /// The exit code for this error: 2 for what the user can mend on the command line or in the hostfile, 127
-    /// where a program is missing, 3 where no plan fits, 1 otherwise.
+    /// Returns the exit code for this error: 2 for errors that the user can correct on the command line or in an input file, 127 if a
+    /// program is missing, 3 if no plan fits, and 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Hostfile(_)
@@ -216,12 +216,12 @@ impl std::error::Error for LaunchError {
     }
 }
 
-/// A variable of a batch job that cannot be used.
+/// Invalid variable of a batch job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name, as in `PBS_NODEFILE`.
+    /// Name, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// What is wrong with it, and what was expected.
+    /// The invalid value or cause, and the expected value.
     pub wrong: String,
 }
 

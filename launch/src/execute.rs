@@ -1,4 +1,4 @@
-//! Runs a launcher line: hostfile in a temporary file, signals handed on, a time limit, the exit code passed through.
+//! Runs a launcher command: writes the hostfile, forwards signals, enforces the time limit and returns the exit code.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
@@ -19,30 +19,31 @@ use crate::say::say;
 use crate::stage;
 use crate::supervise::{adopt_orphans, clear};
 
-/// What a job that ran into its time limit exits with, as coreutils' `timeout` does.
+/// Exit code of a job that exceeded its time limit, as of coreutils' `timeout`.
 pub const TIMED_OUT: u8 = 124;
 
-/// How long a launcher may take to end its ranks after it has been told to.
+/// Time after SIGTERM until the launcher is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// When MPICH's launcher, whose input is empty, comes to its end. It hands that on to the ranks, and dies of SIGPIPE in one of ten
-/// jobs that end just then. With an input that has ended before, these are jobs whose ranks only print something.
+/// Time after which the empty standard input of MPICH's launcher ends. The launcher forwards the end of its input to the ranks, and dies of
+/// SIGPIPE in one of ten jobs that end at that moment. If the input ended at the start, this would affect all short jobs, such as ranks
+/// that only print something. With this delay it affects only jobs that end after about one second.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
 
-/// How often we look whether the launcher has ended or a signal has come.
+/// Time between two checks for the end of the launcher and for signals.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// A launcher line that is ready to be run, once or several times.
+/// Launcher command that can be run once or several times.
 ///
-/// The launcher reads nothing, unless [`reads_stdin`](Call::reads_stdin) says so: it would take what is meant for others,
-/// such as the loop of a shell script in which it is started.
+/// The launcher has no input, unless [`reads_stdin`](Call::reads_stdin) is set. Otherwise it would consume the input of others, such as the
+/// loop of a shell script in which it is started.
 ///
-/// Signals that a batch system sends (SIGTERM, SIGUSR1 and the like) go on to the launcher, which hands them to the
-/// ranks. Ctrl-C does not need to: the terminal sends it to the launcher too.
+/// Signals of a batch system (SIGTERM, SIGUSR1 and others) are forwarded to the launcher, which forwards them to the ranks. Ctrl-C is not
+/// forwarded, because the terminal sends it to the launcher as well.
 #[derive(Debug)]
 pub struct Call {
     line: CommandLine,
-    /// Variables of the batch job that are stale.
+    /// New values of outdated variables of the batch job.
     overrides: Overrides,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
@@ -52,23 +53,23 @@ pub struct Call {
 }
 
 impl Call {
-    /// Writes the line's hostfile and listens for signals from now on.
+    /// Writes the hostfile of the command, and catches signals from now on.
     ///
     /// # Errors
-    /// When the hostfile cannot be written.
+    /// If the hostfile cannot be written or signals cannot be caught.
     pub fn new(line: CommandLine) -> Result<Self, LaunchError> {
         let hostfile = match &line.hostfile {
             None => None,
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // Not by its name, which may lead elsewhere by now.
+                // Written through the open file, because the path may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
             }
         };
-        // Before the start, so that no signal is lost between the two.
+        // Registered before the start, so that no signal is lost.
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
@@ -76,23 +77,23 @@ impl Call {
         Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin: false, stage })
     }
 
-    /// The launcher gets this process's standard input, and with it rank 0.
+    /// Sets whether the launcher, and with it rank 0, inherits this process's standard input.
     pub fn reads_stdin(self, yes: bool) -> Self {
         Call { reads_stdin: yes, ..self }
     }
 
-    /// The launcher ends when this process does, even if that is killed. `program` is this program's own file, whose `main` is
-    /// [`cli::main`](crate::cli::main): the launcher is started by way of it.
+    /// Makes the launcher end when this process ends, even by SIGKILL. `program` is the file of this program, whose `main` must call
+    /// [`cli::main`](crate::cli::main). The launcher is started through it.
     pub fn bound_to_this_process(self, program: PathBuf) -> Self {
         Call { stage: Some(program), ..self }
     }
 
-    /// Starts another line from now on, with some variables of the batch job replaced. It has no hostfile.
+    /// Replaces the command of later starts, and sets variables of the batch job. The new command must not need a hostfile.
     pub(crate) fn replace(&mut self, line: CommandLine, overrides: Overrides) {
         (self.line, self.overrides) = (line, overrides);
     }
 
-    /// Starts the launcher with these variables set, and those of the line.
+    /// Starts the launcher with these variables and those of the command.
     pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         let launcher = &self.line.program;
@@ -125,24 +126,24 @@ impl Call {
         Ok(child)
     }
 
-    /// The signals that have come since the last call.
+    /// Returns the signals that have arrived since the last call.
     pub(crate) fn signals(&mut self) -> Vec<i32> {
         self.signals.pending().collect()
     }
 
-    /// Hands a signal on to the launcher, unless the terminal has sent it there already.
+    /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
     pub(crate) fn hand_on(&self, child: &Child, signal: i32) {
         if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
             send(child, signal);
         }
     }
 
-    /// Runs the line and waits for it. Returns the exit code for this process: the launcher's own, 128 + N if signal N
-    /// ended it, [`TIMED_OUT`] if `limit` did. If a signal has ended the launcher, the processes that it has started are waited for, and
-    /// ended if that takes too long.
+    /// Runs the command and waits for it. Returns the exit code for this process: the launcher's own, 128 + N if signal N ended it, or
+    /// [`TIMED_OUT`] after the time limit. If a signal has ended the launcher, the processes that it has started are waited for, and ended
+    /// after a grace period.
     ///
     /// # Errors
-    /// When the launcher cannot be started.
+    /// If the launcher cannot be started.
     pub fn run(&mut self, limit: Option<Duration>) -> Result<u8, LaunchError> {
         adopt_orphans()?;
         let mut child = self.start(&[])?;
@@ -182,7 +183,7 @@ impl Call {
     }
 }
 
-/// Sends a signal to the launcher. That it may have ended meanwhile is no error.
+/// Sends a signal to the launcher. A launcher that has already ended is not an error.
 pub(crate) fn send(child: &Child, signal: i32) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
@@ -190,7 +191,7 @@ pub(crate) fn send(child: &Child, signal: i32) {
     }
 }
 
-/// The exit code that stands for a status, as a shell has it.
+/// Returns the exit code for a status as a shell does: 128 + N for signal N.
 pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(u8::MAX)

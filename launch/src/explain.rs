@@ -1,4 +1,4 @@
-//! What was decided in a run, and why: an event log in plain words.
+//! Decisions of a run and their reasons: an event log as sentences.
 
 use std::fmt::Write;
 
@@ -7,13 +7,13 @@ use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_told, diagnosis, moment};
 use armature_text::line;
 
-/// Columns of a line.
+/// Maximum number of columns of a line.
 const WIDTH: usize = 110;
-/// Columns in front of a sentence.
+/// Number of columns before a sentence: time and rank.
 const INDENT: usize = 23;
 
-/// The log as text: how each run started, what was decided, the changes of mapping with the stages that were handed
-/// over, and what came of them. With `all` also the decisions not to act, what they stand on, and every step.
+/// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
+/// With `all` also the decisions against a change, the measurements behind them, and every step.
 pub fn explain(log: &Log, all: bool) -> String {
     let mut text = String::new();
     let several = log.records.iter().any(|r| r.run > 0);
@@ -41,8 +41,8 @@ pub fn explain(log: &Log, all: bool) -> String {
     text
 }
 
-/// What has become of a workflow's task: what it waited for, where it ran and how it ended, and where what it gave went. `None` if the
-/// log has nothing of it.
+/// Returns the history of a workflow's task: what it waited for, where it ran, how it ended and where its results went. `None` if the log
+/// has no event of the task.
 pub fn explain_task(log: &Log, task: &str) -> Option<String> {
     let mut text = String::new();
     let of_task = log.records.iter().filter(|record| record.event.task() == Some(task));
@@ -50,8 +50,8 @@ pub fn explain_task(log: &Log, task: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How each run stood that went on at a time, in seconds since it began: what was in force, what ran and waited, what was decided before
-/// and after. `None` if none went on then.
+/// Returns the state of each run at a time, in seconds since the beginning of the run: the mapping or plan, running and waiting tasks, and
+/// the decisions before and after. `None` if no run covers that time.
 pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     let mut text = String::new();
     for run in &Run::all(&log.records) {
@@ -62,7 +62,7 @@ pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// One run.
+/// Appends the sentences of one run.
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
@@ -71,7 +71,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             event if is_change(event) => kept += 1,
             _ => {}
         }
-        // What ranks did with their time is for pictures.
+        // Events of rank activity are shown as pictures in reports, not here.
         if !record.event.is_of_activity() && (all || is_essential(&record.event)) {
             sentence(text, record);
         }
@@ -92,10 +92,10 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for a change that the log tells of whether or not it has the decision.
+/// Returns true for a change that is shown even if the log does not contain the decision.
 fn is_change(event: &Event) -> bool {
     match event {
-        // The first one is that of the start.
+        // Epoch 1 is the mapping at the start.
         Event::Switch { epoch, .. } => *epoch > 1,
         Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
         Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,
@@ -103,16 +103,16 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-/// Whether people want to know of it who have not asked for all.
+/// Returns true for events that are shown without `--all`.
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // The rank that gave the stage away tells the same.
+        // The event of the rank that passed the stage on has the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // That the planner was asked tells the same.
+        // The event that the planner was called has the same content.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -120,20 +120,20 @@ fn is_essential(event: &Event) -> bool {
     }
 }
 
-/// A record with its time and rank, broken into lines between words.
+/// Appends a record with its time and rank, broken into lines between words.
 fn sentence(text: &mut String, record: &Record) {
     let head = format!("{:>9.3} s  rank {}", record.at, record.rank);
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
 }
 
-/// A sentence behind a head, broken into lines between words, which are as far to the right as the first.
+/// Appends a sentence after a head, broken into lines between words. Following lines are indented to the column of the first word.
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();
     for words in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // A number and its unit stay together.
+        // A number and its unit stay on one line.
         let words = words.join(" ");
         if line.chars().count() + 1 + words.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

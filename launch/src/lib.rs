@@ -1,19 +1,18 @@
-//! Starts MPI programs with the launcher line that the place asks for, and explains what they decided.
+//! Starts MPI programs with the launcher command for the environment, and explains the decisions of their runs.
 //!
-//! `armature run APP …` finds out which MPI the program is linked to, where it runs (this machine, a hostfile,
-//! a Slurm, PBS or SGE job) and starts it with `mpirun` or `srun` accordingly. The way from the command line to
-//! a running job:
+//! `armature run APP …` detects the MPI library of the program and the environment (this machine, a hostfile, a Slurm, PBS or SGE job), and
+//! starts the program with `mpirun` or `srun`. The steps from the command line to a running job:
 //!
 //! 1. [`cli`] reads the arguments, [`hostfile`] the hostfile.
-//! 2. [`environment`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
-//! 3. [`mod@command_line`] decides: a pure function from all of that to the command.
-//! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose job status counts is
-//!    run by [`mod@supervise`].
+//! 2. [`environment`] examines the machine: cores, launchers, the batch job. [`detect`] examines the program.
+//! 3. [`mod@command_line`] decides: a pure function from these inputs to the command.
+//! 4. [`execute`] runs the command, forwards signals and the exit code, and enforces the time limit. A job with a job status is run by
+//!    [`mod@supervise`].
 //!
 //! `armature plan workflow FILE` plans a workflow for a platform, `armature workflow run FILE` runs one.
 //!
-//! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`]. `armature report DIR` makes a page of it,
-//! `armature events DIR` prints it, `armature trace DIR` writes a trace, `armature top DIR` shows it while the run goes on.
+//! `armature explain DIR` explains the decisions of a run from its event log: [`mod@explain`]. `armature report DIR` creates a page about
+//! the run, `armature events DIR` prints its events, `armature trace DIR` writes a trace, and `armature top DIR` shows a running job.
 //!
 //! ```
 //! use armature_launch::{Mpi, command_line::{Job, command_line}, environment::Environment};
@@ -44,7 +43,7 @@ mod workflow;
 
 pub use error::LaunchError;
 
-/// The two families of MPI libraries that we can start programs of.
+/// Families of MPI libraries whose programs can be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mpi {
     /// Open MPI.

@@ -1,4 +1,4 @@
-//! The `armature` command. What it does is in the library.
+//! The `armature` command. Its implementation is in the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `armature report` and `armature events`: what a run did, to look at, and as lines for other programs.
+//! `armature report`, `armature trace` and `armature events`: a run as a page, as a trace, and as lines for other programs.
 
 use std::path::{Path, PathBuf};
 
@@ -94,10 +94,10 @@ enum TraceForm {
     Chrome,
 }
 
-/// Phases whose efficiencies are printed: all.
+/// Maximum number of phases whose efficiencies are printed: no limit.
 const PHASES: usize = usize::MAX;
 
-/// Makes what is asked for. Returns what is to be printed.
+/// Creates the requested page, figure or table. Returns the text to print.
 pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
     let directory = directory(&asked.run);
     let log = read(&directory)?;
@@ -124,7 +124,7 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
     }
 }
 
-/// Writes a trace. Returns where it is.
+/// Writes a trace. Returns the text to print, which is the path of the trace.
 pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
     let directory = directory(&asked.run);
     let log = read(&directory)?;
@@ -135,7 +135,7 @@ pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
     written(asked.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
 }
 
-/// Reads the log. What is missing in it is told on standard error.
+/// Reads the log. Notes about missing parts are printed to standard error.
 fn read(directory: &Path) -> Result<Log, LaunchError> {
     let log = observe::read(directory).map_err(LaunchError::Events)?;
     log.notes.iter().for_each(crate::say::say);
@@ -148,7 +148,7 @@ fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
     Ok(format!("{}\n", place.display()))
 }
 
-/// The events as lines.
+/// Returns the events as lines of JSON, or their number per kind.
 pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
     let log = read(&directory(&asked.run))?;
     let lines = log.records.iter().map(|record| serde_json::json!(record));
@@ -163,13 +163,13 @@ pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
     Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
 }
 
-/// The log may be in a directory of its own in the one that is named.
+/// Returns the directory of the log: the directory `events` in `run` if it exists, otherwise `run` itself.
 pub(crate) fn directory(run: &Path) -> PathBuf {
     let inside = run.join("events");
     if inside.is_dir() { inside } else { run.to_path_buf() }
 }
 
-/// The figure of the longest run.
+/// Returns a figure of the longest run.
 fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, LaunchError> {
     let which = match name {
         FigureName::Rates => Figure::Rates,

@@ -1,13 +1,12 @@
-//! What the command says on standard error, whose reader may have left.
+//! Messages on standard error, which may have been closed by its reader.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Prints a message to standard error as one line; characters in it that act on a terminal or end a line are escaped. Where
-/// nobody reads standard error any more the message is dropped: `eprintln!` would panic, and the job would lose the command that
-/// supervises it.
+/// Prints a message to standard error as one line. Characters that act on a terminal or end a line are escaped. If standard error is
+/// closed, the message is dropped: `eprintln!` would panic, and the job would lose its supervisor.
 pub(crate) fn say(text: impl Display) {
-    // In one piece, so that what ranks print does not come in between.
+    // Written in one call, so that output of ranks does not interleave.
     let line = format!("armature: {}\n", armature_text::line(text));
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -1,9 +1,8 @@
-//! The stage between this command and a launcher, which sees to it that the launcher does not outlive the command.
+//! Intermediate process between this command and a launcher, which makes the launcher end when the command dies.
 //!
-//! Whoever is killed by SIGKILL can do nothing any more for those that it has started. The kernel can: it sends a process a
-//! signal when its parent dies, if the process has asked for that itself. A launcher does not ask. So this command starts
-//! itself once more with a word that no user types; that process asks, and becomes the launcher by `exec`, which keeps what
-//! was asked for.
+//! A process that is killed by SIGKILL cannot end its children. The kernel can send a child a signal when its parent dies, but only if the
+//! child has requested it (`PR_SET_PDEATHSIG`), and a launcher does not request it. This command therefore starts itself again with an
+//! internal argument. The new process requests the signal and becomes the launcher by `exec`, which keeps the request.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -14,22 +13,23 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use crate::say::say;
 
-/// The first argument of a process that is a stage. Behind it come the process number of the parent, the launcher and its
+/// First argument of an intermediate process. It is followed by the process number of the parent, the launcher and the launcher's
 /// arguments.
 const WORD: &str = "--become-a-launcher";
 
-/// What the launcher gets when this command has died. By SIGTERM mpirun of both MPIs and srun end their ranks and then
-/// themselves; by SIGKILL they would leave the ranks alone.
+/// Signal that the launcher receives when this command has died. On SIGTERM, mpirun of both MPIs and srun end their ranks and then
+/// themselves. On SIGKILL they would leave their ranks behind.
 const SIGNAL: Signal = Signal::TERM;
 
-/// A command that becomes `launcher` and ends when this process does; `stage` is the file of this program.
+/// Returns a command that becomes `launcher` and ends when this process ends. `stage` is the file of this program.
 pub(crate) fn command(stage: &Path, launcher: &Path) -> Command {
     let mut command = Command::new(stage);
     command.arg(WORD).arg(getpid().to_string()).arg(launcher);
     command
 }
 
-/// Becomes the launcher, if `args` are those of a stage; returns the exit code if it cannot, and `None` if they are not.
+/// Becomes the launcher if `args` are those of an intermediate process. Returns the exit code if that fails, and `None` if `args` are
+/// others.
 pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
     if args.next()? != OsStr::new(WORD) {
@@ -38,10 +38,10 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let parent = args.next()?.to_str()?.parse().ok().and_then(Pid::from_raw)?;
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
-        // The job can run all the same.
+        // The job can run without the signal.
         say(format_args!("the launcher would outlive this command: {error}"));
     }
-    // The parent may have died before that, and nobody would say so any more.
+    // If the parent died before the request, the signal is never sent.
     if getppid() != Some(parent) {
         return Some(ExitCode::FAILURE);
     }

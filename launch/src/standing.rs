@@ -1,4 +1,4 @@
-//! How a job stands, by what it has left beside its events.
+//! State of a job, from the job status in the directory of its events.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,33 +9,33 @@ use armature::observe::newest_attempt;
 use crate::error::LaunchError;
 use crate::supervise::is_alive;
 
-/// Where programs are told to log their events.
+/// Environment variable with the directory of a program's event log.
 const EVENTS: &str = "ARMATURE_EVENTS";
 
-/// How a job stands.
+/// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Its log does not say.
+    /// The log has no job status.
     Unknown,
-    /// Its ranks are starting.
+    /// The ranks of the job are starting.
     Starting,
-    /// It goes on, as far as can be told from here.
+    /// The job is running, as far as this host can tell.
     Running,
-    /// It has done what it was to do.
+    /// The job has finished successfully.
     Finished,
-    /// It is over and has not.
+    /// The job has ended with an error.
     Failed {
-        /// What it exits with.
         code: u8,
-        /// Why, if it says so.
+        /// Reason, if the job status has one.
         message: String,
     },
-    /// Rank 0 is gone without a word, and so is whoever started the job.
+    /// Rank 0 has died without a final status, and the process that started the job is gone as well.
     Killed,
 }
 
 impl Standing {
-    /// By its job status; `alive` says whether there is a process of this number in the job's place, `None` if that is not here.
+    /// Returns the state that a job status describes. `alive` returns whether a process of the job is alive; `None` if the job runs
+    /// elsewhere.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return Standing::Unknown };
         let is_gone = |process| alive(status, process) == Some(false);
@@ -53,13 +53,13 @@ impl Standing {
         }
     }
 
-    /// The exit code of the job, once it is over.
+    /// Returns the exit code of the job, once it has ended.
     pub(crate) fn code(&self) -> Option<u8> {
         match self {
             Standing::Unknown | Standing::Starting | Standing::Running => None,
             Standing::Finished => Some(0),
             Standing::Failed { code, .. } => Some(*code),
-            // Nobody is left who could tell.
+            // The real exit code is unknown.
             Standing::Killed => Some(1),
         }
     }
@@ -81,17 +81,17 @@ impl std::fmt::Display for Standing {
     }
 }
 
-/// Whether a process of the job lives, if it would be here.
+/// Returns whether a process of the job is alive; `None` if the job does not run in this place.
 pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
     (!status.place.is_empty() && status.place == place()).then(|| is_alive(process))
 }
 
-/// The job status beside the events of the newest attempt in `directory`, if there is one.
+/// Returns the job status in the directory of the newest attempt's events, if there is one.
 pub(crate) fn beside(directory: &Path) -> Result<Option<JobStatus>, LaunchError> {
     JobStatus::read(&newest_attempt(directory).join(BESIDE_EVENTS)).map_err(LaunchError::JobStatus)
 }
 
-/// A job that is being started, for whose log the exit code is to be kept.
+/// Record of the exit code in the job status of a job that logs its events.
 #[derive(Debug)]
 pub(crate) struct StatusKeeper {
     directory: PathBuf,
@@ -99,19 +99,20 @@ pub(crate) struct StatusKeeper {
 }
 
 impl StatusKeeper {
-    /// Before the job starts. `None` if it is not told to log its events.
+    /// Prepares the record before the job starts. `None` if the job does not log events.
     pub(crate) fn expect(events: Option<OsString>) -> Option<Self> {
         let directory = PathBuf::from(events.filter(|name| !name.is_empty())?);
         let before = beside(&directory).ok().flatten();
         Some(StatusKeeper { directory, before })
     }
 
-    /// As the environment says.
+    /// Prepares the record for the log directory in this process's environment.
     pub(crate) fn of_environment() -> Option<Self> {
         StatusKeeper::expect(std::env::var_os(EVENTS))
     }
 
-    /// The job has ended with this code. What it has said itself stays, if that fits.
+    /// Records the exit code of the job. A status `Finished` stays if the code is 0, and the message of a failed job stays. A status that
+    /// has not changed since before the start belongs to an earlier job and is not modified.
     pub(crate) fn leave(self, code: u8) {
         let Ok(Some(mut status)) = beside(&self.directory) else { return };
         let is_of_another = self.before.is_some_and(|before| before == status);
@@ -124,7 +125,7 @@ impl StatusKeeper {
                 _ => "it has ended without a word of its own".to_string(),
             };
         }
-        // A job that has not said that it is done is none that has succeeded.
+        // A job without a status `Finished` has not succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
         let _ = status.write(&newest_attempt(&self.directory).join(BESIDE_EVENTS));
     }

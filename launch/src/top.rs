@@ -1,4 +1,4 @@
-//! `armature top`: a run while it goes on, from what its ranks write.
+//! `armature top`: shows a running job from the files of its ranks.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -19,21 +19,21 @@ use crate::error::LaunchError;
 use crate::report::directory;
 use crate::standing::{Standing, alive_here, beside};
 
-/// Between two pictures.
+/// Time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looking takes one part in this number of the time at most: a log of thousands of files is looked at more rarely.
+/// The time between two looks is at least this multiple of the duration of a look, so that a log of thousands of files is read less often.
 const PART: u32 = 10;
-/// Between two looks whether a signal has come.
+/// Time between two checks for a signal.
 const TICK: Duration = Duration::from_millis(50);
-/// Who has started a job needs some seconds to say how it ended, once its ranks are gone.
+/// Time that the process that started the job may take to record how the job ended, after its ranks have died.
 const GRACE: Duration = Duration::from_secs(3);
-/// When nothing has been written for this time, nobody is there who would. Ranks write once a second, and later in a long run once in
-/// a five-hundredth of it.
+/// Time without new data after which the job counts as dead. Ranks write once a second; in a long run, once in a five-hundredth of its
+/// duration, so that a fraction of the run's duration applies as well.
 const SILENT: Duration = Duration::from_secs(60);
 const SILENT_PART: f64 = 0.02;
-/// The size of a screen that does not tell its own.
+/// Assumed size of a terminal that does not report its size, in columns and lines.
 const SCREEN: (usize, usize) = (120, 40);
-/// Lines of a picture that is not on a screen.
+/// Maximum number of lines of a picture that is not shown on a terminal.
 const LINES: usize = 80;
 
 /// Show a run while it goes on: what each rank does, how fast, what was decided, who is waited for, and when it will end.
@@ -53,20 +53,20 @@ pub(crate) struct Top {
     once: bool,
 }
 
-/// A job that is being watched.
+/// State of a watched job.
 struct Watched {
     directory: PathBuf,
     follower: Follower,
     live: Live,
     status: Option<JobStatus>,
-    /// Why the job status cannot be read, if it cannot.
+    /// Error message if the job status cannot be read.
     complaint: Option<String>,
     standing: Standing,
-    /// When something was written last, as far as we have seen it.
+    /// Time at which new data was last found.
     heard: Instant,
-    /// Since when there has been nobody.
+    /// Time since which rank 0 and the process that started the job have been dead.
     gone: Option<Instant>,
-    /// Whether there is somebody who will say with which code the job ends, or start it again.
+    /// True if the process that started the job is alive. It will record the exit code or restart the job.
     is_attended: bool,
 }
 
@@ -85,22 +85,22 @@ impl Watched {
         }
     }
 
-    /// Reads the job status. One that is damaged says nothing.
+    /// Reads the job status. A damaged status counts as missing.
     fn status_beside(&mut self) -> Option<JobStatus> {
         let status = beside(&self.directory);
         self.complaint = status.as_ref().err().map(ToString::to_string);
         status.ok().flatten()
     }
 
-    /// Reads what is new. Returns whether anything is.
+    /// Reads new data. Returns true if there is any.
     fn look(&mut self) -> Result<bool, LaunchError> {
-        // First the status: what was written before the job ended is there then.
+        // The status is read before the events, so that all events before a final status are included.
         let mut status = self.status_beside();
         let starter = status.as_ref().filter(|status| status.starter != 0);
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
-            // These may be its last words.
+            // The process that started the job may have written a final status before it ended.
             status = self.status_beside();
         }
         let news = self.follower.look().map_err(LaunchError::Events)?;
@@ -119,7 +119,7 @@ impl Watched {
         Ok(is_new)
     }
 
-    /// How the job has ended, in words with its exit code, if it has.
+    /// Returns a description and the exit code of the job, if it has ended.
     fn ended(&self) -> Option<(String, u8)> {
         if self.is_attended {
             return None;
@@ -136,7 +136,7 @@ impl Watched {
         }
         let silence = self.heard.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
-        // The program may be long at something else.
+        // Between two runs the program may compute for a long time without events.
         (is_dead && !self.live.is_between_runs()).then(|| {
             let silence = silence.as_secs();
             (format!("killed, or its host is gone: no rank has written anything for {silence} s"), 1)
@@ -190,7 +190,7 @@ pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
     Ok(code)
 }
 
-/// Until the job has ended, or somebody has seen enough. Returns the exit code and a last line.
+/// Shows the run until the job has ended, a signal arrives or the reader closes the pipe. Returns the exit code and a last line.
 fn follow(
     watched: &mut Watched,
     screen: Option<&Screen>,
@@ -226,7 +226,7 @@ fn no_run(directory: &Path) -> LaunchError {
     LaunchError::NoRun { directory: directory.into() }
 }
 
-/// Prints a text. Returns whether somebody reads it.
+/// Prints a text. Returns false if the reader has closed the pipe.
 fn print(text: &str) -> Result<bool, LaunchError> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -235,12 +235,12 @@ fn print(text: &str) -> Result<bool, LaunchError> {
     }
 }
 
-/// A terminal, which has what it showed before when this is dropped.
+/// Terminal in alternate-screen mode. Dropping it restores the earlier content.
 struct Screen;
 
 impl Screen {
     fn open() -> Result<Self, LaunchError> {
-        // The other screen, without a cursor.
+        // Switches to the alternate screen and hides the cursor.
         print("\x1b[?1049h\x1b[?25l")?;
         Ok(Screen)
     }
@@ -259,7 +259,7 @@ impl Drop for Screen {
     }
 }
 
-/// A picture over the one before: each line cut to fit, and what is behind it wiped.
+/// Returns a picture that overwrites the previous one: each line is cut to the width, and old text after and below the lines is erased.
 fn frame(picture: &str, wide: usize, high: usize) -> String {
     let mut frame = String::from("\x1b[H");
     for (n, line) in picture.lines().take(high).enumerate() {

@@ -1,4 +1,4 @@
-//! `armature workflow`: runs workflows, and shows what their tasks wrote.
+//! `armature workflow`: runs workflows, and shows the output of their tasks.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(crate) struct Output {
     outputs: Option<PathBuf>,
 }
 
-/// The command that runs a workflow, when its file has been read without a fault.
+/// Checks that the workflow can be read, and returns the command that runs it.
 pub(crate) fn command(
     program: Option<PathBuf>,
     arguments: Vec<OsString>,
@@ -47,13 +47,14 @@ pub(crate) fn command(
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
 }
 
-/// The program beside this one, as both are installed together; otherwise it is looked for in the PATH.
+/// Returns the program in the directory of this one, because both are installed together; otherwise its name, which is searched in the
+/// `PATH`.
 fn beside_this() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
     beside.filter(|program| program.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
-/// Shows what was asked for; returns the exit code.
+/// Shows the requested output. Returns the exit code.
 pub(crate) fn output(asked: &Output) -> Result<u8, LaunchError> {
     let (description, _) = read_workflow(&asked.file)?;
     let directory = asked.outputs.clone().unwrap_or_else(|| {
@@ -77,7 +78,7 @@ pub(crate) fn output(asked: &Output) -> Result<u8, LaunchError> {
 fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
     let mut text = String::new();
     for (key, stream) in log.keys() {
-        // The workflow may have been longer when it was run.
+        // The workflow file may have had more tasks when it was run.
         let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
         let to = match stream {
             Stream::Stdout => "standard output",
@@ -107,7 +108,7 @@ fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchEr
     Ok(0)
 }
 
-/// The output files of all ranks.
+/// Reads the output files of all ranks.
 fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
     let unreadable = |source| LaunchError::Unreadable { what: "outputs", file: directory.into(), source };
     let mut files = Vec::new();
@@ -121,7 +122,7 @@ fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
     Ok(log)
 }
 
-/// What is written is dropped once its reader has seen enough, as in `armature workflow output FILE TASK | head`.
+/// Writer that discards output after its reader has closed the pipe, as in `armature workflow output FILE TASK | head`.
 struct UnlessLeft<W>(W);
 
 impl<W: Write> Write for UnlessLeft<W> {

@@ -1,4 +1,4 @@
-//! The caller's side: a starter that has been started, and what is asked of it.
+//! Caller's side of a starter.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,18 +18,18 @@ use crate::poll::{Interest, wait};
 use crate::request::Request;
 use crate::role::{GUARD, THIS_PROGRAM, VARIABLE};
 
-/// How long commands have between SIGTERM and SIGKILL unless the caller says otherwise. Batch systems give 30 s for a whole job,
-/// of which the rest of it needs most; a program that tidies up needs a second.
+/// Default time between SIGTERM and SIGKILL. Batch systems give a whole job about 30 s, most of which the rest of the job needs. A program
+/// needs about a second to clean up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a starter that was told to end may take beyond the grace of its commands, before it is left to itself. Killing
-/// processes takes milliseconds, writing the cores of many of them seconds.
+/// Time beyond the grace period of the commands after which a closing starter is no longer waited for. Killing processes takes
+/// milliseconds; writing many core files takes seconds.
 const END: Duration = Duration::from_secs(5);
 
-/// A process that runs commands.
+/// Connection to a process that runs commands.
 ///
-/// It is started before the caller becomes part of anything that it should not be copied into, such as an MPI job; whatever it
-/// starts is ended with it, and it ends when the caller does, however that dies.
+/// The starter is started before the caller joins anything that must not be inherited, such as an MPI job. When the starter ends, all its
+/// commands are ended. The starter ends when the caller ends, for whatever reason.
 #[derive(Debug)]
 pub struct Starter {
     connection: Connection<FromStarter>,
@@ -38,7 +38,7 @@ pub struct Starter {
     is_ready: bool,
 }
 
-/// How a starter is to run commands.
+/// Options of a starter.
 #[derive(Clone, Debug)]
 pub struct Options {
     output: Option<PathBuf>,
@@ -53,19 +53,19 @@ impl Default for Options {
 }
 
 impl Options {
-    /// One core, no output file, and 2 s between SIGTERM and SIGKILL.
+    /// Returns the default options: one core, no output file, and 2 s between SIGTERM and SIGKILL.
     pub fn new() -> Self {
         Options::default()
     }
 
-    /// Where the output of all commands goes: a file that an [`OutputLog`](crate::OutputLog) reads. What another run has left in
-    /// it stays. Without it output is dropped.
+    /// Sets the output file of all commands, which an [`OutputLog`](crate::OutputLog) reads. Output of earlier runs in the file is kept.
+    /// Without an output file, output is discarded.
     pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
         self.output = Some(file.into());
         self
     }
 
-    /// How many cores commands may occupy at once, at least 1.
+    /// Sets the number of cores that commands may occupy at the same time, at least 1.
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores.max(1);
         self
@@ -75,7 +75,7 @@ impl Options {
         Setup { output: self.output.clone(), cores: self.cores, grace: self.grace }
     }
 
-    /// How long a command's processes have between SIGTERM and SIGKILL when they are to end.
+    /// Sets the time between SIGTERM and SIGKILL for the processes of a stopped command.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -83,7 +83,7 @@ impl Options {
 }
 
 impl Starter {
-    /// Starts this program once more, as a starter; it does not wait for it.
+    /// Starts this program again as a starter, and does not wait until it is ready.
     ///
     /// # Errors
     /// [`ErrorKind::Start`] if this program has not called [`enter`](crate::enter), or cannot be started.
@@ -98,10 +98,11 @@ impl Starter {
         Self::start(THIS_PROGRAM.as_ref(), &name, arguments, options)
     }
 
-    /// Starts another program as a starter, one that calls [`enter`](crate::enter) first.
+    /// Starts another program as a starter. The program must call [`enter`](crate::enter) first.
     ///
     /// # Errors
-    /// [`ErrorKind::Start`] if it cannot be started. That it is no such program is noticed by [`events`](Starter::events).
+    /// [`ErrorKind::Start`] if the program cannot be started. If it does not become a starter, [`events`](Starter::events) reports the
+    /// error.
     pub fn spawn_program(program: &Path, options: &Options) -> Result<Self> {
         Self::start(program, program.as_os_str(), [], options)
     }
@@ -115,7 +116,8 @@ impl Starter {
         let start = |doing: &str| Error::io(ErrorKind::Start, format!("{doing} for a starter of commands"));
         let (ours, theirs) = UnixStream::pair().map_err(start("make a socket"))?;
         let mut command = Command::new(program);
-        // A group of its own, so that what a launcher or a terminal does to ours leaves it the time to end its commands.
+        // The starter has its own process group, so that signals of a launcher or a terminal to the caller's group leave it time to end its
+        // commands.
         command.arg0(name).args(arguments).process_group(0);
         for (variable, _) in std::env::vars_os() {
             if variable.to_str().is_some_and(is_removed) {
@@ -132,8 +134,8 @@ impl Starter {
         Ok(starter)
     }
 
-    /// Says where the output of commands goes that are run from now on: a rank knows its number, and so the name of its file, only when
-    /// the job has begun. That the file cannot be written to is noticed by [`events`](Starter::events).
+    /// Sets the output file of the commands that are started from now on. A rank knows its number, and therefore the name of its file, only
+    /// after the job has begun. If the file cannot be written, [`events`](Starter::events) reports the error.
     ///
     /// # Errors
     /// [`ErrorKind::Dead`] if the starter has died.
@@ -143,7 +145,7 @@ impl Starter {
         self.flush()
     }
 
-    /// Asks for a command. It starts when the cores that it needs are free of those that were asked for before.
+    /// Requests a command. It starts after the earlier requests, as soon as its cores are free.
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] for a request of more than 256 MiB, [`ErrorKind::Dead`] if the starter has died.
@@ -152,7 +154,7 @@ impl Starter {
         self.flush()
     }
 
-    /// Ends a command that runs, or that waits to. Its [`Event::Ended`] comes as always.
+    /// Cancels a running or queued command. Its [`Event::Ended`] is reported as usual.
     ///
     /// # Errors
     /// [`ErrorKind::Dead`] if the starter has died.
@@ -161,10 +163,10 @@ impl Starter {
         self.flush()
     }
 
-    /// What has happened since the last call; waits for something so long at most.
+    /// Returns the events since the last call. If there are none, waits at most `patience` for one.
     ///
     /// # Errors
-    /// [`ErrorKind::Dead`] if the starter has died, [`ErrorKind::Start`] if it cannot do what its [`Options`] say.
+    /// [`ErrorKind::Dead`] if the starter has died, [`ErrorKind::Start`] if it cannot apply its [`Options`].
     pub fn events(&mut self, patience: Duration) -> Result<Vec<Event>> {
         let deadline = Instant::now() + patience;
         loop {
@@ -196,7 +198,7 @@ impl Starter {
         }
     }
 
-    /// Ends what still runs, and waits for that.
+    /// Ends all commands and the starter, and waits until they have ended.
     ///
     /// # Errors
     /// [`ErrorKind::Dead`] if the starter does not end in time.
@@ -216,9 +218,9 @@ impl Starter {
         }
     }
 
-    /// How the guard ended, if it does so in time.
+    /// Returns the exit status of the guard as text, if it ends within `limit`.
     fn exit_within(&mut self, limit: Duration) -> Option<String> {
-        /// How often it is looked at: ending takes some milliseconds, and happens once.
+        /// Time between two checks. The end takes some milliseconds and occurs once.
         const LOOK: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
@@ -246,12 +248,12 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // It ends by itself if it takes longer.
+        // If closing takes too long, the starter ends later without the caller.
         let _ = self.end();
     }
 }
 
-/// What becomes readable when there are events, for callers that wait for other things as well.
+/// The socket, which becomes readable when events are available, for callers that also wait for other descriptors.
 impl AsFd for Starter {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()

@@ -1,4 +1,4 @@
-//! One end of the socket between a caller and its starter: messages out and in, never waited for while there is no room.
+//! One end of the socket between a caller and its starter. Sending and receiving messages never blocks.
 
 use std::io::{self, ErrorKind as Io, Read, Write};
 use std::marker::PhantomData;
@@ -8,15 +8,15 @@ use std::os::unix::net::UnixStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Wire, put_frame, take_frame};
 
-/// Bytes that are read at once: some hundred events.
+/// Maximum number of bytes per read: some hundred events.
 const READ: usize = 1 << 16;
 
-/// An end from which messages `In` come.
+/// End of a connection that receives messages of type `In`.
 #[derive(Debug)]
 pub(crate) struct Connection<In> {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// What is read at once: kept, as clearing it anew for each command would take longer than the rest.
+    /// Buffer of a read. It is kept, because clearing a new buffer for each command would take longer than the rest of a receive.
     buffer: Vec<u8>,
     outgoing: Vec<u8>,
     sent: usize,
@@ -38,22 +38,23 @@ impl<In: Wire> Connection<In> {
         })
     }
 
-    /// Puts a message on its way; [`flush`](Connection::flush) sends it.
+    /// Queues a message. [`flush`](Connection::flush) sends it.
     pub(crate) fn queue(&mut self, message: &impl Wire) -> Result<()> {
         put_frame(message, &mut self.outgoing)
     }
 
-    /// Whether something is on its way that has not been taken.
+    /// Returns true if queued bytes have not been sent.
     pub(crate) fn is_pending(&self) -> bool {
         self.sent < self.outgoing.len()
     }
 
-    /// Whether the other side has closed its end, or has died.
+    /// Returns true if the other side has closed its end or died.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Sends as much as there is room for. That nobody reads any more is found out by reading.
+    /// Sends queued bytes as far as the socket accepts them. If the other side no longer reads, the bytes are discarded, and the next
+    /// receive finds the connection closed.
     pub(crate) fn flush(&mut self) -> Result<()> {
         while self.is_pending() {
             match self.stream.write(&self.outgoing[self.sent..]) {
@@ -69,7 +70,7 @@ impl<In: Wire> Connection<In> {
         Ok(())
     }
 
-    /// The messages that have come.
+    /// Returns the messages that have arrived.
     pub(crate) fn receive(&mut self) -> Result<Vec<In>> {
         loop {
             let result = self.stream.read(&mut self.buffer);
@@ -99,9 +100,9 @@ impl<In: Wire> Connection<In> {
         Ok(messages)
     }
 
-    /// Tells the other side that nothing more comes.
+    /// Signals the other side that no more messages follow.
     pub(crate) fn close(&self) {
-        // It may have closed already.
+        // The other side may already have closed the connection.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a program becomes a starter.
+//! Entry point at which a program becomes a starter.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -12,11 +12,11 @@ use crate::starter::{self, tree};
 
 static CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Becomes a starter of commands, if this process was started as one, and never returns then. Otherwise it returns at once.
+/// Runs a starter of commands and does not return, if this process was started as one. Otherwise it returns at once.
 ///
-/// Programs call it first, before they read input, start threads or become part of an MPI job: a starter comes by here, too. It
-/// has the arguments of the process that started it. A test of Rust's harness cannot have a starter, as the harness comes first:
-/// it uses [`Starter::spawn_program`](crate::Starter::spawn_program).
+/// A program calls this function before it reads input, starts threads or joins an MPI job, because a starter runs the same program with
+/// the same arguments. A test in Rust's test harness cannot use it, because the harness runs first; it uses
+/// [`Starter::spawn_program`](crate::Starter::spawn_program) instead.
 pub fn enter() {
     CALLED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(VARIABLE) else { return };
@@ -33,17 +33,17 @@ pub fn enter() {
     std::process::exit(code)
 }
 
-/// Whether this program becomes a starter when it is started as one.
+/// Returns true if this program has called [`enter`].
 pub(crate) fn has_been_called() -> bool {
     CALLED.load(Ordering::Relaxed)
 }
 
-/// Stays until the starter has ended, and ends what that has left behind when it was killed. Returns the exit code.
+/// Starts the starter, waits for its end, and then kills all processes that it left behind. Returns the exit code.
 fn guard() -> i32 {
-    // They are for the ranks, which decide when commands are to end.
+    // The guard ignores these signals, because the ranks decide when commands end.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // Where that fails, the starter ends with us.
+        // If the registration fails, the signal ends the guard, and the starter ends with it.
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {
@@ -52,7 +52,7 @@ fn guard() -> i32 {
     let mut command = Command::new(THIS_PROGRAM);
     let mut arguments = std::env::args_os();
     command.arg0(arguments.next().unwrap_or_default()).args(arguments).process_group(0);
-    // What it reads is the socket that we have been given, and never read ourselves.
+    // The starter inherits the socket as its standard input. The guard never reads from it.
     command.env(VARIABLE, getpid().as_raw_nonzero().to_string()).stdout(Stdio::null());
     let status = match command.spawn().and_then(|mut starter| starter.wait()) {
         Ok(status) => status,

@@ -1,10 +1,12 @@
-//! Which variables commands do not get: those by which an MPI library or a batch system would take them for ranks.
+//! Environment variables that commands do not inherit, because an MPI library or a batch system would take the commands for ranks.
 //!
-//! Settings of MPI libraries go with them: launchers hand many to their ranks that look like those of a user
-//! (`OMPI_MCA_ess`, `OMPI_MCA_pmix`) and with which another launcher does not work. What a command needs is set for it.
+//! Settings of MPI libraries are removed as well. Launchers set many variables for their ranks that look like settings of a user
+//! (`OMPI_MCA_ess`, `OMPI_MCA_pmix`), and another launcher does not work with them. Variables that a command needs can be set in its
+//! request.
 
-/// Beginnings of names: Open MPI and its run-time systems, PMIx, PMI with Hydra, MPICH, MVAPICH, Intel MPI, Cray's launcher; and
-/// of `srun` what is about the step that a rank is part of. The job around it commands may know: they may ask for a step.
+/// Prefixes of removed variables: those of Open MPI and its run-time systems, PMIx, PMI with Hydra, MPICH, MVAPICH, Intel MPI and Cray's
+/// launcher, and the variables of `srun` about the job step of a rank. Variables about the Slurm job stay, because commands may start a job
+/// step.
 const REMOVED: [&str; 23] = [
     "OMPI_",
     "ORTE_",
@@ -31,8 +33,8 @@ const REMOVED: [&str; 23] = [
     "ARMATURE_TASK_",
 ];
 
-/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own; what
-/// pegasus-mpi-cluster tells a task about itself; and files that belong to one job.
+/// Names of removed variables: the rank's place in its job step and the sizes of the step, which a nested step would take for its own; the
+/// variables that pegasus-mpi-cluster sets for a task; and files that belong to one job.
 const REMOVED_NAMES: [&str; 14] = [
     "ARMATURE_EVENTS",
     "ARMATURE_JOB_STATUS",
@@ -50,10 +52,10 @@ const REMOVED_NAMES: [&str; 14] = [
     "PMC_RANK",
 ];
 
-/// A user's consent that launchers may run as root: it holds for theirs as well.
+/// Prefixes of variables that are kept: the user's permission to run launchers as root also applies to launchers that commands start.
 const KEPT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];
 
-/// Whether commands do not get a variable.
+/// Returns true if commands do not inherit a variable.
 pub(crate) fn is_removed(name: &str) -> bool {
     let starts_with_one_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     let removed = starts_with_one_of(&REMOVED) || REMOVED_NAMES.contains(&name);

@@ -1,29 +1,28 @@
-//! The one error type of commands.
+//! Error type of the crate.
 
 use std::fmt;
 
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why commands cannot be run at all, or their output not be read. What happens to a single command is an
-/// [`Ended`](crate::Ended), not an error.
+/// Error of running commands or reading their output. The failure of a single command is an [`Ended`](crate::Ended), not an error.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
 }
 
-/// What sort of problem an [`Error`] is; new kinds may be added.
+/// Kind of an [`Error`]. New kinds may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The starter could not be started, or refused what it was asked for.
+    /// The starter could not be started, or refused its options.
     Start,
     /// The starter has died.
     Dead,
-    /// What came from the other side is no message, or this is misuse by the caller.
+    /// A received message is invalid, or a request of the caller is too large.
     Protocol,
-    /// An output file cannot be written, or is none.
+    /// An output file cannot be written or read, or is not an output file.
     Output,
 }
 
@@ -32,12 +31,12 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
-    /// For `map_err`: what was being done, before what the system says.
+    /// Returns a function for `map_err` that prefixes a system error with the failed action.
     pub(crate) fn io(kind: ErrorKind, doing: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Error {
         move |error| Error::new(kind, format!("cannot {doing}: {error}"))
     }
 
-    /// What sort of problem this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,73 +1,73 @@
-//! What a starter tells of its commands.
+//! Events of commands that a starter reports.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Something that happened to a command.
+/// Event of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// It has started.
+    /// The command has started.
     Started {
-        /// The number of its request.
+        /// Number of the command's request.
         id: u64,
-        /// The number of its process, which is also that of its process group.
+        /// Number of the process, which is also the number of its process group.
         process: u32,
     },
-    /// It has ended, and so have all processes that it had started.
+    /// The command and all processes that it had started have ended.
     Ended {
-        /// The number of its request.
+        /// Number of the command's request.
         id: u64,
-        /// How, and what it used.
+        /// Result and resource usage of the command.
         ended: Ended,
     },
 }
 
-/// How a command ended, and what it used.
+/// Result and resource usage of an ended command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
-    /// How.
+    /// Exit status.
     pub outcome: Outcome,
-    /// Why the starter ended it, if it did.
+    /// Reason for which the starter stopped the command, if it did.
     pub stopped: Option<Stopped>,
-    /// From its start to its end.
+    /// Time from the start to the end of the command.
     pub run_time: Duration,
-    /// What all its processes computed, those included whose end nobody waited for.
+    /// CPU time of all processes of the command, including those that were never waited for by their parents.
     pub cpu_time: Duration,
-    /// Most memory that its processes held together, in bytes. The tree is looked at every now and then; of a process that ends
-    /// before the first look it is what the system counted for the largest one, and never
-    /// less than what the starter itself holds, some megabytes.
+    /// Largest total memory of the command's processes, in bytes. The process tree is measured at intervals. For a command that ends before
+    /// the first measurement, it is the kernel's value for its largest process, which is never below the memory of the starter itself, some
+    /// megabytes.
     pub peak_memory: u64,
     /// Bytes of output that could not be written.
     pub lost_output: u64,
-    /// Last line that it wrote to standard error, if it has not succeeded and its output goes to the output file. Cut to 200
-    /// characters; those that control a terminal are replaced by U+FFFD.
+    /// Last line on standard error, if the command did not succeed and its standard error goes to the output file. The line is cut to 200
+    /// characters; control characters are replaced by U+FFFD.
     pub last_line: String,
 }
 
-/// How a command ended.
+/// Exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With this exit code.
+    /// The command exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// The command was ended by this signal.
     Signalled(i32),
-    /// It could not be started: why.
+    /// The command could not be started, for this reason.
     NotStarted(String),
 }
 
-/// Why a starter ends a command.
+/// Reason for which a starter stops a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stopped {
-    /// It ran longer than it may.
+    /// The command exceeded its time limit.
     TimeLimit,
-    /// It held more memory than it may.
+    /// The command exceeded its memory limit.
     MemoryLimit,
-    /// The caller wanted it to end.
+    /// The caller cancelled the command.
     Cancelled,
 }
 
 impl Ended {
-    /// Returns true if the command ended by itself with exit code 0 and none of its output is lost.
+    /// Returns true if the command exited with code 0, was not stopped, and lost no output.
     pub fn is_success(&self) -> bool {
         self.outcome == Outcome::Exited(0) && self.stopped.is_none() && self.lost_output == 0
     }
@@ -85,7 +85,7 @@ impl Ended {
     }
 }
 
-/// The end of a sentence: "exit code 3 after 1.2 s: cannot open a", "ended at its time limit, after 60.0 s".
+/// Formats the end of a sentence: "exit code 3 after 1.2 s: cannot open a", "ended at its time limit, after 60.0 s".
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.run_time.as_secs_f64();
@@ -106,9 +106,9 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Returns the last line of a text that is not blank, fit for a message.
+/// Returns the last line of a text that is not blank, cut and without control characters.
 pub(crate) fn last_line(text: &[u8]) -> String {
-    /// Characters of the longest line that is shown whole.
+    /// Maximum number of characters of a line that is not cut.
     const LONGEST: usize = 200;
     let text = String::from_utf8_lossy(text);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

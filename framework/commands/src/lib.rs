@@ -1,13 +1,13 @@
 //! Runs commands for a rank of an MPI job, or for any other program that must not start processes itself.
 //!
-//! A [`Starter`] is a process beside the caller. It is started before the caller becomes part of an MPI job, and has none of what
-//! makes one: neither the variables by which a program would take itself for a rank, nor the cores that a launcher has bound the
-//! rank to. A command may thus be an MPI program itself.
+//! A [`Starter`] is a separate process. It is started before the caller becomes part of an MPI job, and inherits neither the environment
+//! variables that would make a program take itself for a rank, nor the cores to which a launcher has bound the rank. A command may
+//! therefore be an MPI program itself.
 //!
-//! - A command ends with all processes that it has started, also those that have left its process group: when its first process
-//!   ends, at its limits of time and memory (SIGTERM, and after a grace SIGKILL), and when the caller dies.
-//! - What it used is told with its end: run time, CPU time, and the peak memory of its process tree.
-//! - What all commands write goes to one file, which an [`OutputLog`] takes apart again.
+//! - All processes of a command end with it, including those that have left its process group. A command ends when its root process ends,
+//!   when it exceeds its time or memory limit (SIGTERM, and SIGKILL after a grace period), and when the caller dies.
+//! - The result of a command contains its run time, CPU time, and the peak memory of its process tree.
+//! - The output of all commands goes to one file, which an [`OutputLog`] reads.
 //!
 //! ```no_run
 //! use std::time::Duration;

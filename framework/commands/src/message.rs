@@ -1,7 +1,7 @@
-//! What a caller and its starter say to one another, and how that is bytes.
+//! Messages between a caller and its starter, and their encoding.
 //!
-//! A frame is the length of its body (four bytes, little endian) and the body: a byte that says which message it is, and its
-//! fields. Both sides are the same program, so there are no versions.
+//! A frame is the length of its body (four bytes, little endian) and the body: one byte for the kind of message, and its fields. Both sides
+//! are the same program, so the format has no version number.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,24 +12,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Ended, Event, Outcome, Stopped};
 use crate::request::{Destination, Input, Program, Request};
 
-/// What a caller says.
+/// Message from a caller to its starter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// Comes first, and once more when the output file changes.
+    /// The first message. It is sent again when the output file changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),
 }
 
-/// What a starter says.
+/// Message from a starter to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FromStarter {
-    /// The answer to the set-up: that it is ready, or why it cannot be.
+    /// Reply to `Setup`: `None` if the starter is ready, otherwise the reason why it is not.
     Ready(Option<String>),
     Event(Event),
 }
 
-/// What a starter has to know before the first command.
+/// Settings that a starter needs before the first command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setup {
     pub(crate) output: Option<PathBuf>,
@@ -37,17 +37,17 @@ pub(crate) struct Setup {
     pub(crate) grace: Duration,
 }
 
-/// Bytes of a body, at most: a length beyond is damage, not a message. What a command is to read from its standard input is the
-/// only field that may be large, and files are there for what is larger.
+/// Maximum number of bytes of a body. A larger length means a damaged stream. Standard input is the only field that may be large; a larger
+/// input can be passed as a file.
 pub(crate) const LONGEST: usize = 1 << 28;
 
-/// A value that goes through the socket.
+/// Value that can be encoded for the socket.
 pub(crate) trait Wire: Sized {
     fn put(&self, to: &mut Vec<u8>);
     fn take(from: &mut Body<'_>) -> Option<Self>;
 }
 
-/// Appends a frame with this message.
+/// Appends a frame with a message.
 pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     let start = to.len();
     0_u32.put(to);
@@ -60,12 +60,12 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
             format!("a request has {length} bytes: expected {LONGEST} at most, larger input in a file");
         return Err(Error::new(ErrorKind::Protocol, message));
     }
-    // It is below 2^28.
+    // The length is below 2²⁸, so that it fits 32 bits.
     to[start..body].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(())
 }
 
-/// The first frame of what has come, with the number of its bytes; `None` while it is not all there.
+/// Decodes the first frame. Returns the message and the number of its bytes; `None` if the frame is incomplete.
 pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     let damaged = |what: String| Error::new(ErrorKind::Protocol, format!("a message is damaged: {what}"));
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
@@ -80,13 +80,13 @@ pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     }
 }
 
-/// The value of which these are the bytes.
+/// Decodes a value from exactly these bytes.
 pub(crate) fn take<T: Wire>(bytes: &[u8]) -> Option<T> {
     let mut body = Body(bytes);
     T::take(&mut body).filter(|_| body.0.is_empty())
 }
 
-/// What is left of a body.
+/// Remaining bytes of a body.
 pub(crate) struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -201,11 +201,11 @@ fn put_list<T: Wire>(list: &[T], to: &mut Vec<u8>) {
 }
 
 fn take_list<T: Wire>(from: &mut Body<'_>) -> Option<Vec<T>> {
-    // Grows with what is there, whatever the length claims.
+    // The list grows as items are decoded, so that a wrong length does not allocate memory.
     (0..u64::take(from)?).map(|_| T::take(from)).collect()
 }
 
-/// An enum: each variant has a number, and its fields in this order.
+/// Implements `Wire` for an enum: the number of the variant, then its fields in this order.
 macro_rules! variants {
     ($name:ident { $($number:literal => $variant:ident $(($($item:ident),*))? $({$($field:ident),*})?,)* }) => {
         impl Wire for $name {
@@ -232,7 +232,7 @@ macro_rules! variants {
     };
 }
 
-/// A struct: its fields in this order.
+/// Implements `Wire` for a struct: its fields in this order.
 macro_rules! fields {
     ($name:ident { $($field:ident),* }) => {
         impl Wire for $name {
@@ -296,7 +296,7 @@ fields!(Request {
 fields!(Ended { outcome, stopped, run_time, cpu_time, peak_memory, lost_output, last_line });
 
 impl Ended {
-    /// As bytes, for another process of this program.
+    /// Encodes the value, for another process of the same program.
     ///
     /// ```
     /// use armature_commands::{Ended, Outcome};
@@ -320,7 +320,7 @@ impl Ended {
         bytes
     }
 
-    /// From such bytes; `None` if they are others.
+    /// Decodes bytes from [`to_bytes`](Ended::to_bytes); `None` if they are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         take(bytes)
     }

@@ -1,8 +1,8 @@
-//! The output of all commands in one file, which is its own index.
+//! Output file of all commands of a starter, which needs no separate index.
 //!
-//! A file begins with a line that says what it is. Behind it are pieces: a header of 32 bytes, and what a command has written.
-//! Headers have fixed places relative to one another, so that nothing that a command writes is taken for one, and a checksum, so
-//! that the end of a file whose writer died is found. A reader goes from header to header.
+//! A file begins with a line that identifies its format. After it come pieces: a header of 32 bytes and the bytes that a command wrote.
+//! Each header gives the position of the next one, so that output of a command is never mistaken for a header. A checksum in the header
+//! detects the torn end of a file whose writer died. A reader goes from header to header.
 //!
 //! | bytes of a header | |
 //! |---|---|
@@ -31,7 +31,7 @@ const FIRST_LINE: &[u8] = b"armature output of commands, 1\n";
 const MAGIC: [u8; 4] = *b"AOUT";
 const HEADER: usize = 32;
 
-/// What a command writes to.
+/// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stream {
     /// Standard output.
@@ -40,12 +40,12 @@ pub enum Stream {
     Stderr,
 }
 
-/// What one command wrote in one attempt.
+/// Key of the output of one attempt of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputKey {
-    /// The number of its request.
+    /// Number of the command's request.
     pub id: u64,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
@@ -71,7 +71,7 @@ impl Piece {
     }
 }
 
-/// What stands in a header between its first and its last four bytes.
+/// Fields of a header between the magic number and the checksum.
 impl Wire for Piece {
     fn put(&self, to: &mut Vec<u8>) {
         let stream: u32 = match self.stream {
@@ -97,18 +97,18 @@ impl Wire for Piece {
     }
 }
 
-/// Appends to an output file. Nobody else does meanwhile.
+/// Appends to an output file, which is locked meanwhile.
 #[derive(Debug)]
 pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// Writing has failed: said once, and tried again with each piece.
+    /// True if writing has failed. The error is reported once; writing is tried again for each piece.
     has_failed: bool,
 }
 
 impl OutputWriter {
-    /// Goes on where a file ends; a torn end is cut off. A symbolic link is refused, as names such as `rank-0.out` can be guessed.
+    /// Opens a file for appending and cuts off a torn end. A symbolic link is refused, because names such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         OutputWriter::open_within(path, TRIES)
     }
@@ -136,7 +136,7 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // It is new, or its writer died at once.
+            // The file is new, or its writer died while it wrote the first line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;
@@ -146,15 +146,15 @@ impl OutputWriter {
         Ok(writer)
     }
 
-    /// Appends what a command has written; false if that is not possible, which is said once.
+    /// Appends output of a command. Returns false if that fails; the first failure is reported on standard error.
     pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
-        // What is read from a pipe at once is far smaller.
+        // A read from a pipe returns far fewer bytes, so that there is usually one piece.
         let pieces = bytes.chunks(u32::MAX as usize);
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // Half a piece would hide those behind it.
+                // An incomplete piece would hide all pieces after it.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
@@ -185,12 +185,13 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // A child that another thread starts has the file open until it becomes its program: closing alone would leave it locked so long.
+        // Between fork and exec, a child that another thread starts shares this open file. Closing the file alone would keep it locked
+        // until then.
         unlock(&self.file);
     }
 }
 
-/// The output files of a run: what each command wrote.
+/// Index of the output files of a run.
 ///
 /// ```no_run
 /// use armature_commands::{OutputLog, Stream};
@@ -211,7 +212,7 @@ pub struct OutputLog {
     torn: u64,
 }
 
-/// Where a piece is.
+/// Position of a piece.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     file: usize,
@@ -220,10 +221,10 @@ struct Place {
 }
 
 impl OutputLog {
-    /// Reads which pieces a file has. A file that is being written can be read; its end may be torn.
+    /// Reads the index of a file. The file may still be written; its end may then be torn.
     ///
     /// # Errors
-    /// [`ErrorKind::Output`] if it cannot be read, or is none of these files.
+    /// [`ErrorKind::Output`] if the file cannot be read or is not an output file.
     pub fn read(path: &Path) -> Result<Self> {
         let mut log = OutputLog::default();
         log.add(path)?;
@@ -233,13 +234,13 @@ impl OutputLog {
     /// Adds another file of the same run, such as that of another rank.
     ///
     /// # Errors
-    /// As [`read`](OutputLog::read).
+    /// Those of [`read`](OutputLog::read).
     pub fn add(&mut self, path: &Path) -> Result<()> {
         let wrong =
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
         let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        // Many commands write little: a buffer of this size takes in some dozens of pieces at once.
+        // Many commands write little. A small buffer suffices for dozens of pieces per read.
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {
@@ -266,25 +267,25 @@ impl OutputLog {
         Ok(())
     }
 
-    /// The commands that wrote something, by number and attempt, and to which stream.
+    /// Returns the commands that wrote something, with their streams, sorted by number and attempt.
     pub fn keys(&self) -> impl Iterator<Item = (OutputKey, Stream)> {
         self.pieces.keys().copied()
     }
 
-    /// How many bytes a command wrote to a stream.
+    /// Returns the number of bytes that a command wrote to a stream.
     pub fn length(&self, key: OutputKey, stream: Stream) -> u64 {
         self.places(key, stream).iter().map(|place| u64::from(place.length)).sum()
     }
 
-    /// Bytes at the ends of files that are no whole pieces: their writers died, or are at it.
+    /// Returns the number of bytes at the ends of files that are not complete pieces. The writer of such a file died, or is still writing.
     pub fn torn(&self) -> u64 {
         self.torn
     }
 
-    /// Copies what a command wrote to a stream; nothing if it wrote nothing.
+    /// Copies the output of a command on a stream to `to`; nothing if there is none.
     ///
     /// # Errors
-    /// [`ErrorKind::Output`] if the file cannot be read any more, or `to` be written to.
+    /// [`ErrorKind::Output`] if the file can no longer be read, or writing to `to` fails.
     pub fn copy(&self, key: OutputKey, stream: Stream, to: &mut dyn Write) -> Result<()> {
         for places in self.places(key, stream).chunk_by(|a, b| a.file == b.file) {
             let path = &self.files[places[0].file];

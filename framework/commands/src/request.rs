@@ -1,10 +1,10 @@
-//! What a starter is asked to run.
+//! Requests to a starter.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One command: what it runs, with what, where its output goes, and what it may use.
+/// Request for one command: its program, input, output and limits.
 ///
 /// ```
 /// use armature_commands::{Program, Request};
@@ -17,50 +17,50 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The caller's number for it, such as that of its task. No two commands that wait or run may have the same; the output of
-    /// both would go by it.
+    /// Number chosen by the caller, such as that of a task. Two commands that wait or run at the same time must not have the same number,
+    /// because it identifies their output.
     pub id: u64,
-    /// Which attempt at it this is: the output of each is kept apart.
+    /// Number of the attempt. The output of each attempt is kept separately.
     pub attempt: u32,
-    /// What is run.
+    /// Program or shell line that is run.
     pub program: Program,
-    /// Variables that are set, beside those of the starter.
+    /// Environment variables that are set in addition to those of the starter.
     pub environment: Vec<(OsString, OsString)>,
-    /// The directory in which it runs; that of the starter if none is given.
+    /// Working directory; `None` for that of the starter.
     pub directory: Option<PathBuf>,
-    /// What it reads.
+    /// Standard input.
     pub stdin: Input,
-    /// Where its standard output goes.
+    /// Destination of standard output.
     pub stdout: Destination,
-    /// Where its standard error goes.
+    /// Destination of standard error.
     pub stderr: Destination,
-    /// How long it may run.
+    /// Maximum run time.
     pub time_limit: Option<Duration>,
-    /// How much memory its processes may hold together, in bytes.
+    /// Maximum total memory of the command's processes, in bytes.
     pub memory_limit: Option<u64>,
-    /// How many of the starter's cores it occupies. It has to wait while too few are free; one that asks for more than there
-    /// are runs alone.
+    /// Number of the starter's cores that the command occupies. The command waits until enough cores are free. A command that requests more
+    /// cores than the starter has runs alone.
     pub cores: u32,
 }
 
-/// What a command runs.
+/// Program of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// A program and its arguments, without a shell. A name without `/` is looked for in the `PATH`.
+    /// A program and its arguments, without a shell. A name without `/` is searched in the `PATH`.
     Program {
-        /// Its name or path; a relative path begins in the command's directory.
+        /// Name or path. A relative path is resolved in the command's directory.
         program: OsString,
-        /// Its arguments, without the program itself.
+        /// Arguments, without the program.
         arguments: Vec<OsString>,
     },
     /// A line for `/bin/sh -c`.
     Shell(OsString),
 }
 
-/// What a command reads from its standard input.
+/// Standard input of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing.
+    /// No input.
     #[default]
     Nothing,
     /// The content of a file.
@@ -69,20 +69,20 @@ pub enum Input {
     Bytes(Vec<u8>),
 }
 
-/// Where what a command writes goes.
+/// Destination of a command's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
-    /// To the starter's output file if it has one, otherwise nowhere.
+    /// The starter's output file if it has one; otherwise the output is discarded.
     #[default]
     Output,
-    /// Nowhere.
+    /// The output is discarded.
     Nowhere,
-    /// To a file, which is emptied before.
+    /// A file, which is truncated first.
     File(PathBuf),
 }
 
 impl Request {
-    /// A command that occupies one core, reads nothing, and has no limits.
+    /// Returns a request for a command that occupies one core, has no input and no limits.
     pub fn new(id: u64, program: Program) -> Self {
         Request {
             id,
@@ -101,7 +101,7 @@ impl Request {
 }
 
 impl Program {
-    /// A program with arguments.
+    /// Returns a program with arguments.
     pub fn new<A: Into<OsString>>(
         program: impl Into<OsString>,
         arguments: impl IntoIterator<Item = A>,
@@ -110,7 +110,7 @@ impl Program {
         Program::Program { program: program.into(), arguments }
     }
 
-    /// A line for a shell.
+    /// Returns a line for a shell.
     pub fn shell(line: impl Into<OsString>) -> Self {
         Program::Shell(line.into())
     }

@@ -1,8 +1,9 @@
-//! By what a process knows that it is to be a starter.
+//! Environment variable that gives a process its role.
 
-/// Makes a starter of a process.
+/// Environment variable that makes a process a guard or a starter.
 pub(crate) const VARIABLE: &str = "ARMATURE_COMMANDS";
-/// Its value in the process between the caller and the starter; in the starter it is the number of that process.
+/// Value of the variable in the guard, the process between the caller and the starter. In the starter, the value is the process number of
+/// the guard.
 pub(crate) const GUARD: &str = "guard";
-/// The file of the program that runs, also if it has been moved or replaced meanwhile.
+/// File of the running program, even if the file has been moved or replaced.
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";

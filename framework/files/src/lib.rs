@@ -1,20 +1,19 @@
-//! How armature, its launcher and its programs open, replace and lock files.
+//! File access of armature, its launcher and its programs: opening, replacing and locking files.
 //!
-//! - [`regular`]: what is read or appended to must be a regular file. Anything else is refused at once, before it can
-//!   block: a FIFO that nobody writes to would be waited for without end.
-//! - [`output`]: results that a user has named, as by `-o FILE`, and files of our own that are replaced as a whole.
-//! - [`lock`]: one process at a time. The system takes a lock back when its holder dies.
-//! - [`private`]: directories for files of one process, in places where others may write, too.
+//! - [`regular`]: files that are read or appended to must be regular. Files of other types are refused at once, because opening them may
+//!   block: a FIFO without a writer would block forever.
+//! - [`output`]: results that a user has named, for example with `-o FILE`, and internal files that are replaced as a whole.
+//! - [`lock`]: mutual exclusion of processes. The system releases a lock when its holder dies.
+//! - [`private`]: directories for files of one process, in places where others may also write.
 //!
-//! What happens to a symbolic link depends on who chose the name. Where a user has named the file, the link is the user's:
-//! it is followed, and what it leads to is read or replaced. Where the name is ours and can be guessed (`rank-0.jsonl` in a
-//! directory of events, say), a link may have been planted by somebody else and is not followed. New files that have a
-//! temporary name get one that cannot be guessed.
+//! The handling of a symbolic link depends on who chose the name. If a user has named the file, the link is followed, and its target is
+//! read or replaced. If the name is internal and predictable (`rank-0.jsonl` in a directory of events), another user may have planted the
+//! link, and it is not followed. Temporary files get names that cannot be guessed.
 //!
-//! Errors are those of the system, or say what was found in place of a file. None has the path: callers know what the file
-//! is for, and say both.
+//! Errors are those of the system, or name the file type that was found. They do not contain the path, because callers know path and
+//! purpose of the file and add both.
 //!
-//! The crate runs on Linux: it asks `/proc` who holds a lock and what a descriptor is.
+//! The crate runs on Linux, because it reads `/proc` to find the holder of a lock and the type of a descriptor.
 
 pub mod lock;
 pub mod output;
@@ -23,9 +22,9 @@ pub mod regular;
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Sixteen hexadecimal digits that nobody can guess, and that no two calls share: for names of new files.
+/// Returns sixteen hexadecimal digits for the name of a new file. They cannot be guessed, and each call returns other digits.
 pub fn fresh() -> String {
-    // Its keys come from the system's random numbers.
+    // The keys of `RandomState` are derived from random numbers of the system.
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 

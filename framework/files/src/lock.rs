@@ -1,8 +1,7 @@
-//! One process at a time: a lock that the system takes back when its holder dies.
+//! Mutual exclusion of processes by file locks, which the system releases when the holder dies.
 //!
-//! Locks are those of `flock`. On NFS the server keeps them, for all machines that have mounted it, unless it is mounted
-//! with `nolock` or `local_lock`: then each machine has locks of its own. File systems without locks (Lustre that is mounted
-//! with `noflock`) are refused.
+//! The locks are those of `flock`. On NFS the server keeps them for all machines that have mounted the file system. If it is mounted with
+//! `nolock` or `local_lock`, each machine has separate locks. File systems without locks (Lustre mounted with `noflock`) are refused.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -15,17 +14,17 @@ use rustix::io::Errno;
 
 use crate::regular::{Links, open_with};
 
-/// How often a lock is tried, every [`PAUSE`]: ten seconds, as a job that has just been killed may still be ending.
+/// Number of attempts to take a lock, one every [`PAUSE`]. Together they take ten seconds, because a job that was just killed may still be
+/// ending.
 pub const TRIES: u32 = 200;
-/// The time between two tries.
+/// Time between two attempts to take a lock.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
-/// Locks an open file for as long as it is open. If that has to wait, `waiting` is called once, with who holds the lock.
+/// Locks an open file until it is closed. If the lock is held by another, `waiting` is called once with a description of the holder.
 ///
 /// # Errors
-/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) when somebody else holds the lock at each of the `tries`, be it another
-/// process or another opening of the file by this one; the text says who, if it is a process of this machine. Those of the
-/// system otherwise.
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if all `tries` attempts find the lock held, by another process or by another open file
+/// description of this process. The text names the holder if it is a process of this machine. Otherwise those of the system.
 pub fn lock(file: &File, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<()> {
     lock_or_tell(file, tries, waiting, || local_holder(file).unwrap_or_else(|| "another process".into()))
 }
@@ -62,14 +61,14 @@ fn lock_or_tell(
     Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
 }
 
-/// Gives the lock of a file back at once, whoever else of this process has it open yet.
+/// Releases the lock of a file at once, even if other parts of this process still have the file open.
 pub fn unlock(file: &File) {
-    // If it cannot, the lock goes when the file is closed.
+    // If unlocking fails, the lock is released when the file is closed.
     let _ = flock(file, FlockOperation::Unlock);
 }
 
-/// A lock that has a file of its own, for what is more than one file. The file stays unless it is
-/// [temporary](LockFile::temporary), and says who holds the lock, for those on other machines. Dropped, it gives the lock back.
+/// Lock on a separate file, for a resource that is more than one file. The file names the holder for processes on other machines. It stays
+/// when the lock is dropped, unless the lock is [temporary](LockFile::temporary). Dropping the value releases the lock.
 #[derive(Debug)]
 pub struct LockFile {
     file: File,
@@ -78,10 +77,10 @@ pub struct LockFile {
 }
 
 impl LockFile {
-    /// Opens the file, or makes it, and locks it; as [`lock`](fn@lock). A symbolic link is refused.
+    /// Opens or creates the file and locks it as [`lock`](fn@lock) does. A symbolic link is refused.
     ///
     /// # Errors
-    /// As [`lock`](fn@lock); the text also tells of a holder on another machine.
+    /// Those of [`lock`](fn@lock). The text also names a holder on another machine.
     pub fn acquire(path: &Path, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<LockFile> {
         let mut waiting = Some(waiting);
         loop {
@@ -94,7 +93,7 @@ impl LockFile {
                 }
             };
             lock_or_tell(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
-            // A temporary file is removed while it is locked, after which its lock excludes nobody.
+            // The holder of a temporary file removes it while it is locked. A lock on the removed file excludes nobody.
             if is_at(&file, path)? {
                 let lock = LockFile { file, path: path.into(), is_temporary: false };
                 lock.note(&own_name())?;
@@ -103,7 +102,7 @@ impl LockFile {
         }
     }
 
-    /// Makes the drop of the lock remove its file.
+    /// Makes the lock remove its file when it is dropped.
     pub fn temporary(mut self) -> Self {
         self.is_temporary = true;
         self
@@ -119,7 +118,7 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Whoever reads what is left of it may be told of a holder that has gone.
+        // Erased first, so that readers of the file do not find a holder that has released the lock.
         let _ = self.note("");
         if self.is_temporary {
             let _ = std::fs::remove_file(&self.path);
@@ -128,7 +127,7 @@ impl Drop for LockFile {
     }
 }
 
-/// Returns true if an open file is the one that has this path now.
+/// Returns true if `path` still names the open file.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match std::fs::symlink_metadata(path) {
@@ -138,9 +137,9 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What the holder has written into the file, if it is a line of text.
+/// Returns the description that the holder has written into the file, if it is a line of text.
 fn noted_holder(mut file: &File) -> Option<String> {
-    /// Bytes of the longest line that is believed: two names and a number.
+    /// Maximum length in bytes of a description: two names and a number.
     const LONGEST: u64 = 500;
     let mut text = String::new();
     file.rewind().ok()?;
@@ -155,14 +154,14 @@ fn own_name() -> String {
     format!("{process} on {}\n", host.nodename().to_string_lossy())
 }
 
-/// The number and the name of a process that lives.
+/// Returns number and name of a running process.
 fn process_name(number: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     Some(format!("process {number} ({})", name.trim()))
 }
 
-/// The process of this machine that holds the lock of a file, if the kernel tells. It tells who took the lock, which may have
-/// left it to a child and gone.
+/// Returns the process of this machine that holds the lock of a file, if the kernel shows it. The kernel shows the process that took the
+/// lock. That process may have passed the lock to a child and exited.
 fn local_holder(file: &File) -> Option<String> {
     let number = holder_in(&std::fs::read_to_string("/proc/locks").ok()?, file)?;
     match number == std::process::id() {
@@ -171,16 +170,16 @@ fn local_holder(file: &File) -> Option<String> {
     }
 }
 
-/// The number of the process that holds the lock of a file, from the text of `/proc/locks`:
+/// Returns the number of the process that holds the lock of a file, from the text of `/proc/locks`:
 /// `1: FLOCK  ADVISORY  WRITE 32382 fe:00:5309488 0 EOF`.
 fn holder_in(locks: &str, file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let place = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // A line of a process that waits has `->` in the second place.
+        // The line of a waiting process has `->` as its second field.
         let [_, "FLOCK", _, _, process, at, ..] = words[..] else { return None };
-        // 0 is a process of another namespace.
+        // The number 0 is a process of another PID namespace.
         (at == place).then(|| process.parse().ok()).flatten().filter(|&number| number > 0)
     })
 }

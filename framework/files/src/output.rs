@@ -1,4 +1,4 @@
-//! Files that are written: results where a user wants them, and files of our own, which appear whole or not at all.
+//! Output files: results that a user has named, and internal files. Both are replaced atomically.
 //!
 //! ```
 //! use std::io::Write;
@@ -32,23 +32,24 @@ use place::Place;
 
 use crate::regular::unexpected;
 
-/// How long a FIFO is waited for to have a reader. Whoever starts both at once needs a moment for the reader; much longer, and
-/// a job on many machines would stand still because of a name that was mistaken.
+/// Maximum time to wait for the reader of a FIFO. A reader that is started together with the writer needs a moment to open the FIFO. With a
+/// much longer limit, a mistyped name would block a job on many machines.
 const READER: Duration = Duration::from_secs(10);
-/// How often we look whether there is one.
+/// Time between two attempts to open a FIFO.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A result that a user has named, as by `-o FILE`.
+/// Output file that a user has named, for example with `-o FILE`.
 ///
-/// A regular file, or one that is not there yet, is written beside its destination and moved there by
-/// [`commit`](Output::commit), so that it appears whole or not at all. It keeps the permissions of the file that it replaces.
-/// Dropped without a commit it leaves nothing behind. Of a symbolic link, what it leads to is replaced or made; the link stays.
+/// If the path names a regular file or does not exist, the content is written to a temporary file in the same directory.
+/// [`commit`](Output::commit) moves the temporary file to the destination, so that other processes see the old content or the complete new
+/// content. The new file keeps the permissions of the file that it replaces. An output that is dropped without a commit leaves no file
+/// behind. A symbolic link stays, and its target is replaced or created.
 ///
-/// What is no regular file is written to as it is: a terminal or another device, a FIFO, a descriptor of this process such as
+/// Files of other types are opened and written directly: terminals and other devices, FIFOs, and descriptors of this process such as
 /// `/dev/stdout`.
 #[derive(Debug)]
 pub struct Output {
-    /// `None` once committed.
+    /// `None` after the commit.
     to: Option<To>,
 }
 
@@ -59,7 +60,7 @@ enum To {
 }
 
 impl Output {
-    /// Begins to write to `path`.
+    /// Opens an output at `path`.
     ///
     /// # Errors
     /// If `path` is a directory or names no file, its directory cannot be written to, or a FIFO has no reader within ten
@@ -74,10 +75,10 @@ impl Output {
         Ok(Output { to: Some(to) })
     }
 
-    /// Ends the output: makes the content of a file durable and moves it to its destination.
+    /// Finishes the output: makes the content of a file durable and moves the file to its destination.
     ///
     /// # Errors
-    /// If writing or moving fails; a destination that was a regular file still has its old content then.
+    /// If writing or moving fails. A destination that was a regular file then still has its old content.
     pub fn commit(mut self) -> io::Result<()> {
         match self.to.take() {
             Some(To::Beside(file)) => {
@@ -107,22 +108,22 @@ impl Write for Output {
     }
 }
 
-/// Writes a whole [`Output`].
+/// Writes `bytes` to the [`Output`] at `path` and commits it.
 ///
 /// # Errors
-/// As [`Output::create`] and [`Output::commit`].
+/// Those of [`Output::create`] and [`Output::commit`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut output = Output::create(path)?;
     output.write_all(bytes)?;
     output.commit()
 }
 
-/// Replaces a file that others look at again and again, such as one that says how a job stands: they find the old content or the
-/// new, never half of it. It is not waited for until the disk has it, so that it can be done often. A device is written to as
-/// it is; what is neither that nor a regular file is refused, as writing to it might wait. Links are as in [`Output`].
+/// Replaces a file that other processes read repeatedly, such as the status of a job. Readers find the old content or the complete new
+/// content. The call does not wait until the content is on the disk, so that it is cheap enough for frequent updates. A device or a
+/// descriptor is written directly. A FIFO is refused, because writing to it may block. Symbolic links are resolved as in [`Output`].
 ///
 /// # Errors
-/// As [`Output::create`], but at once.
+/// Those of [`Output::create`], without waiting for a FIFO.
 pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match Place::of(path)? {
         Place::Replaced { at, mode } => {
@@ -136,19 +137,18 @@ pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Replaces a file of our own, whose name can be guessed: whatever has the name goes, also a symbolic link, which is not
-/// followed. The content is on the disk when this returns, and so is the name.
+/// Replaces an internal file with a predictable name. Any file with this name is replaced; a symbolic link is replaced itself and not
+/// followed. Content and directory entry are on the disk when the function returns.
 ///
 /// # Errors
-/// Those of the file system; the old file is still there then.
+/// Those of the file system. The old file is then still there.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = Beside::create(path, None)?;
     file.write_all(bytes)?;
     file.finish(Durability::Synced)
 }
 
-/// Whether a name is that of a temporary file in which the new content of `file` was to be, and which has been left behind by a
-/// process that died.
+/// Returns true if `name` is the name of a temporary file with new content of `file`. A process that died may have left such a file behind.
 pub fn is_left_over(name: &str, file: &str) -> bool {
     beside::is_temporary_of(name, file)
 }
@@ -157,13 +157,13 @@ fn open_device(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(path)
 }
 
-/// A descriptor that this process has open already. The standard ones go on where they are; another is opened again and
-/// appended to, so that what has been written through it stays.
+/// Opens a descriptor that this process already has open. Standard output and standard error are duplicated and keep their file offsets.
+/// Any other descriptor is opened again in append mode, so that data already written through it stays.
 fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // What was printed before comes first.
+            // Flushed first, so that earlier output precedes the content.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }
@@ -172,7 +172,7 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a FIFO that somebody reads, or is going to read within this time.
+/// Opens a FIFO as soon as it has a reader; waits at most `limit` for a reader.
 fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
     let start = Instant::now();
     let mut options = OpenOptions::new();
@@ -190,7 +190,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             result => break result?,
         }
     };
-    // A reader that is there may take its time.
+    // From here on, writes may block while the reader is slow.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! Directories for files of one process, in places where others may write, too, such as `/tmp`.
+//! Private directories of one process in places where others may also write, such as `/tmp`.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -11,26 +11,26 @@ use crate::fresh;
 use crate::lock::{is_at, lock};
 use crate::regular::{Links, open_with};
 
-/// The file in each directory that its process has locked as long as it lives.
+/// File in each private directory that its process keeps locked until it exits.
 const LOCK: &str = "lock";
 
-/// A new directory that only its user can enter, with a name that cannot be guessed. Dropped, it is removed with all that is in it; if
-/// its process dies before, the next directory of that kind on this host removes it.
+/// New directory that only its user can enter, with a name that cannot be guessed. Dropping the value removes the directory and its
+/// content. If the process dies first, the next call of [`PrivateDir::create`] with the same prefix on this host removes it.
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
-    /// Open for its lock.
+    /// Kept open to hold the lock.
     _lock: fs::File,
 }
 
 impl PrivateDir {
-    /// Creates a directory in `parent`, whose name begins with `prefix`. Removes those with this prefix that processes of this user on
-    /// this host have left there.
+    /// Creates a directory in `parent` whose name begins with `prefix`. Removes directories with this prefix that dead processes of this
+    /// user on this host have left there.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
-        // Locks of other hosts cannot be seen on every network file system.
+        // The name contains the host, because not every network file system shows the locks of other hosts.
         let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");
         let prefix = format!("{prefix}{host}-");
         remove_left_overs(parent, &prefix);
@@ -44,13 +44,13 @@ impl PrivateDir {
             let opened = open_with(&at, OpenOptions::new().write(true).create_new(true), Links::Refused);
             match opened.and_then(|file| {
                 let locked = lock(&file, 1, |_| ());
-                // Without locks left-overs cannot be told from directories in use, and stay.
+                // Without locks, left-overs cannot be distinguished from directories in use, and are kept.
                 let is_locked =
                     locked.map_or_else(|error| error.kind() == io::ErrorKind::Unsupported, |()| true);
                 Ok((is_locked && is_at(&file, &at)?).then_some(file))
             }) {
                 Ok(Some(file)) => return Ok(PrivateDir { path, _lock: file }),
-                // Another process has taken it for a left-over before it was locked.
+                // Another process took the directory for a left-over before it was locked, and removed it.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -58,7 +58,7 @@ impl PrivateDir {
         }
     }
 
-    /// Returns where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -66,17 +66,17 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        // The next process removes what cannot be removed now.
+        // If the removal fails, a later process tries it again.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes directories whose process is dead: nobody has their lock.
+/// Removes directories whose process is dead. Such a directory is not locked.
 fn remove_left_overs(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_of_this_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
-        // A link is no directory here.
+        // The metadata of an entry does not follow links, so that a link to a directory is skipped.
         let is_ours = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
         if !is_of_this_kind || !entry.metadata().is_ok_and(is_ours) {
             continue;
@@ -85,7 +85,7 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
         if let Ok(file) = file
             && lock(&file, 1, |_| ()).is_ok()
         {
-            // Another process may do so as well.
+            // Another process may remove the directory at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

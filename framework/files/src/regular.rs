@@ -1,4 +1,4 @@
-//! Regular files, and a refusal of all else that does not wait.
+//! Regular files. Files of other types are refused without blocking.
 //!
 //! ```
 //! use armature_files::regular;
@@ -16,31 +16,30 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// What to do with a symbolic link in place of the file. Links on the way to it, in place of a directory, are always
-/// followed.
+/// Handling of a symbolic link as the last component of a path. Links to directories in the other components are always followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// It is followed: a user has named the file.
+    /// The link is followed, because a user has named the file.
     Followed,
-    /// It is refused: the name is ours and can be guessed.
+    /// The link is refused, because the name is an internal one that others can guess.
     Refused,
 }
 
 /// Opens a file for reading. A link is followed.
 ///
 /// # Errors
-/// Those of the system, and "is a FIFO, expected a regular file" or the like, at once.
+/// Those of the system. For a file that is not regular, an error such as "is a FIFO, expected a regular file", without blocking.
 pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), Links::Followed)
 }
 
-/// As [`open`], with options of the caller's, who may also ask for the file to be made. What the options truncate is
-/// regular.
+/// Opens a file as [`open`] does, with the options of the caller. The options may create the file. A file that the options truncate has
+/// been checked to be regular.
 ///
 /// # Errors
-/// As [`open`].
+/// Those of [`open`].
 pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Result<File> {
-    // Before it is opened: with some devices that does something by itself.
+    // Checked before the file is opened, because opening some devices has side effects.
     let found = match links {
         Links::Followed => fs::metadata(path),
         Links::Refused => fs::symlink_metadata(path),
@@ -50,45 +49,45 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Re
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // And afterwards, as it may have become another meanwhile; till then opening must not wait.
+    // Checked again after the file is opened, because it may have been replaced in between. Without `NONBLOCK`, opening a FIFO would block.
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     if links == Links::Refused {
         flags |= OFlags::NOFOLLOW;
     }
-    // The flags have few bits, all of them positive.
+    // The flags use only low bits, so that the cast keeps the value positive.
     let file = options.custom_flags(flags.bits() as i32).open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
 }
 
-/// The content of a file. A link is followed.
+/// Returns the content of a file. A link is followed.
 ///
 /// # Errors
-/// As [`open`].
+/// Those of [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The content of a file of text. A link is followed.
+/// Returns the content of a text file. A link is followed.
 ///
 /// # Errors
-/// As [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8.
+/// Those of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open(path)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The content of a file of `most` bytes at most. One that is damaged, has grown to gigabytes or has nothing but a length is
-/// refused before memory is taken for it. A link is followed.
+/// Returns the content of a file of at most `most` bytes. Memory is allocated only for bytes that were read, so that a damaged or huge file
+/// cannot exhaust it. A link is followed.
 ///
 /// # Errors
-/// As [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if it is larger.
+/// Those of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // What a file is said to have is no reason to take memory; what was read is.
+    // The reported length of a file does not determine the allocation; only the bytes that were read do.
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes")));
@@ -96,21 +95,21 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same for a text.
+/// Returns the content of a text file of at most `most` bytes. A link is followed.
 ///
 /// # Errors
-/// As [`read_at_most`], and [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8.
+/// Those of [`read_at_most`], and [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
 pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read_at_most(path, most)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
-/// Whether this is a regular file.
+/// Returns an error if the file is not regular.
 fn check(found: &Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(unexpected(found.file_type())) }
 }
 
-/// The error that something is there, but no regular file.
+/// Returns the error for a file that is not regular.
 pub(crate) fn unexpected(found: FileType) -> io::Error {
     let kind = if found.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
     let remedy = match found.is_fifo() {
@@ -120,7 +119,7 @@ pub(crate) fn unexpected(found: FileType) -> io::Error {
     io::Error::new(kind, format!("is {}, expected a regular file{remedy}", name(found)))
 }
 
-/// What something is called that is no regular file.
+/// Returns the name of a file type for error messages.
 fn name(found: FileType) -> &'static str {
     match found {
         _ if found.is_dir() => "a directory",

@@ -14,7 +14,7 @@ use std::path::Path;
 /// Maximum number of characters that [`shown`] and [`quoted`] keep of a text.
 pub const LONGEST: usize = 80;
 
-/// Returns a name as a field of a line: [`unescaped`] restores it.
+/// Escapes a name for a field of one line. [`unescaped`] restores the name.
 ///
 /// A tab, line feed, carriage return and backslash become `\t`, `\n`, `\r` and `\\`. All other characters that control a
 /// terminal, end a line, have no width or change the direction of text become `\u{…}` with their number. Other characters are
@@ -50,7 +50,7 @@ pub fn path(path: &Path) -> String {
     field
 }
 
-/// Returns a message as one line: characters that are not seen in a line are escaped as in [`escaped`].
+/// Returns a message as one line. Characters that act on a line instead of being visible in it are escaped as in [`escaped`].
 ///
 /// Backslashes are unchanged, so that a message whose parts are escaped already is not escaped twice.
 ///
@@ -63,14 +63,13 @@ pub fn line(message: impl Display) -> String {
     if message.contains(is_hidden) { replaced(&message, |_| false) } else { message }
 }
 
-/// Returns a message that may have several lines: as [`line()`], but line feeds are unchanged.
+/// Returns a message of one or more lines, escaped as in [`line()`] but with its line feeds unchanged.
 pub fn lines(message: impl Display) -> String {
     let message = message.to_string();
     if message.contains(|c| c != '\n' && is_hidden(c)) { replaced(&message, |c| c == '\n') } else { message }
 }
 
-/// Returns a message as [`lines`] does, with the lines behind the first indented: none of them looks like the beginning of
-/// another message.
+/// Returns a message as [`lines`] does and indents every line after the first, so that no line looks like the beginning of another message.
 ///
 /// ```
 /// assert_eq!(armature_text::indented("no\n[ERROR rank 0] \u{1b}[31m"), "no\n  [ERROR rank 0] \\u{1b}[31m");
@@ -79,7 +78,7 @@ pub fn indented(message: impl Display) -> String {
     lines(message).replace('\n', "\n  ")
 }
 
-/// Returns a name or token for a message: one line of at most [`LONGEST`] characters, which says how long a longer text is.
+/// Returns a name or token for a message: one line of at most [`LONGEST`] characters. A cut text is followed by its full length in bytes.
 ///
 /// ```
 /// use armature_text::shown;
@@ -94,7 +93,7 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// Returns a text as [`shown`] does, in quotation marks; quotation marks and backslashes in the text are escaped.
+/// Returns a text as [`shown`] does, in quotation marks. Quotation marks and backslashes in the text are escaped.
 ///
 /// ```
 /// assert_eq!(armature_text::quoted("a \"b\"\t"), r#""a \"b\"\t""#);
@@ -111,7 +110,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Restores the name that [`escaped`] was given. A backslash in front of any other character stands for that character.
+/// Restores the name from a field that [`escaped`] returned. A backslash before any other character is dropped.
 pub fn unescaped(field: &str) -> String {
     let mut name = String::with_capacity(field.len());
     let mut rest = field;
@@ -131,13 +130,13 @@ pub fn unescaped(field: &str) -> String {
     name + rest
 }
 
-/// The character of a text that begins with `u{NUMBER}`, and the text behind it.
+/// Parses `u{NUMBER}` at the beginning of a text. Returns the character with this hexadecimal number, and the text after it.
 fn by_number(text: &str) -> Option<(char, &str)> {
     let (number, after) = text.strip_prefix("u{")?.split_once('}')?;
     Some((char::from_u32(u32::from_str_radix(number, 16).ok()?)?, after))
 }
 
-/// Appends the first [`LONGEST`] characters of a text. Returns true if these are all.
+/// Appends the first [`LONGEST`] characters of a text. Returns true if the text has no more characters.
 fn cut(start: &mut String, text: &str, push: impl Fn(&mut String, char)) -> bool {
     let mut characters = text.chars();
     characters.by_ref().take(LONGEST).for_each(|c| push(start, c));
@@ -169,8 +168,8 @@ fn push(text: &mut String, c: char) {
     }
 }
 
-/// Returns true for characters that act on a line instead of being seen in it: controls; separators of lines and paragraphs;
-/// marks, embeddings, overrides and isolates of direction; spaces without width. Joiners of letters and pictograms are seen.
+/// Returns true for characters that act on a line instead of being visible in it: control characters; separators of lines and paragraphs;
+/// marks, embeddings, overrides and isolates of text direction; spaces without width. Joiners of letters and pictograms count as visible.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -1,8 +1,8 @@
-//! Amounts of memory and time as people write them.
+//! Amounts of memory and time with units.
 
 use std::time::Duration;
 
-/// Units of memory, in bytes. Those of decimal and of binary prefixes differ, as in IEC 80000-13.
+/// Units of memory, in bytes. Decimal and binary prefixes differ, as in IEC 80000-13.
 const MEMORY: [(&str, u64); 9] = [
     ("B", 1),
     ("kB", 1000),
@@ -18,7 +18,7 @@ const MEMORY: [(&str, u64); 9] = [
 /// Units of time, in seconds.
 const TIME: [(&str, u64); 5] = [("s", 1), ("min", 60), ("m", 60), ("h", 3600), ("d", 86_400)];
 
-/// Bytes as people write them; `None` for what is no amount, or more than fits.
+/// Parses a number of bytes with an optional unit. Returns `None` if the text is not an amount, or if the amount exceeds 64 bits.
 ///
 /// ```
 /// use armature_workflow_files::bytes;
@@ -29,7 +29,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     amount(text, &MEMORY)
 }
 
-/// A time in whole seconds, minutes, hours or days, as people write it; `None` for what is no time, or more than fits.
+/// Parses a time in whole seconds, minutes, hours or days. Returns `None` if the text is not a time, or if the seconds exceed 64 bits.
 ///
 /// ```
 /// use armature_workflow_files::time;

@@ -1,10 +1,10 @@
-//! Descriptions from Rust.
+//! Builder for descriptions that are created by a program instead of read from a file.
 
 use crate::description::{Description, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
 
-/// Tasks and edges on their way to a [`Description`]; faults are reported by [`build`](DescriptionBuilder::build).
+/// Builder of a [`Description`]. Errors are reported by [`build`](DescriptionBuilder::build).
 ///
 /// ```
 /// use armature_workflow_files::{Action, Description, File, Task};
@@ -29,7 +29,7 @@ pub struct DescriptionBuilder {
 }
 
 impl Description {
-    /// A description to which tasks and edges are added.
+    /// Returns a builder for a description with this name.
     pub fn builder(name: impl Into<String>) -> DescriptionBuilder {
         DescriptionBuilder { draft: Draft { name: name.into(), ..Draft::default() } }
     }
@@ -43,24 +43,24 @@ impl DescriptionBuilder {
         self
     }
 
-    /// Adds that task `to` waits for task `from` and reads `size` bytes of it, beside the files that it names.
+    /// Makes task `to` depend on task `from`. Task `to` reads `size` bytes of it, in addition to the files that it names.
     pub fn edge(&mut self, from: impl Into<String>, to: impl Into<String>, size: u64) -> &mut Self {
         let place = Place::Element("edges", self.draft.links.len());
         self.draft.links.push(Link { from: End::Name(from.into()), to: End::Name(to.into()), size, place });
         self
     }
 
-    /// Adds a named limit of which there is so much.
+    /// Adds a named limit with this amount.
     pub fn limit(&mut self, name: impl Into<String>, amount: u64) -> &mut Self {
         self.draft.limits.insert(name.into(), amount);
         self
     }
 
-    /// The description.
+    /// Checks the tasks and edges and returns the description.
     ///
     /// # Errors
-    /// [`ErrorKind::Value`](crate::ErrorKind::Value) for a name, number or limit that cannot be used,
-    /// [`ErrorKind::Graph`](crate::ErrorKind::Graph) for a cycle, an unknown task, or one that is there twice.
+    /// [`ErrorKind::Value`](crate::ErrorKind::Value) for an invalid name, number or limit, [`ErrorKind::Graph`](crate::ErrorKind::Graph)
+    /// for a cycle, an unknown task or a duplicate task.
     pub fn build(self) -> Result<Description> {
         self.draft.finish()
     }

@@ -45,7 +45,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
     draft.finish()
 }
 
-/// Lines that are not empty and no comments, with their numbers from 1.
+/// Returns the lines that are neither empty nor comments, numbered from 1.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
@@ -79,13 +79,13 @@ fn task(id: &str, mut words: &[&str]) -> Result<Task, String> {
 
 fn read_option(task: &mut Task, option: &str, value: &str) -> Result<(), String> {
     let wrong = |expected: &str| format!("option {option} is {}: expected {expected}", shown(value));
-    // As pegasus-mpi-cluster: part of a megabyte or core is a whole one.
+    // As in pegasus-mpi-cluster, a fraction of a megabyte or core counts as a whole one.
     let rounded_up =
         || value.parse::<f64>().ok().filter(|&amount| amount >= 0.0 && amount.is_finite()).map(f64::ceil);
     let pair = || value.split_once('=').map(|(left, right)| (left.to_string(), right.to_string()));
     match option {
         "-m" | "--request-memory" => {
-            // Numbers that do not fit become the largest, which does not fit as bytes either.
+            // The cast saturates at `u64::MAX`. The product with `MEGABYTE` then overflows, and the value is refused.
             let memory = rounded_up().and_then(|memory| (memory as u64).checked_mul(MEGABYTE));
             task.memory = Some(memory.ok_or_else(|| wrong("megabytes, a number of 0 or more"))?);
         }
@@ -111,8 +111,8 @@ fn read_option(task: &mut Task, option: &str, value: &str) -> Result<(), String>
     Ok(())
 }
 
-/// The words of a line, as a shell finds them: quotation marks keep spaces, a backslash keeps the next character, except
-/// between single ones.
+/// Splits a line into words as a shell does: quotation marks keep spaces, and a backslash keeps the next character, except in single
+/// quotation marks.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

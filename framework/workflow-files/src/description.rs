@@ -1,4 +1,4 @@
-//! The one model into which every format is read.
+//! Workflow model into which every format is read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use armature_planner::workflow::{Edge, Workflow};
 
 use crate::error::{Error, ErrorKind, Result, shown};
 
-/// A workflow as a file describes it: its tasks, what they run, read and write, and who waits for whom.
+/// A workflow as described by a file: tasks, their actions and files, and the dependencies between tasks.
 ///
-/// It has been checked: there is a task, names are unique, the edges form no cycle.
+/// A description has been checked: it has at least one task, names are unique, and the edges form no cycle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     pub(crate) name: String,
@@ -21,78 +21,78 @@ pub struct Description {
 /// One task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Its name, unique in its workflow.
+    /// Name, unique in the workflow.
     pub name: String,
-    /// What kind of task it is; tasks of a kind run the same program.
+    /// Kind of the task. Tasks of a kind run the same program.
     pub kind: Option<String>,
-    /// What it runs.
+    /// Program, shell line or closure that the task runs.
     pub action: Action,
-    /// Files that it reads.
+    /// Files that the task reads.
     pub inputs: Vec<File>,
-    /// Files that it writes.
+    /// Files that the task writes.
     pub outputs: Vec<File>,
-    /// Files that are handed to it by other ways than their name.
+    /// Data that is passed to and from the task by other means than file names.
     pub forwards: Vec<Forward>,
-    /// Cores that it occupies, at least 1.
+    /// Number of cores that the task occupies, at least 1.
     pub cores: u32,
-    /// Memory that it needs, in bytes, or that was measured, if known.
+    /// Required or measured memory in bytes, if known.
     pub memory: Option<u64>,
-    /// How often it is tried at most, at least 1; `None` leaves it to the run.
+    /// Maximum number of tries, at least 1; `None` for the default of the run.
     pub tries: Option<u32>,
-    /// How long a try may take.
+    /// Maximum duration of a try.
     pub time_limit: Option<Duration>,
-    /// Among tasks that could start, larger ones go first.
+    /// Priority. Of the tasks that are ready, those with a larger number start first.
     pub priority: i64,
-    /// What it takes of the workflow's named limits while it runs.
+    /// Amounts of the workflow's named limits that the task uses while it runs.
     pub limits: BTreeMap<String, u64>,
-    /// Variables that are set for it.
+    /// Environment variables that are set for the task.
     pub environment: BTreeMap<String, String>,
-    /// What it reads from its standard input.
+    /// Text that the task reads from its standard input.
     pub stdin: Option<String>,
-    /// How long it runs, in seconds, as measured or expected.
+    /// Measured or expected run time in seconds.
     pub run_time: Option<f64>,
-    /// The machine on which it was measured.
+    /// Machine on which the run time was measured.
     pub machine: Option<String>,
-    /// Whether it has been done, so that its outputs are there.
+    /// True if the task has been done and its outputs exist.
     pub done: bool,
 }
 
-/// What a task runs.
+/// Action of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing that the file says: the workflow can be planned, but not run.
+    /// No action: the workflow can be planned, but not run.
     #[default]
     Nothing,
     /// A program with its arguments, started without a shell.
     Command {
         /// The program.
         program: String,
-        /// Its arguments, one by one.
+        /// Arguments, without the program.
         arguments: Vec<String>,
     },
-    /// A line for a shell. Commands in WfFormat are such lines: their arguments are fragments, not single arguments.
+    /// A line for a shell. Commands in WfFormat are shell lines, because their arguments are fragments of a line.
     Shell(String),
-    /// A closure of the program that runs the workflow, by name.
+    /// Name of a closure of the program that runs the workflow.
     Closure(String),
 }
 
 /// A file that a task reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its name. Absolute names occur in traces; none has `..` as a part.
+    /// Name. Absolute names occur in traces. No part of a name is `..`.
     pub name: String,
-    /// Its size in bytes, if known.
+    /// Size in bytes, if known.
     pub size: Option<u64>,
 }
 
-/// A way of `.dag` files to hand data to and from a task.
+/// Forwarding of a task's data in `.dag` files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forward {
-    /// What the task writes to the pipe whose number is in a variable is appended to a file (`-f VARIABLE=FILE`).
+    /// Data that the task writes to a pipe is appended to a file (`-f VARIABLE=FILE`).
     Pipe {
-        /// The variable.
+        /// Environment variable that contains the number of the pipe's descriptor.
         variable: String,
-        /// The file.
+        /// File to which the data is appended.
         file: String,
     },
     /// A file that the task wrote is appended to another one (`-F SOURCE=DESTINATION`).
@@ -105,7 +105,7 @@ pub enum Forward {
 }
 
 impl Task {
-    /// A task that needs one core, of which nothing else is known.
+    /// Returns a task that needs one core, with all other fields empty.
     pub fn new(name: impl Into<String>, action: Action) -> Self {
         Task {
             name: name.into(),
@@ -130,34 +130,34 @@ impl Task {
 }
 
 impl Description {
-    /// The workflow's name.
+    /// Returns the name of the workflow.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its tasks, in the file's order.
+    /// Returns the tasks, in the order of the file.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// Who waits for whom, by producer, then consumer: what the file says, and what follows from the files that one task writes
-    /// and another reads. A size is in bytes, 0 where it is not known.
+    /// Returns the dependencies, sorted by producer and then consumer: those in the file, and those that follow from files that one task
+    /// writes and another one reads. A size is in bytes; it is 0 if unknown.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// How much of each named limit there is.
+    /// Returns the amount of each named limit.
     pub fn limits(&self) -> &BTreeMap<String, u64> {
         &self.limits
     }
 
-    /// Says what was measured of a task: its run time in seconds, its peak memory in bytes, and the machine on which it ran.
+    /// Records measurements of a task: its run time in seconds, its peak memory in bytes, and the machine on which it ran.
     ///
     /// # Errors
     /// [`ErrorKind::Value`] if the run time is not finite or is negative.
     ///
     /// # Panics
-    /// If there is no such task.
+    /// If `task` is not the number of a task.
     pub fn measured(
         &mut self,
         task: usize,
@@ -178,20 +178,20 @@ impl Description {
         Ok(())
     }
 
-    /// Says whether a task has been done.
+    /// Marks a task as done or not done.
     ///
     /// # Panics
-    /// If there is no such task.
+    /// If `task` is not the number of a task.
     pub fn set_done(&mut self, task: usize, done: bool) {
         self.tasks[task].done = done;
     }
 
-    /// The workflow for the planner, with the same numbers of tasks. Work is the run time in seconds (1 where it is not known),
-    /// so that a processor of speed 1 is the machine on which it was measured; memory and sizes are in bytes (0 where they are
-    /// not known).
+    /// Converts the description to a workflow for the planner, with the same task numbers. The work of a task is its run time in seconds,
+    /// or 1 if unknown, so that a processor of speed 1 corresponds to the machine of the measurement. Memory and sizes are in bytes, and 0
+    /// if unknown.
     ///
     /// # Errors
-    /// [`ErrorKind::Graph`] for what a [`Workflow`] refuses: a cycle, sizes whose sum overflows, a run time above 1e60 s.
+    /// [`ErrorKind::Graph`] if the planner refuses the [`Workflow`]: a cycle, sizes whose sum overflows, or a run time above 1e60 s.
     pub fn to_workflow(&self) -> Result<Workflow> {
         let mut builder = Workflow::builder();
         for task in &self.tasks {

@@ -1,4 +1,4 @@
-//! From what a reader has collected to a checked description.
+//! Conversion of the tasks and dependencies that a reader has collected into a checked description.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,21 +7,21 @@ use armature_planner::workflow::Edge;
 use crate::description::{Action, Description, File, Forward, Task};
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// Longest name of a task or file, in bytes: the longest path that Linux takes.
+/// Maximum length of a task name or file name in bytes: the longest path that Linux accepts (`PATH_MAX`).
 const LONGEST_NAME: usize = 4096;
 
-/// Tasks and dependencies, not yet checked.
+/// Collected tasks and dependencies, not yet checked.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) tasks: Vec<(Task, Place)>,
     pub(crate) links: Vec<Link>,
-    /// Other names by which dependencies may call tasks.
+    /// Alternative task names that dependencies may use.
     pub(crate) aliases: HashMap<String, usize>,
     pub(crate) limits: BTreeMap<String, u64>,
 }
 
-/// A dependency, with the size of what it carries beside files.
+/// A dependency, with the number of bytes that it carries in addition to files.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) from: End,
@@ -30,7 +30,7 @@ pub(crate) struct Link {
     pub(crate) place: Place,
 }
 
-/// A task, by its number or as it is called.
+/// One end of a dependency: a task, by number or by name.
 #[derive(Debug)]
 pub(crate) enum End {
     Number(usize),
@@ -38,7 +38,7 @@ pub(crate) enum End {
 }
 
 impl Draft {
-    /// Checks everything and derives the edges.
+    /// Checks the draft and derives the edges.
     pub(crate) fn finish(self) -> Result<Description> {
         for (task, place) in &self.tasks {
             check_task(task, &self.limits).map_err(|message| Error::new(ErrorKind::Value, place, message))?;
@@ -71,7 +71,7 @@ impl Draft {
         }
         for (to, (task, _)) in self.tasks.iter().enumerate() {
             let mut seen = HashSet::with_capacity(task.inputs.len());
-            // A file that a list names twice is read once; a task that changes a file in place does not wait for itself.
+            // A file that a list names twice is read once. A task that modifies a file in place does not depend on itself.
             for file in task.inputs.iter().filter(|file| seen.insert(file.name.as_str())) {
                 if let Some(&(from, size)) = writers.get(file.name.as_str()).filter(|writer| writer.0 != to) {
                     edges.push(Edge { from, to, size: size.or(file.size).unwrap_or(0) });
@@ -79,7 +79,7 @@ impl Draft {
             }
         }
         edges.sort_unstable_by_key(|edge| (edge.from, edge.to, edge.size));
-        // Sums that overflow stay above what the planner takes, which then says so.
+        // A sum that overflows stays above the planner's limit, and the planner reports it.
         edges.dedup_by(|next, kept| {
             let same = (next.from, next.to) == (kept.from, kept.to);
             if same {
@@ -108,7 +108,7 @@ impl Draft {
         Ok(names)
     }
 
-    /// Who writes each file, and its size.
+    /// Returns for each file the task that writes it, and the file's size.
     fn writers(&self) -> Result<HashMap<&str, (usize, Option<u64>)>> {
         let mut writers: HashMap<&str, (usize, Option<u64>)> = HashMap::new();
         for (number, (task, place)) in self.tasks.iter().enumerate() {
@@ -179,7 +179,8 @@ fn check_task(task: &Task, limits: &BTreeMap<String, u64>) -> Result<(), String>
     }
 }
 
-/// Names come from strangers and are shown on terminals: nothing in them may control one, or turn the text around.
+/// Checks a name. Names come from untrusted files and are shown on terminals, so that control characters and changes of text direction are
+/// refused.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
     let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let fault = if name.is_empty() {
@@ -194,7 +195,7 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
     Err(format!("{what} is {}: expected {fault}", shown(name)))
 }
 
-/// A name of a file must not lead out of the directory below which a run puts it.
+/// Checks a file name. It must not lead out of the directory in which a run places the file.
 fn check_file(name: &str) -> Result<(), String> {
     check_name("the name of a file", name)?;
     if name.split('/').any(|part| part == "..") {
@@ -218,7 +219,7 @@ fn check_command(command: &str) -> Result<(), String> {
     check_text(command)
 }
 
-/// What is handed to programs ends at the first zero byte.
+/// Checks a text that is passed to a program. Programs would see it end at the first zero byte.
 fn check_text(text: &str) -> Result<(), String> {
     if text.contains('\0') { Err(format!("{} has a zero byte: expected text", shown(text))) } else { Ok(()) }
 }

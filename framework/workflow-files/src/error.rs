@@ -1,16 +1,16 @@
-//! The one error type of the formats, and where in a file something is.
+//! Error type of the crate, and positions in a file.
 
 use std::fmt;
 
-/// Text from a file as an error shows it.
+/// Quotes text from a file for an error message.
 pub(crate) use armature_text::quoted as shown;
 
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a file could not be read, or a description not be made.
+/// Error of reading a file or building a description.
 ///
-/// It is shown as `file: place: message`; the message says what is there and what was expected.
+/// It is displayed as `file: place: message`. The message names the value found and the value expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -19,19 +19,19 @@ pub struct Error {
     message: String,
 }
 
-/// What sort of problem an [`Error`] is; new kinds may be added.
+/// Kind of an [`Error`]. New kinds may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file is in no format that is known.
+    /// The format of the file is unknown.
     Format,
-    /// The file's version of its format is not read.
+    /// The file's version of its format is not supported.
     Version,
-    /// The file breaks its format's grammar.
+    /// The file violates the grammar of its format.
     Syntax,
-    /// A value is missing, or cannot be used.
+    /// A value is missing or invalid.
     Value,
-    /// The tasks do not form a workflow: a cycle, a task that is unknown or there twice.
+    /// The tasks do not form a workflow: a cycle, an unknown task or a duplicate task.
     Graph,
 }
 
@@ -45,17 +45,17 @@ impl Error {
         self
     }
 
-    /// What sort of problem this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Line (`line 7`) or path (`workflow.tasks[3].parents[0]`) of the problem; empty where it has none.
+    /// Returns the line (`line 7`) or path (`workflow.tasks[3].parents[0]`) of the error; empty if it has none.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What is there, and what was expected.
+    /// Returns the message: the value found and the value expected.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Where something stands in its file. It is made for every task and edge, hence small; it becomes text in an error only.
+/// Position in a file. A position is stored for every task and edge, so it is small and becomes text only in an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// A line, from 1.

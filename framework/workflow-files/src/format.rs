@@ -1,4 +1,4 @@
-//! Which format a file is in.
+//! Detection of file formats, and reading of workflows.
 
 use armature_planner::workflow::TaskMemory;
 
@@ -6,25 +6,25 @@ use crate::description::Description;
 use crate::error::{Error, ErrorKind, Result, shown};
 use crate::{dag, dot, toml_file, wfformat};
 
-/// A format that is read.
+/// Format of a workflow file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// WfCommons' JSON.
+    /// WfFormat of WfCommons, in JSON.
     WfFormat,
-    /// pegasus-mpi-cluster's lines.
+    /// Line format of pegasus-mpi-cluster.
     Dag,
     /// Graphviz.
     Dot,
-    /// Our own TOML.
+    /// TOML format of this crate.
     Toml,
 }
 
 impl Format {
-    /// The format of a file, by the end of its name, or else by how it begins.
+    /// Returns the format of a file, by the extension of its name, otherwise by the beginning of its content.
     ///
     /// # Errors
-    /// [`ErrorKind::Format`] if neither is known.
+    /// [`ErrorKind::Format`] if neither matches a known format.
     ///
     /// ```
     /// use armature_workflow_files::Format;
@@ -49,7 +49,8 @@ impl Format {
         })
     }
 
-    /// What the memory of tasks means in files of this format: WfFormat has what was measured of whole processes.
+    /// Returns the meaning of a task's memory in files of this format. WfFormat records the measured memory of whole processes, which
+    /// includes files.
     pub fn task_memory(self) -> TaskMemory {
         match self {
             Format::WfFormat => TaskMemory::IncludesIo,
@@ -79,15 +80,15 @@ fn by_content(bytes: &[u8]) -> Option<Format> {
     }
 }
 
-/// Reads a workflow. The name is that of the file: it helps to find the format, and errors begin with it.
+/// Reads a workflow. `name` is the name of the file: it helps to detect the format, and error messages begin with it.
 ///
 /// # Errors
-/// Every [`ErrorKind`], with file, line or path, what is there and what was expected.
+/// Every [`ErrorKind`]. The error names the file, the line or path, the value found and the value expected.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Description> {
     read_as(Format::of(name, bytes)?, name, bytes)
 }
 
-/// Reads a workflow in a format that is known.
+/// Reads a workflow in the given format.
 ///
 /// # Errors
 /// See [`read`].
@@ -105,7 +106,7 @@ pub fn read_as(format: Format, name: &str, bytes: &[u8]) -> Result<Description> 
     Ok(description)
 }
 
-/// The bytes as text, without a byte order mark.
+/// Returns the bytes as text, without a byte order mark.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();

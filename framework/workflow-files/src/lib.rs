@@ -1,4 +1,4 @@
-//! Formats of workflows: bytes in, a described workflow out.
+//! Readers and writers of workflow formats.
 //!
 //! | format | read | written |
 //! |---|---|---|
@@ -7,8 +7,9 @@
 //! | Graphviz dot, a subset | yes | no |
 //! | TOML, a form of our own | yes | no |
 //!
-//! [`platform`] reads what they are planned for. All workflows are read into one [`Description`], which can also be built, and which becomes the planner's
-//! [`Workflow`](armature_planner::workflow::Workflow). An error names the line or path, what is there and what was expected.
+//! [`platform`] reads the platform that a workflow is planned for. Every workflow is read into a [`Description`], which a program can also
+//! build itself. A description converts to the planner's [`Workflow`](armature_planner::workflow::Workflow). An error names the line or
+//! path, the value found and the value expected.
 //!
 //! ```
 //! let file = "TASK split -m 100 /bin/split data\nTASK sum -c 2 /bin/sum\nEDGE split sum\n";
@@ -24,11 +25,11 @@
 //!
 //! # Workflows in TOML
 //!
-//! A `[[task]]` has an `id`, and where wanted: `command` (text is a line for a shell, a list is a program and its arguments) or
-//! `closure`; `deps`, tasks that it waits for; `inputs` and `outputs`, each a name or `{ name, size }`; `cpus`, `memory`, `tries`,
-//! `time_limit`, `priority`, `limits`, `env`, `stdin`; `kind`, `run_time` (seconds), `machine`, `done`. Memory and sizes are in
-//! bytes or have a unit (`"2 GiB"`, `"500 MB"`), times are in seconds or have one (`"5 min"`, `"2 h"`). Beside the tasks there may be
-//! a `name`, and a table `limit` of named limits. Other keys are refused.
+//! A `[[task]]` has an `id` and these optional keys: `command` (a text is a shell line; a list is a program and its arguments) or
+//! `closure`; `deps`, the tasks that it depends on; `inputs` and `outputs`, lists of names or `{ name, size }`; `cpus`, `memory`, `tries`,
+//! `time_limit`, `priority`, `limits`, `env`, `stdin`; `kind`, `run_time` (seconds), `machine`, `done`. Memory and sizes are in bytes or
+//! have a unit (`"2 GiB"`, `"500 MB"`). Times are in seconds or have a unit (`"5 min"`, `"2 h"`). The file may also have a `name` and a
+//! table `limit` of named limits. Unknown keys are refused.
 //!
 //! ```
 //! let file = r#"
@@ -54,8 +55,8 @@
 //!
 //! # Workflows in dot
 //!
-//! A node's `weight`, `work` or `run_time` is its run time in seconds, its `memory` is in bytes; an edge's `weight` or `size` is what
-//! it carries, in bytes. Other attributes are ignored. A node is made when it is named first.
+//! The attribute `weight`, `work` or `run_time` of a node is its run time in seconds; `memory` is in bytes. The attribute `weight` or
+//! `size` of an edge is the number of bytes that it carries. Other attributes are ignored. A node is created where it is first named.
 //!
 //! ```
 //! let file = "digraph { node [memory=5]; a [weight=1.5]; a -> b [size=3] }";

@@ -1,13 +1,13 @@
-//! Values of a JSON or TOML file, with the path that leads to them.
+//! Values of a JSON or TOML file with their paths.
 
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result, shown};
 
-/// Up to this, 2⁵³, a floating-point number is exact.
+/// Largest number, 2⁵³, up to which every whole number is exact as a floating-point number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A value and how it was reached. The path becomes text only when there is an error.
+/// A value and its path. The path is converted to text only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     value: &'a Value,
@@ -25,13 +25,13 @@ impl<'a> At<'a> {
         At { value, way: None }
     }
 
-    /// The field of an object; one that is `null` is not there.
+    /// Returns a field of an object; `None` if it is missing or `null`.
     pub(crate) fn find<'b>(&'b self, key: &'b str) -> Option<At<'b>> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(At { value, way: Some((self, Step::Key(key))) })
     }
 
-    /// The field of an object that must be there.
+    /// Returns a required field of an object.
     pub(crate) fn get<'b>(&'b self, key: &'b str, expected: &str) -> Result<At<'b>> {
         self.find(key).ok_or_else(|| self.missing(key, expected))
     }
@@ -42,20 +42,20 @@ impl<'a> At<'a> {
         Error::new(ErrorKind::Value, place, format!("is missing: expected {expected}"))
     }
 
-    /// The elements of a list.
+    /// Returns the elements of a list.
     pub(crate) fn elements<'b>(&'b self) -> Result<impl ExactSizeIterator<Item = At<'b>>> {
         let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
         let element = |(number, value)| At { value, way: Some((self, Step::Element(number))) };
         Ok(list.iter().enumerate().map(element))
     }
 
-    /// The elements of a list of text; none if the field is not there.
+    /// Returns the elements of a list of text; an empty list if the field is missing.
     pub(crate) fn texts(&self, key: &str) -> Result<Vec<String>> {
         let Some(list) = self.find(key) else { return Ok(Vec::new()) };
         list.elements()?.map(|element| element.text().map(str::to_string)).collect()
     }
 
-    /// The fields of an object.
+    /// Returns the fields of an object.
     pub(crate) fn fields<'b>(&'b self) -> Result<impl Iterator<Item = (&'b str, At<'b>)>> {
         let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
         Ok(object.iter().map(|(key, value)| (key.as_str(), At { value, way: Some((self, Step::Key(key))) })))
@@ -65,7 +65,7 @@ impl<'a> At<'a> {
         self.value.as_str().ok_or_else(|| self.wrong("text"))
     }
 
-    /// Some text, if it is one.
+    /// Returns the value as text, if it is text.
     pub(crate) fn as_text(&self) -> Option<&'a str> {
         self.value.as_str()
     }
@@ -74,7 +74,7 @@ impl<'a> At<'a> {
         self.value.is_array()
     }
 
-    /// A whole number of 0 or more; some programs write it as `5.0`.
+    /// Returns a whole number of 0 or more. Numbers such as `5.0` are accepted, because some programs write whole numbers that way.
     pub(crate) fn whole(&self) -> Result<u64> {
         let exact = |number: f64| (0.0..=EXACT).contains(&number) && number.fract() == 0.0;
         self.value
@@ -83,7 +83,7 @@ impl<'a> At<'a> {
             .ok_or_else(|| self.wrong("a whole number of 0 or more"))
     }
 
-    /// A whole number that fits 32 bits.
+    /// Returns a whole number that fits 32 bits.
     pub(crate) fn small(&self) -> Result<u32> {
         u32::try_from(self.whole()?).map_err(|_| self.wrong("a whole number below 2³²"))
     }
@@ -99,9 +99,9 @@ impl<'a> At<'a> {
         self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
     }
 
-    /// A number of 0 or more below 2⁶⁴, rounded up: what was measured is sometimes an average.
+    /// Returns a number of 0 or more and below 2⁶⁴, rounded up. Measured values may be averages and need not be whole.
     pub(crate) fn rounded_up(&self) -> Result<u64> {
-        /// 2⁶⁴: the first number that does not fit.
+        /// 2⁶⁴, the smallest number that does not fit.
         const END: f64 = 18_446_744_073_709_551_616.0;
         match self.value.as_u64() {
             Some(number) => Ok(number),
@@ -112,12 +112,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// A number of 0 or more.
+    /// Returns a number of 0 or more.
     pub(crate) fn amount(&self) -> Result<f64> {
         self.value.as_f64().filter(|number| *number >= 0.0).ok_or_else(|| self.wrong("a number of 0 or more"))
     }
 
-    /// That another value was expected here.
+    /// Returns the error that another value was expected at this path.
     pub(crate) fn wrong(&self, expected: &str) -> Error {
         let there = match self.value {
             Value::Null => "null".into(),
@@ -148,7 +148,8 @@ impl<'a> At<'a> {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    // A key comes from the file, too: long ones are cut (then no quotation mark is last), odd ones quoted.
+                    // The key comes from the file. It is written without quotation marks only if it has no unusual character and was not
+                    // cut; [`shown`] ends a cut text without a quotation mark.
                     let plain = !key.is_empty()
                         && shown(key).ends_with('"')
                         && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));

@@ -1,10 +1,10 @@
-//! Platforms that workflows are planned for, in TOML.
+//! Platforms for the planner, in TOML.
 //!
-//! A `[[processor]]` has a `memory`, and where wanted: `name`; `speed` (1 is the machine on which the workflow was measured); `count`,
-//! how many of this kind there are, which are then called `name-0`, `name-1` and so on; `buffer`, the room for files that leave the
-//! memory (ten times the memory, unless it says otherwise). `bandwidth` is that between all processors, in bytes a second; a
-//! `[[link]]` gives the way `from` one processor `to` another a `bandwidth` of its own. `disk` is how fast each processor writes files that
-//! leave its memory and reads them back, in bytes a second (200 MB, unless it says otherwise). Bytes are a number, or have a unit.
+//! A `[[processor]]` has a `memory` and these optional keys: `name`; `speed`, where 1 is the machine on which the workflow was measured;
+//! `count`, the number of processors of this kind, which get the names `name-0`, `name-1` and so on; `buffer`, the space for files that are
+//! evicted from memory (default: ten times the memory). `bandwidth` is the bandwidth between all processors in bytes per second. A
+//! `[[link]]` sets another `bandwidth` `from` one processor `to` another. `disk` is the rate at which a processor writes evicted files and
+//! reads them back, in bytes per second (default: 200 MB). Bytes are a number or have a unit.
 //!
 //! ```
 //! use armature_workflow_files::platform;
@@ -42,11 +42,11 @@ use crate::format::text;
 use crate::path::At;
 use crate::toml_file::{bytes, known, parse};
 
-/// Reads a platform. The name is that of the file: errors begin with it.
+/// Reads a platform. `name` is the name of the file; error messages begin with it.
 ///
 /// # Errors
-/// [`ErrorKind::Syntax`] for what is no TOML; [`ErrorKind::Value`] for a key that is missing or unknown, a value that cannot be used,
-/// a link between processors that there are not.
+/// [`ErrorKind::Syntax`] for invalid TOML; [`ErrorKind::Value`] for a missing or unknown key, an invalid value, or a link to an unknown
+/// processor.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Cluster> {
     text(bytes).and_then(cluster).map_err(|error| error.in_file(name))
 }
@@ -105,7 +105,8 @@ fn cluster(text: &str) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Before there are too many: what the planner says of a processor belongs to its place in the file.
+/// Checks the last processor and the number of processors. It is called after each processor, so that an error of the planner names the
+/// processor's place in the file, and a large `count` is refused before it fills the memory.
 fn check(processors: &[Processor], at: &At<'_>) -> Result<()> {
     let last = processors.last().map(std::slice::from_ref).unwrap_or_default();
     let one = Cluster::new(last.to_vec(), f64::INFINITY);
@@ -119,7 +120,7 @@ fn check(processors: &[Processor], at: &At<'_>) -> Result<()> {
     Err(at.error(ErrorKind::Value, message))
 }
 
-/// Bytes a second.
+/// Returns a rate in bytes per second.
 fn rate(at: &At<'_>) -> Result<f64> {
     match at.as_text() {
         Some(_) => bytes(at).map(|bytes| bytes as f64),

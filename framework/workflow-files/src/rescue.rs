@@ -1,4 +1,4 @@
-//! Rescue files: the tasks that have been done, one `DONE id` a line, as pegasus-mpi-cluster reads and writes them.
+//! Rescue files: a list of the finished tasks, with one line `DONE id` per task, as pegasus-mpi-cluster reads and writes them.
 //!
 //! ```
 //! use armature_workflow_files::{read, rescue};
@@ -17,12 +17,12 @@ use crate::description::Description;
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 use crate::format::text;
 
-/// Marks as done the tasks that a rescue file names. A last line without an end is ignored: the run that wrote it was cut short,
-/// and its name may be the beginning of another.
+/// Marks the tasks that a rescue file names as done. A last line without a line end is ignored: the run that wrote it was interrupted, and
+/// the incomplete id may be the prefix of another one.
 ///
 /// # Errors
-/// [`ErrorKind::Syntax`] for another line than `DONE id`, [`ErrorKind::Graph`] for a task that the workflow does not have.
-/// Then no task is marked.
+/// [`ErrorKind::Syntax`] for a line other than `DONE id`, [`ErrorKind::Graph`] for a task that the workflow does not have. In case of an
+/// error, no task is marked.
 pub fn read(name: &str, bytes: &[u8], description: &mut Description) -> Result<()> {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     let done = done(&bytes[..whole], description).map_err(|error| error.in_file(name))?;
@@ -40,7 +40,7 @@ fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
         .map(|(number, line)| {
             let place = Place::Line(number + 1);
-            // A name may begin or end with spaces, and so may a line that somebody has written by hand.
+            // A name may begin or end with spaces. A line written by hand may have extra spaces.
             let find = |id: &str| numbers.get(id).or_else(|| numbers.get(id.trim())).copied();
             let id = line.trim_start().strip_prefix("DONE ").ok_or_else(|| {
                 let message = format!("{} is no line of a rescue file: expected \"DONE id\"", shown(line));
@@ -51,7 +51,7 @@ fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// A rescue file of the tasks that have been done.
+/// Returns a rescue file that lists the tasks that are done.
 pub fn write(description: &Description) -> String {
     description.tasks().iter().filter(|task| task.done).map(|task| format!("DONE {}\n", task.name)).collect()
 }

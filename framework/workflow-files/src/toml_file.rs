@@ -1,4 +1,4 @@
-//! Our own form, in TOML: a `[[task]]` for each task.
+//! TOML format of this crate: one `[[task]]` per task.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = 1 + text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count();
-        // The message may quote the file.
+        // Escaped and cut, because the message may quote the file.
         let message = armature_text::shown(error.message());
         Error::new(ErrorKind::Syntax, Place::Line(line), format!("{message}: expected TOML"))
     })
@@ -67,7 +67,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
     draft.finish()
 }
 
-/// People write these files: a misspelt key must not be ignored.
+/// Refuses unknown keys. The files are written by hand, and a misspelt key must not be ignored.
 pub(crate) fn known(at: &At<'_>, keys: &[&str]) -> Result<()> {
     for (key, value) in at.fields()? {
         if !keys.contains(&key) {
@@ -104,7 +104,7 @@ fn task(at: &At<'_>) -> Result<Task> {
     Ok(task)
 }
 
-/// A command that is text is a line for a shell, one that is a list is started as it is.
+/// Reads the action of a task. A command that is text is a shell line; a command that is a list is a program with its arguments.
 fn action(at: &At<'_>) -> Result<Action> {
     match (at.find("command"), at.find("closure")) {
         (Some(_), Some(closure)) => {
@@ -124,7 +124,7 @@ fn action(at: &At<'_>) -> Result<Action> {
     }
 }
 
-/// A file is a name, or `{ name = "…", size = 123 }`.
+/// Reads a list of files. A file is a name, or `{ name = "…", size = 123 }`.
 fn files(at: &At<'_>, key: &str) -> Result<Vec<File>> {
     let Some(list) = at.find(key) else { return Ok(Vec::new()) };
     let file = |at: At<'_>| {

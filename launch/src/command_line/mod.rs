@@ -1,6 +1,6 @@
-//! The decision: which command starts this job at this place.
+//! Choice of the command that starts a job in an environment.
 //!
-//! [`command_line()`] is a pure function. One file for each launcher says how its options are spelt.
+//! [`command_line()`] is a pure function. One file per launcher contains the syntax of its options.
 
 mod mpich;
 mod openmpi;
@@ -15,27 +15,27 @@ use crate::environment::{Batch, Environment};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 
-/// What is to be started.
+/// Job to start.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// How many ranks; `None` for as many as there are slots.
+    /// Number of ranks; `None` for the number of slots.
     pub ranks: Option<usize>,
-    /// The hosts, if the caller names them; they take precedence over those of a batch job.
+    /// Hosts, if the caller names them. They take precedence over the hosts of a batch job.
     pub hosts: Option<Hostfile>,
-    /// Whether ranks are tied to cores.
+    /// Binding of ranks to cores.
     pub bind: Bind,
-    /// Whose launcher.
+    /// Launcher to use.
     pub launcher: Launcher,
-    /// Whether ranks go on when one dies.
+    /// True if the other ranks continue when a rank dies.
     pub recover: bool,
-    /// Whether the launcher is started with `ARMATURE_JOB_STATUS` set, which the ranks need.
+    /// True if the launcher is started with `ARMATURE_JOB_STATUS` in its environment, which the ranks need.
     pub job_status: bool,
 }
 
 impl Job {
-    /// A job with as many ranks as there are slots, and everything else left to the place.
+    /// Returns a job with as many ranks as there are slots, and all other settings left to the environment.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Job {
         let command = std::iter::once(program.into()).chain(args.into_iter().map(Into::into)).collect();
         Job {
@@ -50,7 +50,7 @@ impl Job {
     }
 }
 
-/// Whether ranks are tied to cores.
+/// Binding of ranks to cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Bind {
     /// Not where ranks share cores; else as the launcher has it.
@@ -62,7 +62,7 @@ pub enum Bind {
     None,
 }
 
-/// Whose launcher starts the ranks.
+/// Launcher that starts the ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Launcher {
     /// `srun` inside a Slurm allocation, else `mpirun`.
@@ -79,17 +79,17 @@ pub enum Launcher {
 pub struct CommandLine {
     /// The launcher.
     pub program: PathBuf,
-    /// What the hostfile must contain for which [`args`](CommandLine::args) have a place, in the launcher's own form.
+    /// Required content of the hostfile, in the launcher's format, if [`args`](CommandLine::args) contain a hostfile.
     pub hostfile: Option<String>,
-    /// Variables that the launcher is started with, beside those of this process.
+    /// Environment variables for the launcher, in addition to those of this process.
     pub variables: Vec<(&'static str, &'static str)>,
-    /// How many ranks it starts.
+    /// Number of ranks that the command starts.
     pub ranks: usize,
-    /// Whether all of them are on this machine.
+    /// True if all ranks run on this machine.
     pub all_here: bool,
-    /// Whether it minds that its input, if it is empty, ends when the job does.
+    /// True if the launcher can fail when its empty standard input ends at the same time as the job.
     pub minds_end_of_input: bool,
-    /// What the user should know about it.
+    /// Warning for the user about the command.
     pub warning: Option<String>,
     words: Vec<Word>,
 }
@@ -101,7 +101,7 @@ enum Word {
 }
 
 impl CommandLine {
-    /// The launcher's arguments, the program and its arguments, with the hostfile at `hostfile`.
+    /// Returns the arguments of the launcher, the program and its arguments, with `hostfile` as the path of the hostfile.
     pub fn args(&self, hostfile: &Path) -> Vec<OsString> {
         let word = |word: &Word| match word {
             Word::Text(text) => text.clone(),
@@ -110,7 +110,7 @@ impl CommandLine {
         self.words.iter().map(word).collect()
     }
 
-    /// The command as one would type it into a shell.
+    /// Returns the command as it would be typed into a shell.
     pub fn display(&self, hostfile: impl AsRef<Path>) -> String {
         let set = self.variables.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
         let words =
@@ -129,12 +129,12 @@ fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// The command that starts `job`, a program of `mpi`, at `site`.
+/// Returns the command that starts `job`, a program of `mpi`, in `environment`.
 ///
 /// # Errors
-/// [`LaunchError::InsideStep`] when this process is part of a job step of Slurm; [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there; [`LaunchError::NoRecovery`] when
-/// it cannot let ranks go on; [`LaunchError::Colon`] when it would see two programs; [`LaunchError::Variable`] when the number
-/// of ranks is not given and the batch job does not tell it either.
+/// [`LaunchError::InsideStep`] if this process is part of a Slurm job step; [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] if the
+/// launcher is missing; [`LaunchError::NoRecovery`] if the launcher cannot let ranks continue after a failure; [`LaunchError::Colon`] if
+/// the launcher would see two programs; [`LaunchError::Variable`] if the number of ranks is not given and the batch job has no usable one.
 pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<CommandLine, LaunchError> {
     if job.command.iter().any(|word| word == ":") {
         return Err(LaunchError::Colon);
@@ -156,11 +156,11 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     let (slots, warning) = match (slots, job.ranks, &environment.batch) {
         (Ok(slots), ..) => (slots, None),
         (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
-        // Open MPI and MPICH know nothing of PBS: without its hosts they start all ranks here.
+        // Open MPI and MPICH do not know PBS; without its hosts they start all ranks on this machine.
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The launcher knows the hosts, and whether there are too many ranks for them.
+        // The launcher knows the hosts and refuses too many ranks itself.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
@@ -211,12 +211,12 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     })
 }
 
-/// What a launcher has to be told.
+/// Requirements of a job that become launcher options.
 struct Needs<'a> {
     ranks: usize,
-    /// More ranks than slots.
+    /// True if there are more ranks than slots.
     shared: bool,
-    /// What Slurm has promised to each task.
+    /// Number of cores that Slurm has allocated to each task.
     cores_per_task: Option<usize>,
     hosts: Option<&'a Hostfile>,
     bind: Bind,
@@ -225,7 +225,7 @@ struct Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// What to say about binding; `None` for the launcher's own way.
+    /// Returns the binding to request; `None` for the launcher's default.
     fn binding(&self) -> Option<Bind> {
         match self.bind {
             Bind::Auto => self.shared.then_some(Bind::None),

@@ -1,4 +1,4 @@
-//! MPICH's `mpirun` (Hydra). It passes the environment on, takes more ranks than slots and does not mind root.
+//! MPICH's `mpirun` (Hydra). It passes the environment to the ranks, accepts more ranks than slots, and runs as root.
 
 use super::{Bind, Needs, Word, words};
 

@@ -4,11 +4,11 @@ use super::{Bind, Needs, Word, words};
 use crate::environment::Environment;
 use crate::hostfile::Hostfile;
 
-/// Set for the launcher only, see [`Job::job_status`](super::Job::job_status).
+/// Environment variable that is set for the launcher only, see [`Job::job_status`](super::Job::job_status).
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// It cuts names of hosts off at their first dot, by default, and takes `node.1.site` and `node.2.site` for one host. The
-/// first variable is for Open MPI 4, the second for 5.
+/// Variables that make Open MPI keep full host names. By default it cuts host names at the first dot, and takes `node.1.site` and
+/// `node.2.site` for one host. The first variable is for Open MPI 4, the second for Open MPI 5.
 const FULL_NAMES: [(&str, &str); 2] =
     [("OMPI_MCA_orte_keep_fqdn_hostnames", "1"), ("PRTE_MCA_prte_keep_fqdn_hostnames", "1")];
 
@@ -38,7 +38,7 @@ pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word>
     if needs.recover {
         line.extend(words(["--enable-recovery"]));
     }
-    // Ranks on other hosts get nothing of our environment but what is named.
+    // Ranks on other hosts receive only the variables that are named.
     let ours =
         Some(JOB_STATUS).filter(|&name| needs.job_status && !environment.variables.iter().any(|v| v == name));
     for name in environment.variables.iter().map(String::as_str).chain(ours) {

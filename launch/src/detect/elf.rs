@@ -1,7 +1,7 @@
-//! The shared libraries that an ELF file names (its `DT_NEEDED` entries), as `ldd` would start from.
+//! Shared libraries of an ELF file (its `DT_NEEDED` entries), without the libraries that those need.
 //!
-//! Only what lies between the header and those names is read, so the size of the file does not matter. Files that
-//! lie about themselves give an error.
+//! Only the header, the dynamic section and the names are read, so that the size of the file does not matter. A malformed file gives an
+//! error.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -10,11 +10,12 @@ const PT_DYNAMIC: u64 = 2;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
-/// No honest file has more bytes in its dynamic section, or in one library's name.
+/// Maximum number of bytes of the dynamic section, and of a library's name. Real files stay far below; the limits bound the memory for
+/// malformed ones.
 const DYNAMIC_LIMIT: u64 = 1 << 20;
 const NAME_LIMIT: u64 = 4096;
 
-/// Names of the libraries that the file asks for, in its order. Empty for a static program.
+/// Returns the names of the libraries that the file needs, in the order of the file. Empty for a static program.
 pub(super) fn needed<F: Read + Seek>(file: &mut F) -> io::Result<Vec<String>> {
     let layout = Layout::read(file)?;
     let segments = layout.segments(file)?;
@@ -49,7 +50,7 @@ struct Segment {
     size: u64,
 }
 
-/// How this file writes numbers: 4 or 8 bytes a word, which end first.
+/// Number format of an ELF file: 4 or 8 bytes per word, and the byte order.
 struct Layout {
     word: usize,
     little: bool,
@@ -75,7 +76,7 @@ impl Layout {
     }
 
     fn segments<F: Read + Seek>(&self, file: &mut F) -> io::Result<Vec<Segment>> {
-        // Offsets within the header and within an entry, from the ELF specification, for 32 and for 64 bits.
+        // Offsets in the header and in a program header entry, from the ELF specification, for 32 and 64 bits.
         let wide = self.word == 8;
         let head = bytes(file, 0, 64)?;
         let field = |bytes: &[u8], at: usize, length: usize| -> io::Result<u64> {
@@ -100,7 +101,7 @@ impl Layout {
     }
 }
 
-/// Up to `length` bytes from `offset` on; fewer at the end of the file.
+/// Returns up to `length` bytes from `offset`; fewer at the end of the file.
 fn bytes<F: Read + Seek>(file: &mut F, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     file.seek(SeekFrom::Start(offset))?;

@@ -1,4 +1,4 @@
-//! Which MPI does a program need? Its list of shared libraries tells.
+//! Detection of the MPI that a program needs, from its list of shared libraries.
 
 mod elf;
 
@@ -8,8 +8,8 @@ use crate::Mpi;
 use crate::environment::Environment;
 use crate::error::LaunchError;
 
-/// Finds the file of a program as a launcher would: a name with a slash is a path, any other is looked up in the
-/// directories of `path` and then here (and comes back as `./name`).
+/// Finds the file of a program as a launcher does. A name with a slash is a path. Any other name is searched in the directories of `path`
+/// and then in the current directory (and returned as `./name`).
 ///
 /// # Errors
 /// [`LaunchError::NoProgram`] if there is no such file.
@@ -26,16 +26,18 @@ pub fn program(name: &str, path: &[PathBuf]) -> Result<PathBuf, LaunchError> {
     found.ok_or_else(|| LaunchError::NoProgram(name.to_owned()))
 }
 
-/// The MPI that the file is linked to; `None` if it is no ELF file or names no MPI library itself, as a script does.
+/// Returns the MPI that the file is linked to. `None` if the file is not an ELF file (such as a script), or does not list an MPI library
+/// itself.
 pub fn linked_mpi(file: &Path) -> Option<Mpi> {
     let libraries = elf::needed(&mut std::fs::File::open(file).ok()?).ok()?;
     libraries.iter().find_map(|library| mpi_of_library(library))
 }
 
-/// The MPI that a program needs: what it is linked to, else the only one that is installed.
+/// Returns the MPI that a program needs: the one that it is linked to, otherwise the only one that is installed.
 ///
 /// # Errors
-/// [`LaunchError::AmbiguousMpi`] if neither tells, [`LaunchError::NoLauncher`] if none is installed.
+/// [`LaunchError::AmbiguousMpi`] if the program is not linked to an MPI and two are installed, [`LaunchError::NoLauncher`] if none is
+/// installed.
 pub fn mpi_of(file: &Path, environment: &Environment) -> Result<Mpi, LaunchError> {
     match (linked_mpi(file), &environment.openmpi, &environment.mpich) {
         (Some(mpi), _, _) => Ok(mpi),
@@ -46,8 +48,8 @@ pub fn mpi_of(file: &Path, environment: &Environment) -> Result<Mpi, LaunchError
     }
 }
 
-/// Open MPI's library has been `libmpi.so.20` and up since its version 2; `libmpi.so.12` is the name that MPICH and
-/// its relatives agreed on, and Debian calls MPICH's `libmpich.so.12`.
+/// Returns the MPI of a library. Open MPI's library has the name `libmpi.so.20` or higher since version 2. MPICH and compatible libraries
+/// agreed on `libmpi.so.12`; Debian's MPICH has the name `libmpich.so.12`.
 fn mpi_of_library(name: &str) -> Option<Mpi> {
     if name.starts_with("libmpich.so")
         || name.starts_with("libmpi.so.12")

@@ -1,4 +1,4 @@
-//! Which launchers are installed, and whose is a plain `mpirun`?
+//! Search for installed launchers, and detection of the MPI to which a plain `mpirun` belongs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,9 +12,9 @@ pub(super) struct Launchers {
     pub(super) srun: Option<PathBuf>,
 }
 
-/// Looks for launchers in the directories of `path`. Debian's names say whose they are; for a plain `mpirun`, which is
-/// what a module of an HPC site brings, the file behind the link tells, or what it prints as its version. It comes
-/// first, because whoever loaded a module wants that one.
+/// Searches for launchers in the directories of `path`. The names of Debian's launchers identify their MPI. For a plain `mpirun`, which a
+/// module of an HPC site provides, the target of the link or the printed version identifies the MPI. A plain `mpirun` takes precedence,
+/// because a user who has loaded a module wants that one.
 pub(super) fn find(path: &[PathBuf]) -> Launchers {
     let named = |name: &str| path.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
     let mut found = Launchers { srun: named("srun"), ..Launchers::default() };

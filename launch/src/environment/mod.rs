@@ -1,6 +1,6 @@
-//! Where we are: the machine, its launchers, and the batch job that we may be part of.
+//! Environment of a start: the machine, its launchers, and the batch job that contains this process.
 //!
-//! [`Environment`] is plain data, so that the decision in [`command_line`](mod@crate::command_line) can be tested for places that we are not at.
+//! [`Environment`] is plain data, so that the decision in [`command_line`](mod@crate::command_line) can be tested for other environments.
 
 mod launchers;
 pub(crate) mod slurm;
@@ -13,15 +13,15 @@ use crate::error::Variable;
 use crate::hostfile::{Hostfile, MAX_SLOTS};
 use slurm::{Allocation, Overrides};
 
-/// Chooses how Slurm's PMIx lets the ranks of several nodes wait for each other.
+/// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
-/// What the choice of a launcher line depends on, apart from the job itself.
+/// Facts on which the choice of a launcher line depends, besides the job itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// We are root, which Open MPI refuses unless told otherwise.
+    /// True if this process runs as root, which Open MPI refuses unless an option permits it.
     pub root: bool,
-    /// Cores of this machine that we may use; two hardware threads of one core count once.
+    /// Number of cores of this machine that this process may use. Two hardware threads of one core count once.
     pub cores: usize,
     /// Open MPI's `mpirun`.
     pub openmpi: Option<PathBuf>,
@@ -29,38 +29,38 @@ pub struct Environment {
     pub mpich: Option<PathBuf>,
     /// Slurm's `srun`.
     pub srun: Option<PathBuf>,
-    /// The batch job that we run in.
+    /// Batch job that contains this process.
     pub batch: Option<Batch>,
-    /// Names of set variables that the ranks on other hosts need: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
+    /// Names of set variables that ranks on other hosts need: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
     pub variables: Vec<String>,
-    /// `SLURM_PMIX_FENCE` is set: somebody has chosen how Slurm's PMIx lets ranks wait for each other.
+    /// True if `SLURM_PMIX_FENCE` is set, which means that the user has selected the algorithm by which Slurm's PMIx synchronises ranks.
     pub fence: bool,
-    /// The job step of Slurm that this process is part of, by `SLURM_STEP_ID`. Batch scripts and the shells of `salloc` are none.
+    /// Slurm job step that contains this process, from `SLURM_STEP_ID`. Batch scripts and shells of `salloc` do not count as job steps.
     pub step: Option<String>,
 }
 
-/// A batch job and what it has been given.
+/// Batch job and its resources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
     /// Slurm, with the number of tasks of the allocation.
     Slurm {
-        /// Tasks on all nodes together.
+        /// Total number of tasks on all nodes.
         tasks: Result<usize, Variable>,
-        /// Cores that each task was promised, where `srun` has to be told.
+        /// Number of cores per task of the allocation, if `srun` needs an option for it.
         cores_per_task: Option<usize>,
     },
     /// PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
     Pbs(Result<Hostfile, Variable>),
-    /// Grid Engine, whose hosts both launchers find by themselves.
+    /// Grid Engine. Both launchers find its hosts without options.
     Sge {
-        /// Slots on all hosts together.
+        /// Total number of slots on all hosts.
         slots: Result<usize, Variable>,
     },
 }
 
 impl Environment {
-    /// Looks at this machine and the environment of this process. The batch job around it is no concern of a caller
-    /// that `has_hosts` of its own: its node file, which need not be there, is not read then.
+    /// Examines this machine and the environment of this process. If the caller `has_hosts`, the node file of a batch job is not read,
+    /// because it is not used and need not exist.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);
@@ -77,8 +77,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm what is left of the allocation. Returns the environment and the variables for the next start of a job if nodes
-    /// were lost.
+    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment and the variables for the next
+    /// start of a job.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;
@@ -99,12 +99,12 @@ impl Environment {
     }
 }
 
-/// The directories of `PATH`.
+/// Returns the directories of `PATH`.
 pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// The batch job that an environment tells of. A variable that is empty is none.
+/// Returns the batch job that the variables describe. An empty variable counts as not set.
 fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
@@ -116,13 +116,13 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
             None => Ok(1),
         };
         let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
-        // What the user says to srun itself counts.
+        // A number of cores that the user has set for srun takes precedence.
         let is_said = get("SRUN_CPUS_PER_TASK").is_some();
         let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_said) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // Somebody else's hosts are used; the job's would only be in the way.
+        // The caller's hosts are used, so that the hosts of the batch job are ignored.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));
@@ -133,15 +133,15 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     None
 }
 
-/// The step that an environment belongs to.
+/// Returns the Slurm job step that the variables describe.
 fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    /// Numbers of the steps of an interactive `salloc` shell and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
+    /// Step ids of the shell of an interactive `salloc` and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
     let id = get("SLURM_STEP_ID").filter(|id| !id.trim().is_empty())?;
     (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)
 }
 
-/// The number in a variable, if it is set.
+/// Returns the number in a variable, if it is set.
 fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
     let value = get(name)?;
     let wrong =
@@ -157,7 +157,7 @@ fn variables(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// Cores by the kernel's list of threads that share one, limited to what this process may use.
+/// Returns the number of cores from the kernel's lists of hardware threads per core, limited to the number that this process may use.
 fn cores(cpus: &Path) -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let siblings: BTreeSet<String> = std::fs::read_dir(cpus)

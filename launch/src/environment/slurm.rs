@@ -1,10 +1,10 @@
-//! What Slurm says about an allocation: in variables, and by `scontrol` after the allocation has lost nodes.
+//! State of a Slurm allocation: from environment variables, and from `scontrol` after the allocation has lost nodes.
 
-/// Variables that a job's start depends on, with the values that they have for what is left of an allocation; `None` removes one.
+/// Variables on which the start of a job depends, with their values for the remaining nodes of an allocation. `None` removes a variable.
 pub(crate) type Overrides = Vec<(&'static str, Option<String>)>;
 
-/// Numbers per node in Slurm's short form, as in `SLURM_TASKS_PER_NODE`: `2(x3),1` is 2, 2, 2, 1. Returns pairs of a number and how
-/// many nodes have it; `None` if the text is not of that form.
+/// Parses numbers per node in Slurm's short form, as in `SLURM_TASKS_PER_NODE`: `2(x3),1` is 2, 2, 2, 1. Returns pairs of a number and its
+/// count of nodes; `None` if the text does not have that form.
 fn per_node(list: &str) -> Option<Vec<(usize, usize)>> {
     let part = |part: &str| match part.split_once("(x") {
         None => Some((part.parse().ok()?, 1)),
@@ -13,13 +13,13 @@ fn per_node(list: &str) -> Option<Vec<(usize, usize)>> {
     list.split(',').map(part).collect()
 }
 
-/// The sum over all nodes; `None` if the text is not of that form, or the sum is too large.
+/// Returns the sum over all nodes; `None` if the text does not have that form, or if the sum overflows.
 pub(super) fn sum(list: &str) -> Option<usize> {
     let add = |sum: usize, (number, nodes): (usize, usize)| sum.checked_add(number.checked_mul(nodes)?);
     per_node(list)?.into_iter().try_fold(0, add)
 }
 
-/// An allocation as it is now.
+/// Current nodes of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
     nodes: usize,
@@ -34,14 +34,14 @@ impl Allocation {
             line.split_whitespace().find_map(value)
         };
         let nodes = field("NumNodes")?;
-        // A range while the job waits for nodes.
+        // `NumNodes` is a range while the job waits for nodes.
         let nodes = nodes.split('-').next()?.parse().ok().filter(|&nodes| nodes > 0)?;
         let node_list = field("NodeList").filter(|list| list != "(null)")?;
         Some(Allocation { nodes, node_list })
     }
 
-    /// Returns the variables that are stale, if the allocation has lost nodes since `get` was set. Each node that is left has as many
-    /// tasks as before; if nodes had different numbers, the average rounded down.
+    /// Returns new values of the outdated variables, if the allocation has lost nodes since the variables that `get` returns were set. Each
+    /// remaining node has as many tasks as before. If nodes had different numbers of tasks, each gets the average, rounded down.
     pub(super) fn overrides(&self, get: impl Fn(&str) -> Option<String>) -> Option<Overrides> {
         let before: usize =
             get("SLURM_JOB_NUM_NODES").or_else(|| get("SLURM_NNODES"))?.trim().parse().ok()?;

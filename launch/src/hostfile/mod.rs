@@ -1,6 +1,6 @@
-//! Hostfiles: which hosts there are, how many ranks each takes, how fast it is and how much memory it has.
+//! Hostfiles: the hosts of a job, with their slots, speeds and amounts of memory.
 //!
-//! A line is a host name and columns, in any order:
+//! A line is a host name, followed by columns in any order:
 //!
 //! ```text
 //! # A comment.
@@ -8,9 +8,9 @@
 //! node02:2 speed=1.0
 //! ```
 //!
-//! `slots=N` or `:N` is the number of ranks (1 if absent; a host named again adds its slots), `speed` is relative to
-//! the other hosts or in any unit of work a second, `memory` is in bytes with a unit. The launchers know nothing
-//! of the last two, so [`Hostfile::for_openmpi`] and [`Hostfile::for_mpich`] write what they understand.
+//! `slots=N` or `:N` is the number of ranks (1 if absent; a repeated host adds its slots). `speed` is relative to the other hosts, or in
+//! any unit of work per second. `memory` is in bytes with a unit. The launchers do not know the last two columns, so
+//! [`Hostfile::for_openmpi`] and [`Hostfile::for_mpich`] write the file in the launchers' formats.
 //!
 //! ```
 //! use armature_launch::hostfile::Hostfile;
@@ -34,24 +34,24 @@ use std::path::{Path, PathBuf};
 
 use armature_files::regular;
 
-/// Greatest number of slots of all hosts together: MPI numbers ranks with a C `int`.
+/// Maximum total number of slots of all hosts, because MPI numbers ranks with a C `int`.
 pub(crate) const MAX_SLOTS: usize = i32::MAX as usize;
 
-/// One host of a hostfile.
+/// Host of a hostfile.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Host {
-    /// Its name or address, as the launcher is to see it.
+    /// Name or address, as passed to the launcher.
     pub name: String,
-    /// How many ranks it takes; from 1 to 2147483647, which all hosts together do not exceed.
+    /// Number of ranks on the host, from 1 to 2147483647. The total of all hosts has the same maximum.
     pub slots: usize,
-    /// Work units a second, or relative to the other hosts; above 0. `None` if the file does not say.
+    /// Speed in work units per second, or relative to the other hosts; above 0. `None` if the file does not contain it.
     pub speed: Option<f64>,
-    /// Bytes of memory for the ranks of this host together. `None` if the file does not say.
+    /// Total memory in bytes for the ranks of the host. `None` if the file does not contain it.
     pub memory: Option<u64>,
 }
 
-/// The hosts of a job, in the order in which they get their ranks.
+/// Hosts of a job, in the order in which they receive ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hostfile {
     hosts: Vec<Host>,
@@ -61,7 +61,8 @@ impl Hostfile {
     /// Reads a hostfile.
     ///
     /// # Errors
-    /// When the file cannot be read or is no regular file, or a line is not as the [module's page](self) says; the error tells where.
+    /// If the file cannot be read or is not a regular file, or a line does not have the form of the [module's page](self). The error
+    /// contains the line number.
     pub fn read(path: &Path) -> Result<Hostfile, HostfileError> {
         let text = regular::read_to_string(path).map_err(|error| HostfileError {
             file: path.to_path_buf(),
@@ -72,20 +73,20 @@ impl Hostfile {
         Hostfile::parse(path, &text)
     }
 
-    /// Reads the text of a hostfile; `file` is named in errors.
+    /// Parses the text of a hostfile. Errors contain the name `file`.
     ///
     /// # Errors
-    /// When a line is not as the [module's page](self) says, or there is no host at all.
+    /// If a line does not have the form of the [module's page](self), or there is no host.
     pub fn parse(file: impl AsRef<Path>, text: &str) -> Result<Hostfile, HostfileError> {
         parse::parse(file.as_ref(), text)
     }
 
-    /// The hosts; at least one, each name once.
+    /// Returns the hosts: at least one, each name once.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// Whether two hosts have the same name up to its first dot. Addresses are no names.
+    /// Returns true if two hosts have the same name up to the first dot. Addresses are not names.
     pub(crate) fn needs_full_names(&self) -> bool {
         let is_name = |host: &&Host| host.name.parse::<std::net::IpAddr>().is_err();
         let mut short = std::collections::BTreeSet::new();
@@ -93,13 +94,13 @@ impl Hostfile {
         !self.hosts.iter().filter(is_name).all(|host| short.insert(first(host)))
     }
 
-    /// How many ranks the hosts take together.
+    /// Returns the total number of slots.
     pub fn slots(&self) -> usize {
         self.hosts.iter().map(|host| host.slots).sum()
     }
 }
 
-/// What is wrong in a hostfile, and where.
+/// Error in a hostfile, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostfileError {
     file: PathBuf,

@@ -1,4 +1,4 @@
-//! From the text of a hostfile to its hosts.
+//! Parser for hostfiles.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Hostfile, HostfileError> 
         }
         match hosts.iter_mut().find(|known| known.name == host.name) {
             None => hosts.push(host),
-            // One line a rank is how PBS writes its node file.
+            // PBS writes one line per rank to its node file.
             Some(known)
                 if host.speed.or(known.speed) == known.speed
                     && host.memory.or(known.memory) == known.memory =>

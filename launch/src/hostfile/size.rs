@@ -1,7 +1,7 @@
-//! Amounts of memory, as in `64GiB`.
+//! Parser for amounts of memory, such as `64GiB`.
 
-/// Bytes of `text`: a number and a unit (`B`, `kB`, `MB`, `GB`, `TB` by thousands; `KiB`, `MiB`, `GiB`, `TiB` by
-/// 1024). `None` if it is not that, not above zero, or more than fits.
+/// Parses a number of bytes: a number and a unit (`B`, `kB`, `MB`, `GB`, `TB` are powers of 1000; `KiB`, `MiB`, `GiB`, `TiB` are powers of
+/// 1024). Returns `None` if the text has another form, or if the amount is less than one byte or exceeds 64 bits.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let split = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = text.split_at(split);

@@ -1,14 +1,14 @@
-//! Hostfiles in the launchers' own forms, without the columns that they do not know.
+//! Hostfiles in the formats of the launchers, without the columns that the launchers do not know.
 
 use super::Hostfile;
 
 impl Hostfile {
-    /// As Open MPI's `--hostfile` reads it: `node01 slots=4`.
+    /// Returns the hostfile in the format of Open MPI's `--hostfile`: `node01 slots=4`.
     pub fn for_openmpi(&self) -> String {
         self.hosts.iter().map(|host| format!("{} slots={}\n", host.name, host.slots)).collect()
     }
 
-    /// As MPICH's `-f` reads it: `node01:4`.
+    /// Returns the hostfile in the format of MPICH's `-f`: `node01:4`.
     pub fn for_mpich(&self) -> String {
         self.hosts.iter().map(|host| format!("{}:{}\n", host.name, host.slots)).collect()
     }

@@ -5,21 +5,21 @@ use std::fmt::Write;
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Pixels: of the whole width, of the names at its left, of a processor's line and of the lines above and below. A screen and a page
-/// show about as many.
+/// Dimensions in pixels: the total width, the names at the left, the line of a processor, and the space above and below. They fit a screen
+/// and a page.
 const WIDTH: f64 = 1200.0;
 const NAMES: f64 = 160.0;
 const LINE: f64 = 22.0;
 const TOP: f64 = 30.0;
 const AXIS: f64 = 30.0;
-/// Pixels of a letter: a task's name is written where it has room.
+/// Estimated width of a letter in pixels. The name of a task is written only if it fits its box.
 const LETTER: f64 = 6.5;
-/// Marks on the axis.
+/// Number of intervals between marks on the axis.
 const MARKS: u32 = 8;
-/// Colours of boxes, told apart also by those who see red and green alike (Okabe and Ito). Neighbours differ.
+/// Colours of boxes from the palette of Okabe and Ito, which red-green colour-blind readers can distinguish. Neighbouring boxes differ.
 const COLOURS: [&str; 6] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00"];
 
-/// One line a processor that runs something, one box a task; the box tells more where the pointer rests on it.
+/// Returns the chart: one line per processor that runs a task, one box per task. A tooltip on the box shows times and memory.
 pub(super) fn svg(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;
@@ -87,7 +87,7 @@ pub(super) fn svg(planned: &Planned) -> String {
     svg
 }
 
-/// Text in SVG: names are the users'. What XML cannot have at all is replaced.
+/// Escapes text for SVG, because names come from users. Characters that XML does not allow are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in armature_text::shown(text).chars() {

@@ -1,4 +1,4 @@
-//! What a task waits for.
+//! Explanation of a task's start time in a plan.
 
 use std::fmt::Write;
 
@@ -8,10 +8,11 @@ use armature_text::{quoted, shown};
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Times that differ by less than this part of the makespan are the same: what follows from others is computed in another order.
+/// Tolerance of times, as a fraction of the makespan. Derived times are computed in another order than the planner's, so that they differ
+/// by rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// When a task runs, and what it waits for before: its inputs, its processor, memory.
+/// Returns when a task runs, and what it waits for: its inputs, its processor or memory.
 pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let Planned { workflow, cluster, best, .. } = planned;
     let plan = &best.plan;
@@ -110,7 +111,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     text
 }
 
-/// When an input is where its task runs.
+/// Returns the time at which an input is available on the processor of its task.
 fn arrival(planned: &Planned, edge: usize) -> f64 {
     let (plan, edges) = (&planned.best.plan, planned.workflow.edges());
     let sent = plan.transfers.iter().find(|transfer| transfer.edge == edge);

@@ -1,4 +1,4 @@
-//! The files that a plan is made from.
+//! Input files of a plan.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn bytes(what: &'static str, path: &Path) -> Result<Vec<u8>, LaunchError> {
     regular::read(path).map_err(|source| LaunchError::Unreadable { what, file: path.into(), source })
 }
 
-/// Reads a platform: TOML, or else a hostfile.
+/// Reads a platform: a TOML file, or otherwise a hostfile.
 pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         let bytes = bytes("platform", path)?;
@@ -30,8 +30,8 @@ pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
     cluster(&Hostfile::read(path)?, path)
 }
 
-/// Each slot of a host is a processor, with its part of the host's memory. How fast hosts are linked the file does not say: sending
-/// takes no time.
+/// Converts a hostfile to a cluster. Each slot of a host is a processor with an equal part of the host's memory. The file contains no
+/// bandwidths, so that transfers take no time.
 fn cluster(hosts: &Hostfile, path: &Path) -> Result<Cluster, LaunchError> {
     let mut processors = Vec::new();
     for host in hosts.hosts() {

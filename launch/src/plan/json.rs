@@ -1,10 +1,10 @@
-//! A plan for scripts.
+//! A plan in JSON, for scripts.
 
 use serde_json::{Value, json};
 
 use super::Planned;
 
-/// The plan as JSON: times in seconds, memory in bytes, processors by number.
+/// Returns the plan as JSON: times in seconds, memory in bytes, processors by number.
 pub(super) fn json(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

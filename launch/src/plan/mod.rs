@@ -1,4 +1,4 @@
-//! `armature plan workflow`: which processor runs which task, and when.
+//! `armature plan workflow`: assigns the tasks of a workflow to processors and times.
 
 mod chart;
 mod explain;
@@ -62,7 +62,7 @@ enum Meaning {
     Included,
 }
 
-/// What was planned, for what and where.
+/// A plan with its workflow and platform.
 struct Planned {
     workflow: Workflow,
     cluster: Cluster,
@@ -71,7 +71,7 @@ struct Planned {
     platform: String,
 }
 
-/// What is to be printed.
+/// Plans the workflow and returns the text to print.
 pub(crate) fn run(asked: &PlanWorkflow) -> Result<String, LaunchError> {
     let (description, format) = input::workflow(&asked.file)?;
     let cluster = input::platform(&asked.platform)?;
@@ -82,7 +82,7 @@ pub(crate) fn run(asked: &PlanWorkflow) -> Result<String, LaunchError> {
         None => format.task_memory(),
     };
     options.evaluations = asked.evaluations.unwrap_or(options.evaluations);
-    // Before planning, which may take a while.
+    // Checked before planning, which may take long.
     let task = asked.explain.as_deref().map(|name| task_of(&description, name, &asked.file)).transpose()?;
     let planned = planned(&description, cluster, &options, &asked.platform)?;
     if let Some(file) = &asked.svg {

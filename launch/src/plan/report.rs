@@ -8,10 +8,11 @@ use armature_text::{line, shown};
 use super::Planned;
 use super::units::{bytes, percent, seconds};
 
-/// Processors that run nothing are counted, not listed, if there are more than this.
+/// Maximum number of idle processors that are listed; more of them are only counted.
 const IDLE_LISTED: usize = 4;
 
-/// The plan: what it comes to, who runs how much and holds how much, what the verifier says; with `compare` what each planner came to.
+/// Returns the plan as text: makespan, load and memory of each processor, and the result of the verifier; with `compare` also the result of
+/// each planner.
 pub(super) fn report(planned: &Planned, compare: bool) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

@@ -1,6 +1,6 @@
-//! Amounts as people read them.
+//! Formats of times and amounts for users.
 
-/// Seconds: to the thousandth below ten, else to a tenth; minutes and hours beside it where there are some.
+/// Formats a time: below 10 s with three decimals, below a minute with one, otherwise in minutes and seconds or hours and minutes.
 pub(super) fn seconds(time: f64) -> String {
     match time {
         t if t < 10.0 => format!("{t:.3} s"),
@@ -10,12 +10,12 @@ pub(super) fn seconds(time: f64) -> String {
     }
 }
 
-/// Bytes with three digits and a binary unit.
+/// Formats bytes with three digits and a binary unit.
 pub(super) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = amount as f64;
     let mut unit = 0;
-    // What would be rounded to four digits is the next unit.
+    // A value that would be rounded to four digits uses the next unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -29,7 +29,7 @@ pub(super) fn bytes(amount: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// A part of a whole, in percent.
+/// Formats a part of a whole in percent.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0} %", 100.0 * part / whole) } else { "–".into() }
 }

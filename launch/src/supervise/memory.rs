@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Depth of nested cgroups below a batch job: step, user, task, and one to spare.
+/// Maximum depth of nested cgroups below a batch job: step, user, task, and one more.
 const DEPTH: usize = 4;
 
 /// Memory cgroup of this process and its job.
@@ -19,7 +19,7 @@ pub(super) struct Usage {
     pub(super) kills: u64,
     /// Limit in bytes of the innermost group with a kill, if it has one.
     pub(super) limit: Option<u64>,
-    /// Greatest use in bytes of that group.
+    /// Maximum memory use in bytes of that group, if the kernel reports it.
     pub(super) used: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64
     }
 }
 
-/// Returns the number of kills in a group; `None` if the directory is none of a memory cgroup.
+/// Returns the number of kills in a group; `None` if the directory is not a memory cgroup.
 fn kills_in(group: &Path) -> Option<u64> {
     let files = ["memory.events", "memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;

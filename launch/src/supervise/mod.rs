@@ -1,7 +1,7 @@
-//! Runs a job whose job status counts, not its launcher's exit code; starts it again if it dies.
+//! Supervision of a job whose result is its job status, not the launcher's exit code. A job that dies is restarted.
 //!
-//! The program writes into a file how it stands ([`armature::job_status`]). When it has ended there, the launcher has a while to
-//! end too, and is then ended with all that it has started. `restart_policy.rs` says what comes next.
+//! The program writes its status to a file ([`armature::job_status`]). When the status is final, the launcher gets a grace period to end;
+//! after it, the launcher and all processes that it has started are ended. `restart_policy.rs` decides what follows.
 
 mod memory;
 mod process_tree;
@@ -28,43 +28,43 @@ pub(crate) use process_tree::is_alive;
 use restart_policy::{Ended, Next, RestartPolicy};
 use start_watch::StartWatch;
 
-/// Tells the ranks where the job status is; and us which processes are ranks of this job.
+/// Environment variable with the path of the job status. It also identifies the processes that are ranks of this job.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// How often the job status is read.
+/// Time between two reads of the job status.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often the ranks of a job that starts are counted: all processes of the machine are looked at, some milliseconds.
+/// Time between two counts of the ranks of a starting job. A count reads all processes of the machine and takes some milliseconds.
 const COUNT: Duration = Duration::from_millis(500);
 
-/// How long a launcher may take to end by itself when a rank is missed at the start. It usually has the better exit code.
+/// Grace period of the launcher after a rank was found missing during the start. The launcher usually ends with a more precise exit code.
 const GRACE_AT_START: Duration = Duration::from_secs(2);
 
-/// How long a launcher may take to end when the job has, or when rank 0 is gone.
+/// Grace period of the launcher after the job has ended or rank 0 has died.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long it may take after a signal that asks it to end: ranks may have something to save.
+/// Grace period of the launcher after a signal that asks the job to end. Ranks may have to save data.
 const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(30);
 
-/// How long processes may take from the signal that asks them to end to the one that ends them.
+/// Time between SIGTERM and SIGKILL for processes that are ended.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 
-/// How a job is run whose job status counts.
+/// Settings of a supervised job.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// The file of the job status.
+    /// File of the job status.
     pub job_status: &'a Path,
-    /// How often the job is started again if it dies.
+    /// Maximum number of restarts after the job dies.
     pub restarts: u32,
-    /// How long it may take, restarts included.
+    /// Time limit of the job, including restarts.
     pub limit: Option<Duration>,
-    /// How long all ranks may take to start and find each other, each time.
+    /// Time limit for all ranks to start and connect to each other, for each attempt.
     pub start_limit: Duration,
-    /// How many ranks it has, if all of them are to be on this machine.
+    /// Number of ranks, if all of them run on this machine.
     pub all_here: Option<usize>,
 }
 
-/// From now on, orphans among this process's descendants become its children.
+/// Makes orphaned descendants of this process its children from now on.
 ///
 /// # Errors
 /// Those of the system.
@@ -72,11 +72,11 @@ pub(crate) fn adopt_orphans() -> Result<(), LaunchError> {
     process_tree::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))
 }
 
-/// Runs the job until its job status is final or restarts have not helped. Returns the exit code for this process: 0 only if
-/// the job status says so. Before a restart `renew` returns another command line if the allocation has changed.
+/// Runs the job until its job status is final or no further restart is allowed. Returns the exit code for this process, which is 0 only if
+/// the job status reports success. Before a restart, `renew` returns another command line if the allocation has changed.
 ///
 /// # Errors
-/// When another job uses the job status, it cannot be written and read again, or the launcher not be started.
+/// If another job uses the job status, the status cannot be written and read back, or the launcher cannot be started.
 pub(crate) fn supervise(
     call: &mut Call,
     terms: &Terms<'_>,
@@ -87,12 +87,12 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // A file from the start on: other machines remember for a while that there was none.
+        // The file is created before the start, because other machines cache for a while that a file did not exist.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // A device takes it, and has nothing to say.
+        // Reading detects a device, which can be written but has no content.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
@@ -117,7 +117,6 @@ pub(crate) fn supervise(
     }
 }
 
-/// The name of this host.
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -140,7 +139,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
         }
         std::thread::sleep(TICK);
     };
-    // What the launcher has left behind; usually it is just ending.
+    // Processes that the launcher has left behind; most of them are about to end.
     let left = clear(&child);
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
         say(format_args!("the launcher was ended by signal {signal}; {left}"));
@@ -150,31 +149,31 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
     Ok(watch.ended(status))
 }
 
-/// What is known of an attempt, and how long its launcher may still take.
+/// Observed state of an attempt, and the deadline of its launcher.
 struct Watch<'a> {
     terms: &'a Terms<'a>,
     /// Identity of this process in the job status.
     started_by: &'a str,
-    /// Another identity was found there, which is said once.
+    /// True if the job status had another identity. This is reported once.
     has_foreign_status: bool,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
-    /// A process of the job was killed because it was out of memory.
+    /// True if a process of the job was killed because it was out of memory.
     out_of_memory: bool,
     place: String,
     start: Instant,
     looked: Instant,
     counted: Instant,
-    /// The ranks of this machine, while the job starts.
+    /// Observed ranks of this machine during the start.
     start_watch: StartWatch,
-    /// Why it will never have started.
+    /// Reason for which the job cannot start.
     missing: Option<String>,
     job_status: Option<JobStatus>,
     signal: Option<u8>,
     timed_out: bool,
-    /// When the launcher will have had time enough.
+    /// Deadline of the launcher.
     until: Option<Instant>,
-    /// It has not ended by then.
+    /// True if the launcher has not ended by the deadline.
     by_us: bool,
 }
 
@@ -201,7 +200,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Whether the launcher has had time enough.
+    /// Returns true if the deadline of the launcher has passed.
     fn is_over(&mut self) -> bool {
         if self.looked.elapsed() >= LOOK {
             self.look();
@@ -223,13 +222,13 @@ impl<'a> Watch<'a> {
         self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
     }
 
-    /// Reads the job status. One that cannot be read now is read later; one that never can counts as none.
+    /// Reads the job status. If it cannot be read now, it is read again later; if it can never be read, it counts as missing.
     fn look(&mut self) {
         self.looked = Instant::now();
         self.look_at_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // It had said hello before it died. From here on the others notice.
+            // The rank had registered before it died. From now on, the other ranks detect its death.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
@@ -238,13 +237,13 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Its last words may have come after we looked.
+            // Rank 0 may have written a final status after the read above.
             self.read_status();
             self.within(GRACE);
         }
     }
 
-    /// Reads the job status. That of another job is ignored: it says nothing about this one.
+    /// Reads the job status. The status of another job is ignored.
     fn read_status(&mut self) {
         match JobStatus::read(self.terms.job_status) {
             Ok(Some(foreign)) if foreign.started_by != self.started_by => {
@@ -262,7 +261,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Says once that a process of the job was killed because it was out of memory.
+    /// Reports once that a process of the job was killed because it was out of memory.
     fn look_at_memory(&mut self) {
         let Some((group, before)) = self.memory.as_ref().filter(|_| !self.out_of_memory) else { return };
         let usage = group.usage();
@@ -280,12 +279,12 @@ impl<'a> Watch<'a> {
         self.job_status.as_ref().map_or(State::Starting, |job_status| job_status.state)
     }
 
-    /// Whether ranks are on their way, and nobody has told them to end.
+    /// Returns true if the job is starting and has not been asked to end.
     fn is_starting(&self) -> bool {
         self.state() == State::Starting && self.until.is_none()
     }
 
-    /// Looks whether all ranks can still start.
+    /// Checks if all ranks can still start.
     fn count(&mut self) {
         self.counted = Instant::now();
         let limit = self.terms.start_limit;
@@ -301,7 +300,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// A signal has come. After one that asks us to end, nothing is started again.
+    /// Handles a signal. After a signal that asks this process to end, the job is not restarted.
     fn signalled(&mut self, signal: i32) {
         if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
             self.signal = u8::try_from(signal).ok();
@@ -324,7 +323,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Ends the launcher and all that it has started: asks first.
+/// Ends the launcher and all processes that it has started: with SIGTERM, then with SIGKILL.
 fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     send(child, signal_hook::consts::SIGTERM);
     let asked = Instant::now();
@@ -339,8 +338,8 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Waits until nothing is left that the launcher has started. What does not end by itself is ended. Returns what happened, for a
-/// message.
+/// Waits until all processes that the launcher has started have ended, and ends those that do not end in time. Returns what happened, as
+/// part of a message.
 pub(crate) fn clear(child: &Child) -> String {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {
@@ -356,6 +355,6 @@ pub(crate) fn clear(child: &Child) -> String {
             std::thread::sleep(TICK);
         }
     }
-    // Only the kernel can hold them now.
+    // Processes that remain after SIGKILL are blocked in the kernel.
     format!("{} processes that it had started cannot be ended", process_tree::living().len())
 }

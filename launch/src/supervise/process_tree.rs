@@ -1,7 +1,7 @@
-//! The processes that this one has started, and those that they have: found by their parents, ended one by one.
+//! Descendants of this process: found by their parent process numbers, and ended individually.
 //!
-//! Launchers put ranks into process groups and sessions of their own, so that no group can be signalled. Instead this
-//! process takes in the orphans among its descendants (it is their "subreaper"), and none gets out of that tree.
+//! Launchers start ranks in separate process groups and sessions, so that signalling one group does not reach all of them. Instead, this
+//! process becomes the "subreaper" of its descendants: it adopts their orphans, so that no process leaves its tree.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -9,21 +9,21 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
-/// A process as `/proc` has it.
+/// Entry of a process in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: i32,
     parent: i32,
-    /// It has ended, and its parent has not taken notice yet.
+    /// True if the process has ended and has not been reaped.
     dead: bool,
 }
 
-/// From now on, orphans among this process's descendants become its children.
+/// Makes orphaned descendants of this process its children from now on.
 pub(super) fn adopt_orphans() -> std::io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// The living descendants of this process.
+/// Returns the living descendants of this process.
 pub(super) fn living() -> Vec<Pid> {
     let (all, me) = (processes(), getpid().as_raw_nonzero().get());
     descendants(&all, me).into_iter().filter(|p| !p.dead).filter_map(|p| Pid::from_raw(p.id)).collect()
@@ -32,12 +32,12 @@ pub(super) fn living() -> Vec<Pid> {
 /// Sends a signal to each living descendant.
 pub(super) fn signal(signal: Signal) {
     for process in living() {
-        // It may have ended meanwhile.
+        // The process may have ended in the meantime.
         let _ = kill_process(process, signal);
     }
 }
 
-/// Takes notice of adopted children that have ended. `launcher` has somebody else who waits for it.
+/// Reaps adopted children that have ended. The process `launcher` is reaped elsewhere.
 pub(super) fn reap(launcher: u32) {
     let me = getpid().as_raw_nonzero().get();
     let ours = |p: &Process| p.dead && p.parent == me && u32::try_from(p.id) != Ok(launcher);
@@ -46,15 +46,16 @@ pub(super) fn reap(launcher: u32) {
     }
 }
 
-/// The numbers by which launchers call a process a rank, before MPI is started: Open MPI's mpirun, MPICH's and `srun
-/// --mpi=pmi2`, `srun --mpi=pmix`.
+/// Environment variables with the rank number of a process before MPI is started: of Open MPI's mpirun, of MPICH's mpirun and `srun
+/// --mpi=pmi2`, and of `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// The ranks of the job with this job status that have a living process on this machine. Not only descendants: those that srun
-/// starts are not. A rank that we may not look at is not found.
+/// Returns the ranks with a living process on this machine that belong to the job with this job status. All processes of the machine are
+/// searched, because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not
+/// found.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // Where this command is itself part of a rank, everything that it starts has that rank's number.
+    // If this process is part of a rank, all processes that it starts inherit these variables.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -63,7 +64,7 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// The rank that an environment tells of, if it is one of the job with this job status; `but` not by these names.
+/// Returns the rank number in an environment, if it belongs to the job with this job status. The variables `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
@@ -75,7 +76,7 @@ fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize>
     RANK.iter().filter(|name| !but.contains(name)).find_map(number)
 }
 
-/// Whether there is a living process of this number.
+/// Returns true if a process with this number is alive.
 pub(crate) fn is_alive(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
     stat.is_ok_and(|stat| parse(&stat).is_none_or(|process| !process.dead))
@@ -89,7 +90,7 @@ fn processes() -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Reads a line of `/proc/N/stat`. The name, in parentheses, may contain anything.
+/// Parses a line of `/proc/N/stat`. The process name is in parentheses and may contain any characters.
 fn parse(stat: &str) -> Option<Process> {
     let (id, _) = stat.split_once(' ')?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

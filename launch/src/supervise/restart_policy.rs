@@ -1,4 +1,4 @@
-//! What to do when an attempt is over: exit, and with which code, or start the job again. Pure.
+//! Restart policy: decides after an attempt whether to exit, and with which code, or to restart the job. It has no side effects.
 
 use std::time::Duration;
 
@@ -6,43 +6,43 @@ use armature::job_status::{JobStatus, State};
 
 use crate::execute::TIMED_OUT;
 
-/// An attempt that dies sooner than this and has done nothing is fruitless.
+/// An attempt is fruitless if it dies within this time without a newly completed task.
 const SOON: Duration = Duration::from_secs(10);
 
-/// So many fruitless attempts in a row are enough.
+/// Number of consecutive fruitless attempts after which the job is not restarted.
 const FRUITLESS: u32 = 2;
 
-/// How an attempt ended.
+/// End of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
-    /// The launcher's exit code.
+    /// Exit code of the launcher.
     pub(super) code: u8,
-    /// The signal that ended the launcher itself.
+    /// Signal that ended the launcher itself.
     pub(super) launcher_signal: Option<i32>,
-    /// The kernel has killed a process of the job because it was out of memory.
+    /// True if the kernel killed a process of the job because it was out of memory.
     pub(super) out_of_memory: bool,
-    /// The launcher did not end by itself, so that its exit code says nothing.
+    /// True if the supervisor ended the launcher. The launcher's exit code then says nothing about the job.
     pub(super) by_us: bool,
     pub(super) job_status: Option<JobStatus>,
-    /// Why the job could never have started, if that was seen.
+    /// Reason for which the job could not start, if one was detected.
     pub(super) missing: Option<String>,
-    /// A signal that asked us to end the job.
+    /// Signal that asked this process to end the job.
     pub(super) signal: Option<u8>,
-    /// The time limit was reached.
+    /// True if the time limit was reached.
     pub(super) timed_out: bool,
     pub(super) took: Duration,
 }
 
-/// What comes next.
+/// Decision after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Exit with this code, and say so if there is something to be said.
+    /// Exit with this code, and report the message if there is one.
     Exit(u8, Option<String>),
-    /// Start the job again, and say why.
+    /// Restart the job, and report the message.
     Restart(String),
 }
 
-/// Judges one attempt after the other.
+/// Decides after each attempt whether the job is restarted.
 #[derive(Clone, Debug)]
 pub(super) struct RestartPolicy {
     allowed: u32,
@@ -52,12 +52,12 @@ pub(super) struct RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Allows so many restarts.
+    /// Creates a policy that allows `restarts` restarts.
     pub(super) fn new(restarts: u32) -> Self {
         RestartPolicy { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
     }
 
-    /// How often the job has been started again.
+    /// Returns the number of restarts so far.
     pub(super) fn restarts(&self) -> u32 {
         self.restarts
     }
@@ -93,13 +93,13 @@ impl RestartPolicy {
         }
         match job_status.state {
             State::Failed if !job_status.restart => {
-                // Where the launcher fails as well, the rank's own message is on the screen.
+                // If the launcher fails as well, the rank's own message has been printed.
                 let quiet = ended.code != 0 && !ended.by_us;
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
             }
-            // A rank was missed, or ended by a signal, or MPI failed to start, which it does when a rank dies meanwhile: that is
-            // no program that knows nothing of job statuses.
+            // A rank was missing or ended by a signal, or MPI failed to start, which happens if a rank dies during the start. In these
+            // cases the job died, and the reason for the missing job status is not that the program does not use armature.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
             {
@@ -140,8 +140,8 @@ impl RestartPolicy {
     }
 }
 
-/// Returns the name of the signal by which a user or a batch system has asked the job to end, if the launcher's exit code says so. Ranks that
-/// crash, and those that are killed for memory, end by other signals.
+/// Returns the name of the signal by which a user or a batch system asked the job to end, if the launcher's exit code reports one. Ranks
+/// that crash or are killed for memory end by other signals.
 fn stop_request(ended: &Ended) -> Option<&'static str> {
     match ended.code {
         _ if ended.by_us => None,
@@ -152,13 +152,14 @@ fn stop_request(ended: &Ended) -> Option<&'static str> {
     }
 }
 
-/// Whether the launcher says that a signal has ended a rank: as a shell does, or as MPICH's does, by its bare number.
+/// Returns true if the launcher reports that a signal ended a rank: as 128 plus the signal, as a shell does, or as the bare number, as
+/// MPICH's launcher does.
 fn is_of_a_signal(ended: &Ended) -> bool {
     !ended.by_us && (ended.code > 128 || matches!(ended.code, 9 | 15))
 }
 
-/// The job says that it has finished. A launcher that complains is right where no rank was lost: then what the program
-/// does after its ranks have finished went wrong.
+/// Returns the decision for a job that has reported that it has finished. If no rank was lost, an error code of the launcher is real: the
+/// program has failed after its ranks finished.
 fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     if ended.code == 0 || ended.by_us {
         return Next::Exit(0, None);
@@ -176,7 +177,7 @@ fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     Next::Exit(ended.code, Some(text))
 }
 
-/// One line about a job that died as a whole.
+/// Returns one line about a job that died as a whole.
 fn died(ended: &Ended, job_status: &JobStatus) -> String {
     let mut text = format!("the job has died after {:.1} s", ended.took.as_secs_f64());
     if !job_status.message.is_empty() {

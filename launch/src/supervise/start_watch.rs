@@ -1,25 +1,25 @@
-//! Which ranks of this machine are there while the job starts. Pure.
+//! Observation of the ranks of this machine during the start of a job. It has no side effects.
 //!
-//! Until all ranks are through `MPI_Init` none can hear of another: those that are there wait for one that has died for ever,
-//! and a launcher that was told to let ranks go on does not mind.
+//! Until all ranks have left `MPI_Init`, no rank can detect the death of another one: the living ranks wait forever, and a launcher that
+//! lets ranks continue after a failure does not end them.
 
 use std::collections::BTreeSet;
 
-/// A launcher that has started no further rank for this many looks has started all that it will: it starts those of a
-/// machine within a moment. Too few, and a launcher on a very busy machine is taken for one that has lost a rank.
+/// Number of looks without a new rank after which the launcher is assumed to have started all ranks; a launcher starts the ranks of one
+/// machine within a moment. If the number is too small, a launcher on a very busy machine is taken for one that has lost a rank.
 const SETTLED: u32 = 6;
 
-/// The ranks that have been seen.
+/// Ranks that have been observed.
 #[derive(Debug)]
 pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
-    /// How many looks ago the last one was seen for the first time.
+    /// Number of looks since a rank was seen for the first time.
     looks: u32,
 }
 
 impl StartWatch {
-    /// Nobody has been seen yet of a job that has so many ranks, if all of them are to be on this machine.
+    /// Creates a watch without observed ranks. `all_here` is the number of ranks of the job, if all of them run on this machine.
     pub(super) fn new(all_here: Option<usize>) -> Self {
         StartWatch { all_here, seen: BTreeSet::new(), looks: 0 }
     }
@@ -30,14 +30,14 @@ impl StartWatch {
         missing.next().copied().filter(|_| missing.next().is_none())
     }
 
-    /// These are there now. Returns who is missing, if the job can never start.
+    /// Registers the ranks that are present. Returns a description of the missing rank, if the job can no longer start.
     pub(super) fn look(&mut self, present: &BTreeSet<usize>) -> Option<String> {
         if let Some(rank) = self.seen.difference(present).next() {
             return Some(format!("the process of rank {rank} has ended before all ranks had started"));
         }
         self.looks = if present.len() > self.seen.len() { 0 } else { self.looks + 1 };
         self.seen.extend(present);
-        // One that has ended at once is never seen. Nobody at all is seen where we may not look at the ranks.
+        // A rank that ends at once is never observed. If no rank at all is observed, this process may not read the ranks' environments.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.looks >= SETTLED && !self.seen.is_empty())
             .then(|| format!("rank {missing} has no process, or none any more, and all others have started"))

@@ -1,7 +1,6 @@
-//! Runs the lines of its standard input as commands of a starter, and says how each ended: the starter alone, for tests and for
-//! measuring it.
+//! Runs the lines of standard input as commands of a starter, and prints how each ended. It is used to test and measure the starter alone.
 //!
-//! `armature-commands [OUTPUT [CORES [TIMES]]]`: the output file, if not `-`; how many run at once; how often each line is run.
+//! `armature-commands [OUTPUT [CORES [TIMES]]]`: the output file (`-` for none), the number of cores, and the number of runs of each line.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -22,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let line = line?;
         for _ in 0..number(2)? {
             left += 1;
-            // A single word is a program, and needs no shell.
+            // A single word is started without a shell.
             let program = match line.contains(|c: char| !c.is_alphanumeric() && c != '/') {
                 true => Program::shell(&line),
                 false => Program::new(&line, [""; 0]),

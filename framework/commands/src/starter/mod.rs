@@ -1,6 +1,6 @@
-//! The starter: a process with one thread, which starts commands, looks after them, and tells what became of them.
+//! The starter: a process with one thread that starts commands, supervises them, and reports their results.
 //!
-//! README.md beside this file has its processes, states and invariants.
+//! README.md in this directory describes processes, states and invariants.
 
 mod orphans;
 mod running;
@@ -28,14 +28,13 @@ use crate::request::Request;
 use orphans::Orphans;
 use running::Running;
 
-/// Bytes that are copied at once from a command to the output file: what a pipe holds.
+/// Maximum number of bytes that are read at once from a command's pipe: the capacity of a pipe.
 const PIECE: usize = 1 << 16;
 
-/// How long the end of a command is held back because a process that it has left behind does not go although it was killed, as
-/// one does that waits for a dead file server.
+/// Maximum delay of the end of a command by an orphan that does not end after SIGKILL, such as a process that waits for a dead file server.
 const UNKILLABLE: Duration = Duration::from_secs(10);
 
-/// Runs commands until the caller is gone. Returns the exit code.
+/// Runs commands until the caller is gone and all processes have ended. Returns the exit code.
 pub(crate) fn run(guard: Pid) -> i32 {
     match Starter::new(guard).and_then(|mut starter| starter.serve()) {
         Ok(()) => 0,
@@ -49,7 +48,7 @@ pub(crate) fn run(guard: Pid) -> i32 {
 struct Starter {
     guard: Pid,
     connection: Connection<ToStarter>,
-    /// Becomes readable when a child has ended, or a signal has come.
+    /// Becomes readable when a child has ended or a signal has arrived.
     signals: UnixStream,
     setup: Setup,
     output: Option<OutputWriter>,
@@ -58,7 +57,7 @@ struct Starter {
     orphans: Orphans,
     started: u64,
     buffer: Vec<u8>,
-    /// The caller or the guard is gone: everything is to end.
+    /// True if the caller or the guard is gone. All commands are then stopped.
     closing: bool,
 }
 
@@ -72,7 +71,7 @@ impl Starter {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        // The guard's death wakes us up; that it is dead is seen by who our parent is.
+        // The death of the guard sends SIGTERM, which wakes the starter. The starter then sees the death by its parent's process number.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         free_of_cores();
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -105,13 +104,13 @@ impl Starter {
             }
             self.look_after(now)?;
             self.start()?;
-            // That nobody reads any more is no error.
+            // A closed connection is not an error here.
             self.connection.flush()?;
         }
         Ok(())
     }
 
-    /// Waits for messages, signals and output, or until a command is to be looked at.
+    /// Waits for messages, signals and output, or until the next look at a command is due.
     fn wait(&mut self) -> Outcomes {
         let looks =
             self.running.iter().filter(|command| command.is_watched()).map(|command| command.watch.next());
@@ -122,7 +121,7 @@ impl Starter {
             false => Interest::Read,
         };
         let mut fds = vec![(self.signals.as_fd(), Interest::Read)];
-        // A socket that has been closed is always readable.
+        // A closed socket is always readable and would end every wait at once.
         if !self.closing {
             fds.push((self.connection.as_fd(), interest));
         }
@@ -133,7 +132,7 @@ impl Starter {
         }
         let ready = wait(&fds, limit)?;
         if ready[0] {
-            // Several signals may have left one byte or many; which they were is found out by looking.
+            // The bytes do not identify the signals; the state of the children does.
             while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
         }
         let mut ready = &ready[others..];
@@ -180,7 +179,7 @@ impl Starter {
         }
     }
 
-    /// Everything is to end.
+    /// Stops all commands.
     fn close(&mut self, now: Instant) {
         self.closing = true;
         self.queue.clear();
@@ -193,7 +192,7 @@ impl Starter {
         for command in &mut self.running {
             command.notice_end(now)?;
         }
-        // At these moments it matters whose processes are whose.
+        // At these times the owners of all orphans must be known.
         let is_moment = |command: &Running| command.has_ended() || now >= command.watch.next();
         if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
             self.orphans.look(&mut self.running, self.closing, now);
@@ -222,7 +221,7 @@ impl Starter {
         Ok(())
     }
 
-    /// Starts what there are cores for, in the order in which it was asked for.
+    /// Starts queued commands in order while enough cores are free.
     fn start(&mut self) -> Result<()> {
         while let Some(request) = self.queue.front() {
             let used: u64 = self.running.iter().map(|command| u64::from(command.cores)).sum();
@@ -247,7 +246,7 @@ impl Starter {
         Ok(())
     }
 
-    /// When everything is to end, nothing is told any more: the end of the connection says it.
+    /// Reports an event. While the starter closes, nothing is reported; the end of the connection tells the caller.
     fn tell(&mut self, event: Event) -> Result<()> {
         if self.closing {
             return Ok(());
@@ -256,10 +255,10 @@ impl Starter {
     }
 }
 
-/// A launcher may have bound the caller to a core; commands are bound by nobody.
+/// Removes a CPU binding that a launcher has set for the caller, because commands shall not be bound.
 fn free_of_cores() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
-    // The system takes those that we may use. If it refuses, commands run where the caller does.
+    // The kernel reduces the set to the allowed CPUs. If the call fails, commands keep the caller's binding.
     let _ = sched_setaffinity(None, &all);
 }

@@ -1,4 +1,4 @@
-//! Processes that commands have left behind: their parents have ended, and they have become children of the starter.
+//! Orphans: processes that commands have started and whose parents have ended, so that they have become children of the starter.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use super::running::Running;
 use super::spawn::MARK;
 use super::tree;
 
-/// How far apart looks are while there are orphans that have been told to go: they do within a millisecond or so.
+/// Time between two looks while killed orphans are ending; they usually do so within about a millisecond.
 const LOOK: Duration = Duration::from_millis(1);
-/// The same while a command runs that has orphans: when they end is of no interest, but they have to be taken notice of.
+/// Time between two looks while all orphans belong to running commands. The time of their end does not matter, but they have to be reaped.
 const REAP: Duration = Duration::from_millis(100);
 
-/// The orphans that there are.
+/// Known orphans of all commands.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     known: Vec<Orphan>,
@@ -23,14 +23,14 @@ pub(super) struct Orphans {
 #[derive(Debug)]
 struct Orphan {
     pid: Pid,
-    /// The mark of the command to which it belongs; none is found if it has cleared its environment and left its group.
+    /// Mark of the command that started the orphan; `None` if the orphan has cleared its environment and left the command's process group.
     of: Option<String>,
-    /// Since when it has been told to go.
+    /// Time of the first SIGKILL.
     killed: Option<Instant>,
 }
 
 impl Orphans {
-    /// When they are to be looked at.
+    /// Returns the time of the next look.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
@@ -43,33 +43,33 @@ impl Orphans {
         self.known.is_empty()
     }
 
-    /// Those of a command.
+    /// Returns the orphans of a command.
     pub(super) fn of(&self, mark: &str) -> Vec<Pid> {
         self.known.iter().filter(|orphan| orphan.is_of(mark)).map(|orphan| orphan.pid).collect()
     }
 
-    /// Whether a command has some.
+    /// Returns true if a command has orphans.
     pub(super) fn any_of(&self, mark: &str) -> bool {
         self.known.iter().any(|orphan| orphan.is_of(mark))
     }
 
-    /// Whether all of those that a command has were told to go so long ago.
+    /// Returns true if all orphans of a command were killed more than `limit` ago.
     pub(super) fn has_waited(&self, mark: &str, now: Instant, limit: Duration) -> bool {
         let mut own = self.known.iter().filter(|orphan| orphan.is_of(mark));
         own.all(|orphan| orphan.killed.is_some_and(|since| now.duration_since(since) > limit))
     }
 
-    /// The command is over; orphans that could not be ended are nobody's.
+    /// Forgets a finished command. Orphans that could not be killed then belong to no command.
     pub(super) fn forget(&mut self, mark: &str) {
         for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(mark)) {
             orphan.of = None;
         }
     }
 
-    /// Finds the orphans, takes notice of those that have ended, and ends those whose command has; with `all` every one.
+    /// Finds new orphans, reaps those that have ended, and kills those whose command has ended; with `all`, also those of unknown commands.
     pub(super) fn look(&mut self, running: &mut [Running], all: bool, now: Instant) {
-        // Exited orphans are reaped first: their children have become orphans by then and are found below. Otherwise a command would be
-        // reported as ended while some of its processes still run.
+        // Exited orphans are reaped first, because their children have then become orphans and are found below. Otherwise a command would
+        // be reported as ended while some of its processes still run.
         self.known.retain(|orphan| {
             let cpu_time =
                 if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
@@ -91,7 +91,7 @@ impl Orphans {
             let command = running.iter().find(|command| orphan.is_of(&command.mark));
             let goes = match command {
                 Some(command) => command.has_ended() && !command.watch.has_grace(now),
-                // Whose it is nobody knows, so it goes when it can be nobody's.
+                // The command of the orphan is unknown. It is killed when no command runs that it could belong to.
                 None => none_runs || all,
             };
             any_is_going |= goes || command.is_some_and(Running::has_ended);
@@ -111,7 +111,8 @@ impl Orphan {
     }
 }
 
-/// The command to which a process belongs, by its group, which it may have left, or its environment, which it may have cleared.
+/// Returns the mark of the command that started a process. It is found by the process group, which the process may have left, or by the
+/// environment, which it may have cleared.
 fn owner(pid: Pid, running: &[Running]) -> Option<String> {
     let group = getpgid(Some(pid)).ok();
     let by_group = running.iter().find(|command| Some(command.pid) == group);

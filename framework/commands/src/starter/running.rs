@@ -1,4 +1,4 @@
-//! One command, from its start until nothing of it is left.
+//! A command from its start until all its processes have ended.
 
 use std::io::{ErrorKind, PipeReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -15,28 +15,28 @@ use crate::event::{Ended, Outcome, last_line};
 use crate::output::{OutputWriter, Stream};
 use crate::request::Request;
 
-/// A command that runs, or of which something still runs.
+/// A command whose root process runs, or some of whose other processes still run.
 pub(super) struct Running {
     pub(super) id: u64,
     attempt: u32,
     pub(super) cores: u32,
     child: Child,
     pub(super) pid: Pid,
-    /// What the environment of its processes has.
+    /// Value of the variable [`MARK`](super::spawn::MARK) in the environment of its processes.
     pub(super) mark: String,
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
     start: Instant,
-    /// How its first process ended; what that has left behind may still run.
+    /// End of the root process. Its descendants may still run.
     end: Option<End>,
-    /// Of processes that it has left behind and that have ended.
+    /// CPU time of ended orphans of the command.
     orphans_cpu_time: Duration,
     lost_output: u64,
-    /// End of what it wrote to standard error.
+    /// Last bytes that the command wrote to standard error.
     errors: Vec<u8>,
 }
 
-/// Bytes of standard error that are kept for messages: some lines.
+/// Maximum number of kept bytes of standard error: some lines, for messages.
 const ERRORS: usize = 1 << 11;
 
 struct End {
@@ -57,7 +57,6 @@ impl Running {
         grace: Duration,
     ) -> Self {
         let Spawned { child, pipes } = spawned;
-        // The system's numbers of processes are positive.
         let pid = Pid::from_child(&child);
         Running {
             id: request.id,
@@ -76,18 +75,18 @@ impl Running {
         }
     }
 
-    /// Whether its first process has ended.
+    /// Returns true if the root process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Whether it may still be told to end, or look at: one that has ended by itself is not.
+    /// Returns true if the command may still have to be stopped or measured. A command that has ended without being stopped is not watched.
     pub(super) fn is_watched(&self) -> bool {
         !self.has_ended() || self.watch.stopped().is_some()
     }
 
-    /// Takes notice of the end of its first process. What that leaves in its group ends with it, unless all of them have been told
-    /// to end and still have the time for it.
+    /// Checks for the end of the root process. If it has ended, the rest of its process group is killed, unless the command was stopped and
+    /// its grace period has not passed.
     pub(super) fn notice_end(&mut self, now: Instant) -> std::io::Result<()> {
         if self.has_ended() {
             return Ok(());
@@ -100,7 +99,7 @@ impl Running {
             return Ok(());
         }
         if !self.watch.has_grace(now) {
-            // As long as nobody has taken notice of the process, its number is nobody else's.
+            // Until the process is reaped, its number is not reused.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         let used = self.child.wait4()?;
@@ -109,8 +108,8 @@ impl Running {
         Ok(())
     }
 
-    /// Looks at the memory of its processes, if that is due, and sends the signal that is due. `orphans` are the roots of what it has
-    /// left behind.
+    /// Measures the memory of the command's processes if that is due, and sends a signal if one is due. `orphans` are the roots of its
+    /// orphaned process trees.
     pub(super) fn look(&mut self, orphans: &[Pid], now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;
@@ -128,13 +127,13 @@ impl Running {
         }
     }
 
-    /// An orphan of it has ended.
+    /// Adds the CPU time of an orphan that has ended.
     pub(super) fn add_cpu_time(&mut self, time: Duration) {
         self.orphans_cpu_time += time;
     }
 
-    /// Copies what has come out of it to the output file: from each pipe one piece, so that one that never ends does not keep the
-    /// others waiting, or with `all` everything that is there.
+    /// Copies output of the command to the output file. Without `all` it reads once from each pipe, so that a command with endless output
+    /// does not block the others; with `all` it reads everything that is available.
     pub(super) fn copy_output(&mut self, to: &mut Option<OutputWriter>, buffer: &mut [u8], all: bool) {
         for (pipe, stream) in self.pipes.iter_mut().zip(STREAMS) {
             while let Some(reader) = pipe {
@@ -164,7 +163,7 @@ impl Running {
         }
     }
 
-    /// What came of it; its first process has ended.
+    /// Returns how the command ended, once the root process has ended.
     pub(super) fn ended(&self) -> Option<Ended> {
         let end = self.end.as_ref()?;
         let outcome = match (end.status.code(), end.status.signal()) {
@@ -172,7 +171,8 @@ impl Running {
             (None, signal) => Outcome::Signalled(signal.unwrap_or(0)),
         };
         let peak_memory = match self.watch.peak() {
-            // The system counts for a process also what the starter held when it started it.
+            // The kernel's value also includes the memory of the starter at the time of the fork. It is not used if it is no larger than
+            // the starter's own peak.
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };

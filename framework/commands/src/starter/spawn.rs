@@ -1,4 +1,4 @@
-//! A request becomes a process.
+//! Start of a process for a request.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -15,17 +15,18 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use crate::request::{Destination, Input, Program, Request};
 use crate::role::VARIABLE;
 
-/// By this variable processes are found that have left their command's group and parent. Its value says which command.
+/// Environment variable by which processes are found that have left the process group and the tree of their command. Its value identifies
+/// the command.
 pub(super) const MARK: &str = "ARMATURE_COMMAND";
 
-/// A command's process, and what comes out of it.
+/// A started process, and the pipes from which its output is read.
 pub(super) struct Spawned {
     pub(super) child: Child,
-    /// Standard output and standard error, where they go to the output file.
+    /// Pipes of standard output and standard error, if they go to the output file.
     pub(super) pipes: [Option<PipeReader>; 2],
 }
 
-/// Starts a command in a process group of its own; if it cannot be started, says why.
+/// Starts a command in its own process group. Returns the reason if it cannot be started.
 pub(super) fn spawn(request: &Request, mark: &str, has_output: bool) -> Result<Spawned, String> {
     let mut command = match &request.program {
         Program::Program { program, arguments } => {
@@ -56,7 +57,8 @@ pub(super) fn spawn(request: &Request, mark: &str, has_output: bool) -> Result<S
     Ok(Spawned { child, pipes: [stdout, stderr] })
 }
 
-/// The file of a program. A path makes the fast way to start a process possible, and a message that names the program.
+/// Returns the path of a program. With a path, the standard library can use its fast way to start a process, and the error message can name
+/// the program.
 fn found(program: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, String> {
     let path = Path::new(program);
     if path.components().count() != 1 || program.as_encoded_bytes().contains(&b'/') {
@@ -79,7 +81,7 @@ fn input(input: &Input) -> Result<Stdio, String> {
             let file = regular::open(path);
             file.map(Stdio::from).map_err(|error| format!("standard input {}: {error}", path.display()))
         }
-        // A pipe would have to be filled while the command runs; this is a file that nobody sees.
+        // The bytes are kept in an anonymous file. A pipe would have to be filled while the command runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
             .map_err(|error| format!("cannot keep what it is to read in memory: {error}")),

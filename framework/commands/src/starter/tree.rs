@@ -1,20 +1,20 @@
-//! Processes as `/proc` has them: who descends from whom, what they hold and have computed.
+//! Process tree, memory and CPU time of processes, from `/proc`.
 //!
-//! A process may end at any moment: what is asked of one that is gone is nothing.
+//! A process may end at any time. Queries of a process that has ended return an empty or zero value.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
-/// The children of a process. The kernel lists them by the thread that started them.
+/// Returns the children of a process. The kernel lists them per thread that started them.
 pub(crate) fn children(of: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else { return Vec::new() };
     let mut children = Vec::new();
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
-            // The kernel has no such lists, or the thread has just ended.
+            // The kernel does not provide these lists, or the thread has just ended.
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }
@@ -22,7 +22,7 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
     children
 }
 
-/// The children of this process, which has one thread.
+/// Returns the children of this process, which has one thread.
 pub(crate) fn own_children() -> Vec<Pid> {
     match fs::read_to_string("/proc/thread-self/children") {
         Ok(list) => pids(&list).collect(),
@@ -38,7 +38,7 @@ fn pids(list: &str) -> impl Iterator<Item = Pid> {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
 }
 
-/// The same where the kernel was built without these lists.
+/// Returns the children of a process on kernels without lists of children, by a scan of all processes.
 fn children_by_walk(of: Pid) -> Vec<Pid> {
     let parent = of.as_raw_nonzero().to_string();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -46,12 +46,12 @@ fn children_by_walk(of: Pid) -> Vec<Pid> {
     all.filter(|&pid| stat(pid).is_some_and(|stat| field(&stat, PARENT) == Some(parent.as_str()))).collect()
 }
 
-/// A process and all that descends from it.
+/// Returns a process and all its descendants.
 pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
     let mut found = vec![root];
     let mut next = 0;
     while next < found.len() {
-        // A number that is used again while we look must not make a circle.
+        // A process number that is reused during the scan must not cause a cycle.
         let new: Vec<Pid> =
             children(found[next]).into_iter().filter(|child| !found.contains(child)).collect();
         found.extend(new);
@@ -60,7 +60,7 @@ pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// Memory that these processes hold, in bytes. What several of them share is counted once, as far as the system tells.
+/// Returns the memory of these processes in bytes. Shared memory is counted once if the kernel reports proportional sizes.
 pub(crate) fn memory(of: &[Pid]) -> u64 {
     match of {
         [one] => resident(*one),
@@ -74,7 +74,7 @@ fn resident(pid: Pid) -> u64 {
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// Most memory that this process ever held, in bytes.
+/// Returns the peak memory of this process in bytes.
 pub(crate) fn own_peak() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -82,32 +82,32 @@ pub(crate) fn own_peak() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// What a process has alone, and its part of what it shares.
+/// Returns the proportional set size of a process: its private memory and its share of the shared memory.
 fn proportional(pid: Pid) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero())).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-/// What a process and those of its children that it has waited for have computed.
+/// Returns the CPU time of a process and of its reaped children.
 pub(crate) fn cpu_time(pid: Pid) -> Duration {
     let Some(stat) = stat(pid) else { return Duration::ZERO };
     let ticks: u64 = CPU_TIMES.filter_map(|number| field(&stat, number)?.parse::<u64>().ok()).sum();
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Whether a process has ended, and nobody has taken notice yet.
+/// Returns true if a process has ended and has not been reaped.
 pub(crate) fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_some_and(|stat| field(&stat, STATE) == Some("Z"))
 }
 
-/// Whether the environment that a process was started with has this entry.
+/// Returns true if the initial environment of a process has this entry.
 pub(crate) fn has_variable(pid: Pid, entry: &[u8]) -> bool {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
     environment.split(|&byte| byte == 0).any(|found| found == entry)
 }
 
-/// Numbers of fields in `/proc/PID/stat`, as its manual has them.
+/// Field numbers in `/proc/PID/stat`, as in proc(5).
 const STATE: usize = 3;
 const PARENT: usize = 4;
 const CPU_TIMES: std::ops::RangeInclusive<usize> = 14..=17;
@@ -118,27 +118,27 @@ fn stat(pid: Pid) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A field behind the name, which is the second, stands in parentheses and may contain anything.
+/// Returns a field after the process name. The name is the second field, is in parentheses and may contain any characters.
 fn field(stat: &str, number: usize) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - STATE)
 }
 
-/// Sends a signal to each; those that are gone need none.
+/// Sends a signal to each process. Processes that have ended are ignored.
 pub(crate) fn signal(to: &[Pid], signal: Signal) {
     for &pid in to {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Takes notice of a child of this process that has ended; false if it has not.
+/// Reaps a child of this process. Returns false if the child has not ended.
 pub(crate) fn reap(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
-/// Sends a signal to all that descends from this process, which is the one that takes in their orphans, until nobody is left. What
-/// the system cannot end, such as a process that waits for a dead file server, is left.
+/// Sends a signal to all descendants of this process, which must be their subreaper, until none is left. Processes that the kernel cannot
+/// end, such as one that waits for a dead file server, remain.
 pub(crate) fn end_all_descendants(with: Signal) {
-    /// A killed process is gone within a millisecond, unless it writes a large core.
+    /// Maximum duration of the loop. A killed process ends within a millisecond, unless it writes a large core file.
     const PATIENCE: Duration = Duration::from_secs(3);
     let start = std::time::Instant::now();
     loop {

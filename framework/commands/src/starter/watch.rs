@@ -1,4 +1,4 @@
-//! When a command is looked at, and when its processes are told to end: pure.
+//! Schedule of measurements and signals of a command. It has no side effects.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +6,19 @@ use rustix::process::Signal;
 
 use crate::event::Stopped;
 
-/// When a command's processes are looked at first. What ends sooner costs nothing, and holds little: memory is filled at some
-/// gigabytes a second.
+/// Time from the start of a command to its first memory measurement. Shorter commands are not measured at all. They hold little memory,
+/// because memory is filled at some gigabytes per second.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
-/// Looks are a tenth of the command's age apart: so the peak of one that grows steadily is met within a tenth.
+/// Divisor of a command's age that gives the time between two measurements. The peak of a command that grows steadily is measured within a
+/// tenth.
 const AGE_PER_LOOK: u32 = 10;
-/// At most so far apart: a program that fills memory as fast as it can gets further over its limit by some hundred megabytes.
-/// A look takes some ten microseconds a process.
+/// Maximum time between two measurements. A program that fills memory at full speed exceeds its limit by some hundred megabytes in this
+/// time. A measurement takes some ten microseconds per process.
 const MOST_APART: Duration = Duration::from_millis(100);
-/// The same with a memory limit that is near: more than half of it is held.
+/// Maximum time between two measurements if more than half of the memory limit is used.
 const APART_NEAR_LIMIT: Duration = Duration::from_millis(10);
 
-/// What is known of a command that matters for when it ends.
+/// Limits, measurements and stop state of a command.
 #[derive(Debug)]
 pub(super) struct Watch {
     start: Instant,
@@ -27,7 +28,7 @@ pub(super) struct Watch {
     grace: Duration,
     peak: u64,
     stopped: Option<(Stopped, Instant)>,
-    /// The last signal that was due.
+    /// Last signal that was due.
     told: Option<Signal>,
 }
 
@@ -42,7 +43,7 @@ impl Watch {
         Watch { start, next_look, time_limit, memory_limit, grace, peak: 0, stopped: None, told: None }
     }
 
-    /// The moment at which something may have to be done.
+    /// Returns the time of the next possible action.
     pub(super) fn next(&self) -> Instant {
         let end = match self.stopped {
             Some(_) if self.told == Some(Signal::KILL) => None,
@@ -52,12 +53,12 @@ impl Watch {
         end.map_or(self.next_look, |end| end.min(self.next_look))
     }
 
-    /// Whether the memory is to be looked at now.
+    /// Returns true if a memory measurement is due.
     pub(super) fn wants_memory(&self, now: Instant) -> bool {
         now >= self.next_look
     }
 
-    /// Takes note of the memory that is held now.
+    /// Records the measured memory and schedules the next measurement.
     pub(super) fn holds(&mut self, memory: u64, now: Instant) {
         self.peak = self.peak.max(memory);
         let mut apart = (now.duration_since(self.start) / AGE_PER_LOOK).clamp(FIRST_LOOK, MOST_APART);
@@ -72,7 +73,7 @@ impl Watch {
         self.next_look = now + apart;
     }
 
-    /// The signal that is due now: SIGTERM when a limit is exceeded, SIGKILL when the grace after it is over.
+    /// Returns the signal that is due: SIGTERM when the command is stopped, SIGKILL after the grace period.
     pub(super) fn due(&mut self, now: Instant) -> Option<Signal> {
         if self.stopped.is_none()
             && self.time_limit.is_some_and(|limit| now.duration_since(self.start) >= limit)
@@ -84,28 +85,29 @@ impl Watch {
             true => Signal::KILL,
             false => Signal::TERM,
         };
-        // Killed is also what was started between the look at the tree and the signal before.
+        // SIGKILL is repeated, because processes may have started between the last scan of the tree and the signal.
         let is_due = self.told != Some(signal) || signal == Signal::KILL;
         self.told = Some(signal);
         is_due.then_some(signal)
     }
 
-    /// The command is to end now, for this reason unless there is one already.
+    /// Stops the command now. The first reason is kept.
     pub(super) fn stop(&mut self, why: Stopped, now: Instant) {
         self.stopped.get_or_insert((why, now));
     }
 
-    /// Why the command was told to end.
+    /// Returns the reason for which the command was stopped.
     pub(super) fn stopped(&self) -> Option<Stopped> {
         self.stopped.map(|(why, _)| why)
     }
 
-    /// Whether processes that the command has left behind may go on for a moment: they were told to end with it.
+    /// Returns true if the command was stopped and its grace period has not passed. Its remaining processes received SIGTERM and may still
+    /// run.
     pub(super) fn has_grace(&self, now: Instant) -> bool {
         self.stopped.is_some_and(|(_, since)| now.duration_since(since) < self.grace)
     }
 
-    /// Most memory that was held at a look.
+    /// Returns the largest measured memory.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }

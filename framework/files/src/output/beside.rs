@@ -1,4 +1,4 @@
-//! A file that is written beside its destination, and moved there.
+//! Temporary file in the directory of its destination, and its move to the destination.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::fresh;
 
-/// Bytes of the destination's name in that of the temporary file, at most: file systems allow for 255 in all.
+/// Maximum number of bytes of the destination's name in the name of the temporary file. File systems limit a name to 255 bytes.
 const NAME: usize = 100;
 
-/// Whether a file is waited for until it is on the disk.
+/// Durability of a finished file: synchronised to the disk or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
     Synced,
     Unsynced,
 }
 
-/// An open file with a name that nobody can guess. Dropped unfinished, it is removed.
+/// Open temporary file with an unpredictable name. A file that is dropped unfinished is removed.
 #[derive(Debug)]
 pub(super) struct Beside {
     file: File,
@@ -29,7 +29,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Begins a file that is to replace `destination`, with these permissions, or those of any new file.
+    /// Creates a temporary file that will replace `destination`, with permissions `mode`, or those of any new file.
     pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<Beside> {
         let Some(name) = destination.file_name() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
@@ -37,7 +37,7 @@ impl Beside {
         let start = &name.as_bytes()[..name.len().min(NAME)];
         let hidden = [b".", start, b"-", fresh().as_bytes(), b".tmp"].concat();
         let temporary = destination.with_file_name(OsString::from_vec(hidden));
-        // Neither another file nor a link can be there.
+        // `create_new` fails if a file or a link with this name exists.
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
         let beside = Beside { file, temporary, destination: destination.to_path_buf(), is_finished: false };
         if let Some(mode) = mode {
@@ -46,7 +46,7 @@ impl Beside {
         Ok(beside)
     }
 
-    /// Moves it to its destination.
+    /// Moves the file to its destination.
     pub(super) fn finish(mut self, durability: Durability) -> io::Result<()> {
         if durability == Durability::Synced {
             self.file.sync_all()?;
@@ -79,7 +79,8 @@ impl Drop for Beside {
     }
 }
 
-/// Whether `name` is one that [`Beside::create`] gives to what is to replace `file`, whose name is short.
+/// Returns true if `name` is a name that [`Beside::create`] chooses for a replacement of `file`. The name `file` must be shorter than
+/// [`NAME`].
 pub(super) fn is_temporary_of(name: &str, file: &str) -> bool {
     let middle = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(file));
     let digits = middle.and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".tmp"));

@@ -1,31 +1,31 @@
-//! What is to be written to, for a path that a user has named.
+//! Target of an output path after its symbolic links are resolved.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// As many links as Linux follows.
+/// Maximum number of symbolic links that Linux resolves in one path (`ELOOP`).
 const LINKS: usize = 40;
 
-/// What is at a path, behind its links.
+/// File type at a path, after its links are resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A regular file with these permissions, or nothing yet.
+    /// A regular file with this mode, or no file yet.
     Replaced { at: PathBuf, mode: Option<u32> },
     /// A FIFO.
     Fifo(PathBuf),
-    /// A terminal, `/dev/null`, a disk and the like.
+    /// A device such as a terminal, `/dev/null` or a disk.
     Device(PathBuf),
-    /// An open file of a process, as `/dev/stdout` is.
+    /// An open file of a process, such as `/dev/stdout`.
     Descriptor(PathBuf),
 }
 
 impl Place {
-    /// Follows the links of `path` one by one: a link may lead to a file that is still to be made.
+    /// Resolves the links of `path` one by one, because the target of a link need not exist yet.
     ///
     /// # Errors
-    /// If a directory is there, or nothing can be.
+    /// If the path names a directory, has no file name or has too many links, and those of the file system.
     pub(super) fn of(path: &Path) -> io::Result<Place> {
         let mut at = path.to_path_buf();
         for _ in 0..LINKS {
@@ -61,8 +61,8 @@ impl Place {
     }
 }
 
-/// Whether a link is one of those in `/proc` that stand for the open files of a process. They lead to what is open itself, also
-/// where it has no name, and are not to be read.
+/// Returns true if `link` is one of the links in `/proc` that represent the open files of a process. The kernel resolves them to the open
+/// file itself, even if that file has no name, so that their text cannot be used as a path.
 fn is_descriptor(link: &Path) -> bool {
     let parent = link.parent().and_then(|parent| parent.canonicalize().ok());
     parent.is_some_and(|parent| parent.starts_with("/proc") && parent.ends_with("fd"))

@@ -6,8 +6,8 @@
 //! | `memory` | a node | bytes |
 //! | `weight`, `size` | an edge | bytes |
 //!
-//! Others are ignored. Defaults (`node [memory=5]`) hold for nodes that come after them. Subgraphs are read as if their statements
-//! stood outside, as an end of an edge they are refused.
+//! Other attributes are ignored. Defaults (`node [memory=5]`) apply to nodes that are created later. The statements of a subgraph are read
+//! as statements of the enclosing graph; a subgraph as an end of an edge is refused.
 
 mod tokens;
 
@@ -19,18 +19,18 @@ use crate::description::{Action, Description, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// The attributes that mean something to us.
+/// Attributes that are not ignored.
 const MEANT: [&str; 5] = ["weight", "work", "run_time", "memory", "size"];
 
-/// Names, values, and the lines on which they stand.
+/// Names, values and line numbers of attributes.
 type Attributes = Vec<(String, String, usize)>;
 
-/// What has been read so far.
+/// State of the parser.
 struct Reader {
     tokens: Tokens,
     draft: Draft,
     numbers: HashMap<String, usize>,
-    /// Defaults of nodes and edges, one of each for every graph that is open.
+    /// Defaults of nodes and edges, one pair for each open graph.
     defaults: Vec<(Attributes, Attributes)>,
 }
 
@@ -60,7 +60,8 @@ impl Reader {
         self.tokens.expect('{')
     }
 
-    /// All statements to the graph's end. Graphs within graphs are counted, so that their depth is not limited by the stack.
+    /// Reads all statements of the graph. Subgraphs are kept on a heap-allocated stack instead of recursion, so that the call stack does
+    /// not limit their depth.
     fn body(&mut self) -> Result<()> {
         self.defaults.push(Default::default());
         while !self.defaults.is_empty() {
@@ -130,9 +131,9 @@ impl Reader {
         Ok(())
     }
 
-    /// The number of a node, which is made when it is named first.
+    /// Returns the number of a node. Creates the node if it is not known.
     fn node(&mut self, name: String, line: usize) -> Result<usize> {
-        // A port only says where an edge touches its node.
+        // A port is the point where an edge touches its node, and has no meaning here.
         while self.tokens.take(':') {
             self.tokens.id("a port")?;
         }
@@ -162,7 +163,8 @@ impl Reader {
     }
 }
 
-/// Adds the attributes that mean something, each once: every graph within has a copy of them.
+/// Replaces defaults by new attributes. Ignored attributes are dropped and each name is kept once, because every subgraph copies the
+/// defaults.
 fn replace(defaults: &mut Attributes, attributes: Attributes) {
     for new in attributes.into_iter().filter(|new| MEANT.contains(&new.0.as_str())) {
         defaults.retain(|old| old.0 != new.0);

@@ -1,8 +1,8 @@
-//! The words and signs of a dot file.
+//! Lexer for dot files.
 
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// A word or sign.
+/// Token of a dot file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A name, number, or text in quotation marks or angle brackets.
@@ -13,7 +13,7 @@ pub(super) enum Token {
     Sign(char),
 }
 
-/// All of a file's tokens, and how far they have been read.
+/// All tokens of a file, and the position of the next one.
 #[derive(Debug)]
 pub(super) struct Tokens {
     all: Vec<Found>,
@@ -24,7 +24,7 @@ pub(super) struct Tokens {
 struct Found {
     token: Token,
     line: usize,
-    /// Without quotation marks: it may be a keyword.
+    /// True for a name without quotation marks, which may be a keyword.
     bare: bool,
 }
 
@@ -87,12 +87,12 @@ impl Tokens {
         self.all.get(self.at).map(|found| &found.token)
     }
 
-    /// The line of the next token, or of the last one at the file's end.
+    /// Returns the line of the next token, or of the last token at the end of the file.
     pub(super) fn line(&self) -> usize {
         self.all.get(self.at).or(self.all.last()).map_or(1, |found| found.line)
     }
 
-    /// Goes past a sign, if it is the next.
+    /// Consumes a sign if it is the next token. Returns true if it was.
     pub(super) fn take(&mut self, sign: char) -> bool {
         self.take_if(|found| found.token == Token::Sign(sign))
     }
@@ -101,7 +101,7 @@ impl Tokens {
         self.take_if(|found| found.token == Token::Arrow)
     }
 
-    /// Goes past a keyword, if it is the next. Keywords have no case.
+    /// Consumes a keyword if it is the next token. Returns true if it was. Keywords are case-insensitive.
     pub(super) fn take_keyword(&mut self, keyword: &str) -> bool {
         self.take_if(|found| {
             found.bare && matches!(&found.token, Token::Id(word) if word.eq_ignore_ascii_case(keyword))
@@ -118,11 +118,11 @@ impl Tokens {
         if self.take(sign) { Ok(()) } else { Err(self.unexpected(&format!("{sign:?}"))) }
     }
 
-    /// Goes past a name, if it is the next.
+    /// Consumes and returns a name if it is the next token.
     pub(super) fn take_id(&mut self) -> Option<String> {
         let Some(Found { token: Token::Id(word), .. }) = self.all.get_mut(self.at) else { return None };
         self.at += 1;
-        // No token is read twice.
+        // Tokens are read only once, so that the text can be moved out.
         Some(std::mem::take(word))
     }
 
@@ -130,7 +130,7 @@ impl Tokens {
         self.take_id().ok_or_else(|| self.unexpected(expected))
     }
 
-    /// That something else was expected than the next token.
+    /// Returns the error that another token was expected.
     pub(super) fn unexpected(&self, expected: &str) -> Error {
         let there = match self.peek() {
             None => "the file's end".into(),
@@ -143,7 +143,8 @@ impl Tokens {
     }
 }
 
-/// Text in quotation marks and its length with them. Only `\"` stands for another character, as in Graphviz.
+/// Parses text in quotation marks. Returns the text, and its length including the quotation marks. As in Graphviz, `\"` is the only escape
+/// sequence.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut word = String::new();
     let mut characters = text.char_indices().skip(1).peekable();
@@ -163,7 +164,7 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Length of a label in HTML, whose angle brackets are in pairs.
+/// Returns the length of an HTML label, whose angle brackets are balanced.
 fn html(text: &str) -> Option<usize> {
     let mut open = 0_usize;
     for (place, c) in text.char_indices() {
@@ -177,7 +178,7 @@ fn html(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of a word, or of a number with its sign.
+/// Returns the length of a word, or of a number with its sign.
 fn word(text: &str) -> usize {
     let sign = usize::from(text.starts_with('-'));
     let inner = |c: char| c.is_alphanumeric() || c == '_' || c == '.';

@@ -1,4 +1,4 @@
-//! Versions 1.2 to 1.4: all of a task in one object. Tasks refer to one another by name.
+//! WfFormat 1.2 to 1.4: one object contains all fields of a task. Tasks refer to each other by name.
 
 use super::tasks::{common, cores, links};
 use crate::description::{Action, File, Task};
@@ -6,12 +6,12 @@ use crate::draft::Draft;
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// Up to 1.3 memory is in kilobytes, of 1000 bytes as WfCommons' migration tool reads them.
+/// Unit of memory up to version 1.3, in bytes: kilobytes of 1000 bytes, as WfCommons' migration tool reads them.
 const KILOBYTE: u64 = 1000;
 
 pub(super) fn read(root: &At<'_>) -> Result<Draft> {
     let workflow = root.get("workflow", "an object")?;
-    // Version 1.2 still has the older name.
+    // Version 1.2 uses the older field name.
     let (list, key) = match workflow.find("jobs") {
         Some(_) => ("workflow.jobs", "jobs"),
         None => ("workflow.tasks", "tasks"),

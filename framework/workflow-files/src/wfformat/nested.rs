@@ -1,4 +1,4 @@
-//! Versions 1.5 and 1.6: a specification, and what was measured beside it.
+//! WfFormat 1.5 and 1.6: specification and measurements are separate objects.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ fn measured(execution: &At<'_>, numbers: &HashMap<String, usize>, draft: &mut Dr
         task.run_time = at.find("runtimeInSeconds").map(|time| time.amount()).transpose()?;
         task.memory = at.find("memoryInBytes").map(|memory| memory.rounded_up()).transpose()?;
         task.cores = at.find("coreCount").map_or(Ok(1), |count| cores(&count))?;
-        // The first files of version 1.5 have one machine.
+        // Early files of version 1.5 have a single field `machine`.
         task.machine = match at.find("machine") {
             Some(machine) => Some(machine.text()?.to_string()),
             None => at.texts("machines")?.into_iter().next(),

@@ -1,11 +1,11 @@
-//! What both layouts of WfFormat say of a task alike.
+//! Task fields that both layouts of WfFormat share.
 
 use crate::description::{Action, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// The parents and children that a task names.
+/// Adds the parents and children of a task to the draft.
 pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
     for (key, is_parent) in [("parents", true), ("children", false)] {
         for (item, other) in task.texts(key)?.into_iter().enumerate() {
@@ -17,7 +17,7 @@ pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number
     Ok(())
 }
 
-/// The line for a shell of a task's command: its arguments are fragments of one.
+/// Returns the action of a task's command: a line for a shell, because the arguments are fragments of a shell line.
 fn command(task: &At<'_>) -> Result<Action> {
     let Some(command) = task.find("command") else { return Ok(Action::Nothing) };
     let Some(program) = command.find("program") else { return Ok(Action::Nothing) };
@@ -29,14 +29,14 @@ fn command(task: &At<'_>) -> Result<Action> {
     Ok(if line.is_empty() { Action::Nothing } else { Action::Shell(line) })
 }
 
-/// What both layouts call alike.
+/// Reads the fields with the same names in both layouts.
 pub(super) fn common(task: &mut Task, at: &At<'_>) -> Result<()> {
     task.action = command(at)?;
     task.priority = at.find("priority").map_or(Ok(0), |priority| priority.signed())?;
     Ok(())
 }
 
-/// A number of cores; measured ones are sometimes 0 or fractions, which occupy one or part of one more.
+/// Returns a number of cores, at least 1 and rounded up. Measured numbers may be 0 or fractions.
 pub(super) fn cores(at: &At<'_>) -> Result<u32> {
     let cores = at.amount()?.ceil().max(1.0);
     if cores > f64::from(u32::MAX) { Err(at.wrong("a number below 2³²")) } else { Ok(cores as u32) }

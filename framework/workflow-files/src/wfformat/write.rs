@@ -1,4 +1,4 @@
-//! WfFormat 1.6 out, with what was measured.
+//! Writing of WfFormat 1.6, including measurements.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::description::{Action, Description, Task};
 
-/// The description as WfFormat 1.6, with run time, memory and machine of each task where they are known.
+/// Returns the description as WfFormat 1.6, with run time, memory and machine of each task where they are known.
 ///
-/// Ids are the names of tasks, with characters that the format does not have replaced by `_`. The format has no place for tries,
-/// time limits, named limits, environment, standard input, closures and what is done: they are left out. A file whose size
-/// is not known has size 0, a task whose run time is not known 0 s.
+/// Ids are the names of tasks, with `_` in place of characters that the format does not allow. The format cannot express tries, time
+/// limits, named limits, environment, standard input, closures and finished tasks; they are left out. A file of unknown size has size 0, a
+/// task of unknown run time has 0 s.
 ///
-/// `executed_at` (ISO 8601) and `makespan` are of the run as a whole.
+/// `executed_at` (ISO 8601) and `makespan` describe the run as a whole.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,7 +56,7 @@ pub fn to_wfformat(description: &Description, executed_at: &str, makespan: Durat
     if !machines.is_empty() {
         run["machines"] = machines.iter().map(|machine| json!({ "nodeName": machine })).collect();
     }
-    // The format has no empty names.
+    // The format does not allow an empty name.
     let name = if description.name().is_empty() { "workflow" } else { description.name() };
     let file = json!({
         "name": name, "schemaVersion": "1.6",
@@ -92,7 +92,7 @@ fn measured(task: &Task, id: &str) -> Value {
     Value::Object(fields)
 }
 
-/// A word of a shell's line.
+/// Returns a word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -102,7 +102,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Every file once; where its readers and its writer differ about its size, the writer is right.
+/// Returns each file once. If the readers and the writer of a file give different sizes, the writer's size counts.
 fn files(description: &Description) -> Vec<Value> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let inputs = description.tasks().iter().flat_map(|task| &task.inputs);
@@ -113,12 +113,12 @@ fn files(description: &Description) -> Vec<Value> {
     sizes.into_iter().map(|(id, size)| json!({ "id": id, "sizeInBytes": size })).collect()
 }
 
-/// An id for each task, of the characters that the format allows.
+/// Returns a unique id for each task, with only the characters that the format allows.
 fn ids(description: &Description) -> Vec<String> {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_.#:/-".contains(c) { c } else { '_' };
     let mut ids: Vec<String> =
         description.tasks().iter().map(|task| task.name.chars().map(allowed).collect()).collect();
-    // Names that are fine stay; others make way for them.
+    // Valid names are reserved first. A changed name that collides with another id gets a number.
     let mut taken: HashSet<String> = description
         .tasks()
         .iter()
