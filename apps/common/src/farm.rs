@@ -33,20 +33,20 @@ pub struct FarmArgs {
 }
 
 impl FarmArgs {
-    /// The settings of the environment with these on top.
+    /// Returns the configuration from the environment, overridden by these options.
     ///
     /// # Errors
-    /// A variable with a value that cannot be used.
+    /// An environment variable with an invalid value.
     pub fn config(&self) -> armature::Result<armature::Config> {
         self.run.config()
     }
 
-    /// Whether to show what every rank did.
+    /// Returns true if a summary of every rank was requested.
     pub fn summary(&self) -> bool {
         self.summary
     }
 
-    /// The farm as it was asked for. Says so where that means nothing in this session.
+    /// Applies the options to the farm. Prints a message for each option that has no effect because the session has only one rank.
     pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
         if session.size() == 1 {
             self.idle_options()
@@ -68,7 +68,7 @@ impl FarmArgs {
         farm
     }
 
-    /// Options that mean nothing on one rank, among those that were given. A limit for tasks is refused there by the farm.
+    /// Returns the given options that have no effect on one rank. The task limit is not among them, because the farm rejects it there.
     fn idle_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--dedicated-master", self.dedicated_master),
@@ -78,7 +78,7 @@ impl FarmArgs {
     }
 }
 
-/// A time of more than nothing, up to a day, in seconds.
+/// Parses a time in seconds that is greater than zero and at most one day.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
     seconds

@@ -1,17 +1,17 @@
-//! The grid of a loop: its size on a command line, and whether it is the one that the serial loop makes.
+//! Grid of a loop: its size on a command line, and the comparison with the serial loop's grid.
 
 use armature::loops::Shape;
 use std::time::Instant;
 
-/// Values of the largest grid: 16 GiB of them.
+/// Maximum number of values of a grid: 16 GiB of `f64`.
 const MOST_VALUES: u64 = 1 << 31;
-/// Rows and columns of the smallest: two fixed edges, and something between them that is computed.
+/// Minimum number of rows and of columns of a grid: two fixed edges, and a computed row or column between them.
 const LEAST: u64 = 3;
 
-/// Rows and columns of a grid, as on a command line: `N` or `ROWSxCOLUMNS`. There is something to compute in it.
+/// Parses the shape of a grid on a command line: `N` or `ROWSxCOLUMNS`. The accepted shapes have at least one value to compute.
 ///
 /// # Errors
-/// What was expected.
+/// The expected form, if the text has another form or the grid is too small or too large.
 pub fn parse_shape(text: &str) -> Result<Shape, String> {
     let (rows, columns) = text.split_once('x').unwrap_or((text, text));
     let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
@@ -26,11 +26,11 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
         })
 }
 
-/// Whether `grid` is the one that the serial loop makes, to the bit: `fill` fills in a row of a grid of this shape, and
-/// `serial` does the loop with it. Returns how many seconds that takes.
+/// Compares `grid` with the grid of the serial loop, bit by bit, and returns the time of the serial loop in seconds. `fill` sets the initial
+/// values of a row, and `serial` executes the serial loop.
 ///
 /// # Errors
-/// Where the first difference is.
+/// Position and values of the first difference.
 pub fn compare(
     shape: Shape,
     grid: &[f64],
@@ -46,10 +46,10 @@ pub fn compare(
     Ok(seconds)
 }
 
-/// Whether the `values` of `what`, in rows of `columns`, are those that the serial loop made, to the bit.
+/// Compares the `values` of `what` with those of the serial loop, bit by bit. A row has `columns` values.
 ///
 /// # Errors
-/// Where the first difference is.
+/// Position and values of the first difference, or both lengths if they differ.
 pub fn same_values(what: &str, values: &[f64], serial: &[f64], columns: usize) -> Result<(), String> {
     let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
     match values.iter().zip(serial).position(differs) {

@@ -1,14 +1,14 @@
-//! What the programs of `apps` share.
+//! Code shared by the programs in `apps`.
 //!
-//! - [`run`]: how every program ends
-//! - [`farm`](mod@farm): the options that every farm has
-//! - [`pipeline`]: the options that every pipeline has
-//! - [`loops`]: the options that every loop has
-//! - [`grid`]: the size of a loop's grid, and whether it is the serial loop's
-//! - [`names`]: names of files, fit for a line
-//! - [`terminal`]: standard output and error, whose reader may leave
-//! - [`random`]: seeded numbers that are the same on every machine
-//! - [`spin`]: work that takes time and does nothing else
+//! - [`run`]: exit code and error message of every program
+//! - [`farm`](mod@farm): options of every farm
+//! - [`pipeline`]: options of every pipeline
+//! - [`loops`]: options of every loop
+//! - [`grid`]: size of a loop's grid, and comparison with the serial loop
+//! - [`names`]: file names, escaped for output in a line
+//! - [`terminal`]: standard output and standard error, whose reader may close them
+//! - [`random`]: seeded random numbers that are equal on every machine
+//! - [`spin`]: synthetic work that only takes time
 
 pub mod farm;
 pub mod grid;

@@ -1,4 +1,4 @@
-//! Options of a loop whose units move.
+//! Options of a loop whose units move between ranks.
 
 use crate::terminal;
 use armature::loops::{Checkpoint, Settings, Summary};
@@ -28,12 +28,12 @@ pub struct LoopArgs {
 }
 
 impl LoopArgs {
-    /// Runs a loop on the ranks. `work` does it; it is told whether the result is wanted on rank 0, and gives that there, beside
-    /// how it went. If the result is to be verified, `compare` then says whether it is the serial loop's, and how many seconds
-    /// that takes. Returns, on rank 0, how it went and those seconds.
+    /// Runs a loop on the ranks and returns, on rank 0, its summary and the time of `compare`. `work` executes the loop; its second argument is
+    /// true if rank 0 needs the result. `work` returns the summary and the result on rank 0. If verification was requested, `compare` compares
+    /// the result with that of the serial loop and returns the time of the serial loop in seconds.
     ///
     /// # Errors
-    /// A variable of the environment with a value that cannot be used; what `work` and `compare` return.
+    /// An environment variable with an invalid value, and the errors of `work` and `compare`.
     pub fn run<T>(
         &self,
         work: impl Fn(&Session, bool) -> Result<Option<(Summary, T)>, BoxError> + Sync,
@@ -46,7 +46,7 @@ impl LoopArgs {
         })
     }
 
-    /// The loop's settings as they were asked for.
+    /// Returns the settings of the loop.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::new();
         if let Some(shares) = &self.shares {
@@ -58,20 +58,20 @@ impl LoopArgs {
         settings
     }
 
-    /// Says how a run of `what` went: in a line, or with the whole summary.
+    /// Prints the result of a run of `what` as one line on standard output, and the summary on standard error if it was requested.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// Standard output cannot be written.
     pub fn tell(&self, what: &str, summary: &Summary) -> io::Result<()> {
         terminal::print(self.told(what, summary))
     }
 
-    /// The same on standard error, where the result is on standard output.
+    /// Prints the result of a run of `what` on standard error, for programs that write their data to standard output.
     pub fn tell_aside(&self, what: &str, summary: &Summary) {
         terminal::tell(self.told(what, summary).trim_end());
     }
 
-    /// The line, after the whole summary if that is asked for.
+    /// Returns the line with the result of a run. Prints the summary first if it was requested.
     fn told(&self, what: &str, summary: &Summary) -> String {
         if self.summary {
             terminal::tell(summary);
@@ -94,12 +94,12 @@ pub struct BlockArgs {
 }
 
 impl BlockArgs {
-    /// These settings with blocks of as many units as were asked for.
+    /// Returns the settings with the requested number of units in a block.
     pub fn units(&self, settings: Settings) -> Settings {
         self.block.into_iter().fold(settings, Settings::block_size)
     }
 
-    /// These settings with strips of as many columns as were asked for.
+    /// Returns the settings with the requested number of columns in a strip.
     pub fn columns(&self, settings: Settings) -> Settings {
         self.block.into_iter().fold(settings, Settings::strip_width)
     }
@@ -123,17 +123,17 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 impl CheckpointArgs {
-    /// The directory that was named.
+    /// Returns the directory of the checkpoint, if one was given.
     pub fn dir(&self) -> Option<&Path> {
         self.checkpoint.as_deref()
     }
 
-    /// The same in a directory within the one that was named, for one of several loops.
+    /// Returns the options for a checkpoint in the subdirectory `name`, for one of several loops.
     pub fn within(&self, name: &str) -> Self {
         CheckpointArgs { checkpoint: self.dir().map(|dir| dir.join(name)), ..*self }
     }
 
-    /// These settings with the checkpoint that was asked for, of units that depend on nothing but `fingerprint`.
+    /// Returns the settings with the requested checkpoint. `fingerprint` describes everything on which the initial units depend.
     pub fn add_to(&self, settings: Settings, fingerprint: &str) -> Settings {
         match &self.checkpoint {
             Some(dir) => settings.checkpoint(

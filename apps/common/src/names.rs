@@ -1,3 +1,3 @@
-//! Names of files, and other text from outside, escaped for a line that a person or a program reads.
+//! Escaping of file names and other external text for output in a line that a person or a program reads.
 
 pub use armature_text::{escaped, path, shown, unescaped};

@@ -1,4 +1,4 @@
-//! Options that every pipeline has.
+//! Options of every pipeline.
 
 use crate::names::shown;
 use crate::terminal::tell;
@@ -24,31 +24,31 @@ pub struct PipelineArgs {
 }
 
 impl PipelineArgs {
-    /// The settings of the environment with these on top.
+    /// Returns the configuration from the environment, overridden by these options.
     ///
     /// # Errors
-    /// A variable with a value that cannot be used.
+    /// An environment variable with an invalid value.
     pub fn config(&self) -> armature::Result<Config> {
         self.run.config()
     }
 
-    /// Which rank runs which stage.
+    /// Returns the initial mapping.
     pub fn mapping(&self) -> MappingChoice {
         MappingChoice::from_arg(&self.mapping)
     }
 
-    /// Mappings to change to, and after how many results.
+    /// Returns the later mappings, each with the number of results after which the pipeline changes to it.
     pub fn remaps(&self) -> &[(u64, MappingChoice)] {
         &self.remap
     }
 
-    /// The pipeline with the mapping that it is to begin with, and those that follow.
+    /// Applies the initial mapping and the later mappings to the pipeline.
     pub fn map<'p, C>(&self, job: Runnable<'p, C>) -> Runnable<'p, C> {
         let job = job.mapping(self.mapping());
         self.remap.iter().cloned().fold(job, |job, (after, mapping)| job.remap_after(after, mapping))
     }
 
-    /// Shows what every rank did, if that was asked for.
+    /// Prints a summary of every rank if it was requested.
     pub fn tell(&self, summary: &Summary) {
         if self.summary {
             tell(summary);
@@ -56,7 +56,7 @@ impl PipelineArgs {
     }
 }
 
-/// Reads `60:FILE`.
+/// Parses a number of items and a mapping, such as `60:FILE`.
 fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
     let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
     let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;

@@ -1,7 +1,6 @@
-//! A small seeded random generator whose numbers are the same on every machine and in every version.
+//! Seeded random generator whose numbers are equal on every machine and in every version.
 //!
-//! Index and synthetic scenes must not change when a dependency is updated, which general-purpose
-//! generators do not promise.
+//! The index and synthetic scenes must not change when a dependency is updated, which general-purpose generators do not guarantee.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 ///
@@ -16,20 +15,20 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator whose sequence depends on `seed` alone.
+    /// Creates a generator whose sequence depends only on `seed`.
     pub fn new(seed: u64) -> Self {
         Random { state: seed }
     }
 
-    /// A generator for the `stream`-th independent part of a seeded whole, so that parts can be made in any
-    /// order and still come out the same.
+    /// Creates a generator for part `stream` of a seeded whole. The parts are independent, so that they can be generated in any order with the
+    /// same result.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut outer = Random::new(seed);
         let mixed = outer.next_u64() ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
         Random::new(Random::new(mixed).next_u64())
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -38,33 +37,33 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `[0, 1)`, with 24 random bits.
+    /// Returns a uniform number in `[0, 1)` with 24 random bits.
     pub fn unit(&mut self) -> f32 {
         (self.next_u64() >> 40) as f32 / (1u32 << 24) as f32
     }
 
-    /// Uniform in `[low, high)`.
+    /// Returns a uniform number in `[low, high)`.
     pub fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.unit()
     }
 
-    /// A whole number below `bound`.
+    /// Returns a whole number below `bound`.
     ///
     /// # Panics
-    /// If `bound` is zero.
+    /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         assert!(bound > 0, "a random number below zero was asked for");
-        // The bias of a plain product is below 2⁻³² and of no consequence here.
+        // The bias of a plain product is below 2⁻³² and negligible here.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Normally distributed, mean 0 and variance 1, as the sum of twelve uniforms (Irwin–Hall): close enough
-    /// for projections and pixel noise, and free of logarithms, which differ between mathematics libraries.
+    /// Returns an approximately normal number with mean 0 and variance 1, as the sum of twelve uniform numbers (Irwin–Hall). It is accurate
+    /// enough for projections and pixel noise, and needs no logarithms, which differ between mathematics libraries.
     pub fn normal(&mut self) -> f32 {
         (0..12).map(|_| self.unit()).sum::<f32>() - 6.0
     }
 
-    /// A direction in the plane: a unit vector, uniform over the circle.
+    /// Returns a unit vector whose direction is uniform over the circle.
     pub fn direction(&mut self) -> (f32, f32) {
         loop {
             let (x, y) = (self.between(-1.0, 1.0), self.between(-1.0, 1.0));

@@ -1,15 +1,15 @@
-//! Work that takes time and does nothing else.
+//! Synthetic work that only takes time.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 
-/// Operations of one measurement of [`speed`]: some ten milliseconds.
+/// Number of operations of one measurement of [`speed`], which takes about 10 ms.
 const SAMPLE: u64 = 20_000_000;
-/// Measurements, of which the fastest counts: other programs can only slow one down, by the caches they share.
+/// Number of measurements. The fastest one counts, because other programs can only slow a measurement down, through shared caches.
 const ROUNDS: usize = 9;
 
-/// Does so many integer operations, a chain that no compiler shortens and no cache speeds up. It is the chain with
-/// which the framework probes how fast ranks are, so one of its operations is one unit of work to the planner.
+/// Executes `operations` integer operations, a dependency chain that compilers cannot shorten and caches cannot speed up. The framework probes
+/// the speed of ranks with the same chain, so that one operation is one unit of work for the planner.
 pub fn spin(operations: u64) {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..operations / 3 {
@@ -20,7 +20,7 @@ pub fn spin(operations: u64) {
     black_box(x);
 }
 
-/// Operations of [`spin`] that this processor does in a second, other programs that share it not counted.
+/// Returns the number of [`spin`] operations per second of CPU time on this processor.
 pub fn speed() -> f64 {
     let once = || {
         let start = cpu_seconds();
@@ -31,7 +31,7 @@ pub fn speed() -> f64 {
     SAMPLE as f64 / shortest.max(1e-9)
 }
 
-/// Time that this thread has had a processor.
+/// Returns the CPU time of this thread in seconds.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64

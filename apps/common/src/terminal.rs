@@ -1,53 +1,53 @@
-//! Standard output and standard error, whose reader may leave.
+//! Standard output and standard error, whose reader may close them.
 //!
-//! In `ferret query … | head` the reader closes the pipe as soon as it has seen enough. That is its choice and no failure of the
-//! program: what is written from then on is dropped. Whatever else keeps text from being written, such as a full disk, is
-//! an error on standard output. Messages on standard error are not worth ending a job for.
+//! In `ferret query … | head`, the reader closes the pipe when it has read enough. This is no failure of the program, and further output is
+//! discarded. Every other error on standard output, such as a full disk, is an error of the program. Errors on standard error are ignored,
+//! because they are no reason to end a job.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Stdout, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Standard output that goes on without its reader. Errors say that it could not be written.
+/// Standard output that continues without error after its reader has closed it. Error messages say that standard output could not be written.
 #[derive(Debug)]
 pub struct Output<W = Stdout> {
     to: W,
     reader: Reader,
 }
 
-/// Whether the reader of an [`Output`] is still there. Shared, so that those who make the output can end early.
+/// Shared state of an [`Output`]'s reader, so that producers of the output can stop early.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     left: Arc<AtomicBool>,
 }
 
 impl Reader {
-    /// Whether the reader has left: nothing more needs to be made for it.
+    /// Returns true if the reader has closed the output, so that further output is not needed.
     pub fn has_left(&self) -> bool {
         self.left.load(Ordering::Relaxed)
     }
 }
 
 impl Output {
-    /// Standard output.
+    /// Returns the standard output of the process.
     pub fn standard() -> Self {
         Output::new(io::stdout())
     }
 }
 
 impl<W: Write> Output<W> {
-    /// Standard output that `to` takes.
+    /// Creates an output that writes to `to`.
     fn new(to: W) -> Self {
         Output { to, reader: Reader::default() }
     }
 
-    /// Who reads it.
+    /// Returns the state of the output's reader.
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }
 
-    /// What came of writing, where `dropped` is what is said if there is nobody to write for.
+    /// Returns the result of `write`, or `dropped` if the reader has closed the output.
     fn unless_left<T>(&mut self, dropped: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
         if self.reader.has_left() {
             return Ok(dropped);
@@ -74,18 +74,18 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes `text` to standard output, down to the last byte.
+/// Writes `text` to standard output completely.
 ///
 /// # Errors
-/// If it cannot be written although there is a reader.
+/// Standard output cannot be written although its reader has not closed it.
 pub fn print(text: impl Display) -> io::Result<()> {
     let mut output = Output::standard();
     output.write_all(text.to_string().as_bytes()).and_then(|()| output.flush())
 }
 
-/// Writes a line of `text` to standard error, if it can be written. Characters that act on a terminal are escaped.
+/// Writes `text` as a line to standard error. Characters that act on a terminal are escaped, and errors are ignored.
 pub fn tell(text: impl Display) {
-    // In one piece: other ranks write there too. Nobody is left to be told of a failure.
+    // One write keeps the line together, because other ranks write to standard error, too. An error could not be reported anywhere.
     let _ = io::stderr().write_all(told(text).as_bytes());
 }
 

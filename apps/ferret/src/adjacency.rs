@@ -3,10 +3,10 @@
 use crate::picture::Picture;
 use std::collections::BTreeSet;
 
-/// A node of the graph: one region.
+/// Node of the graph: a region.
 struct Node {
     area: u32,
-    /// Pixels whose four neighbours belong to the region too.
+    /// Number of pixels whose four neighbours belong to the region, too.
     core: u32,
     sums: [u64; 3],
     neighbours: BTreeSet<u32>,
@@ -18,18 +18,18 @@ impl Node {
         self.sums.map(|sum| sum as f32 / self.area as f32)
     }
 
-    /// Too small, or nothing but the blurred seam between two others.
+    /// Returns true if the region is too small, or only a blurred seam between two other regions.
     fn is_tiny(&self, min_area: u32) -> bool {
         self.area < min_area || self.core < min_area / 4
     }
 }
 
-/// Merges regions until none is tiny (unless it is the only one) and at most `max_regions` are left; returns
-/// the new labels, numbered by first appearance, and their number. Tiny means fewer than `min_area` pixels, or
-/// fewer than a quarter of that away from the region's rim.
+/// Merges regions until none is tiny, unless only one is left, and at most `max_regions` remain. Returns the new labels, numbered by first
+/// appearance, and the number of regions. A region is tiny if it has fewer than `min_area` pixels, or fewer than a quarter of `min_area` away
+/// from its rim.
 ///
-/// Tiny regions go first, smallest first, into the neighbour of most similar colour. Then the pair whose
-/// union raises the squared error least (Ward's criterion) is merged again and again.
+/// Tiny regions are merged first, the smallest one first, into the neighbour of most similar colour. Then the pair whose union increases the
+/// squared error least (Ward's criterion) is merged repeatedly.
 pub(crate) fn coarsen(
     picture: &Picture,
     labels: &[u32],
@@ -39,7 +39,7 @@ pub(crate) fn coarsen(
 ) -> (Vec<u8>, u8) {
     let mut graph = build(picture, labels, count);
     let mut alive = count;
-    // Smallest first; an entry is stale when its region has grown or gone since.
+    // Tiny regions by area and number. A region that grows or is merged is removed or updated.
     let mut tiny: BTreeSet<(u32, u32)> = (0..count as u32)
         .filter(|&id| graph[id as usize].is_tiny(min_area))
         .map(|id| (graph[id as usize].area, id))
@@ -95,7 +95,7 @@ fn build(picture: &Picture, labels: &[u32], count: usize) -> Vec<Node> {
         }
     }
     for (p, &label) in labels.iter().enumerate() {
-        // Outside the image there is no other region.
+        // Positions outside of the image do not count as another region.
         let same = |q: Option<usize>| q.and_then(|q| labels.get(q)).is_none_or(|&other| other == label);
         let (left, right) = (p % width != 0, (p + 1) % width != 0);
         let across = same(left.then(|| p - 1)) && same(right.then_some(p + 1));
@@ -116,7 +116,7 @@ fn ward(a: &Node, b: &Node) -> f32 {
     m * n / (m + n) * distance(a, b)
 }
 
-/// The neighbour of `id` with the smallest `cost`, the lowest number among equals.
+/// Returns the neighbour of `id` with the smallest `cost`, and the lowest number of equal neighbours.
 fn most_alike(graph: &[Node], id: u32, cost: impl Fn(&Node, &Node) -> f32) -> Option<u32> {
     let node = &graph[id as usize];
     node.neighbours

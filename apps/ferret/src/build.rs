@@ -1,4 +1,4 @@
-//! Building a database from the images of a directory.
+//! Construction of a database from the images in a directory.
 
 use crate::database::{Database, DatabaseError, Entry};
 use crate::features::{Region, describe};
@@ -8,19 +8,19 @@ use crate::parallel;
 use crate::picture::Picture;
 use crate::segment::segment;
 
-/// Decodes an image and describes its regions: what `load`, `seg` and `ext` do to a query.
+/// Decodes an image and describes its regions, like the stages `load`, `seg` and `ext`.
 ///
 /// # Errors
-/// If the bytes are no usable image; see [`Picture::decode`].
+/// The bytes are no usable image; see [`Picture::decode`].
 pub fn regions_of(bytes: &[u8]) -> Result<Vec<Region>, crate::picture::DecodeError> {
     Ok(describe(&segment(&Picture::decode(bytes)?)))
 }
 
-/// Describes all listed images, on all cores, and makes a database of them. The result depends on the images
-/// only. Images that cannot be used are left out and returned beside it, in the order of their names.
+/// Describes all listed images on all cores and creates a database from them. The result depends only on the images. Returns the database, and
+/// the unusable images in the order of their names.
 ///
 /// # Errors
-/// If the images make no database, say because two have the same name.
+/// The images form no database, for example because two have the same name.
 pub fn build(listing: &Listing, settings: Settings) -> Result<(Database, Vec<Skipped>), DatabaseError> {
     let names = listing.names();
     let described = parallel::map(names.len(), |i| {

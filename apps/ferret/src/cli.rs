@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 mod replay;
 
@@ -202,7 +202,7 @@ fn run(command: Command) -> Result<(), Box<dyn Error>> {
 
 fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
     let listing = Listing::of(&args.images)?;
-    // Before the work, so that it is not done for nothing.
+    // The output is created before the computation, so that a file that cannot be written causes no wasted work.
     let refuse = |e: io::Error| format!("cannot write the database {}: {e}", args.output.display());
     let output = Output::create(&args.output).map_err(refuse)?;
     let (database, skipped) = build(&listing, Settings::default())?;
@@ -252,7 +252,7 @@ fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<d
     Ok(())
 }
 
-/// One rank's part of a query run. Rank 0 has the query files and the output.
+/// Executes a query run on this rank together with the other ranks. Rank 0 has the query files and the output.
 fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option<Found>, BoxError> {
     if !session.is_root() {
         return search(session, None, wanted);

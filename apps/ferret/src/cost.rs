@@ -1,41 +1,40 @@
-//! What each stage costs, for runs on simulated machines where computing takes no time by itself.
+//! Cost model of the stages, for runs on simulated machines, where computing takes no time.
 //!
-//! In floating-point operations of a processor that does 10⁹ a second: the stages were timed in a release
-//! build on one core of a cloud server (500 scenes of 192×128 and 2000 of 384×256 pixels, one variant of each
-//! as query), and a nanosecond counts as one operation. `ferret eval synth --times` shows measured beside
-//! estimated times. The estimates follow the sizes that the work really depends on, so cheap and dear items
-//! differ as they do in reality.
+//! The unit is one floating-point operation of a processor with 10⁹ operations per second. The stages were timed in a release build on one core
+//! of a cloud server (500 scenes of 192×128 and 2000 of 384×256 pixels, with one variant of each as query); one nanosecond counts as one
+//! operation. `ferret eval synth --times` prints measured and estimated times. The estimates depend on the same sizes as the real work, so that
+//! the costs of items vary as in reality.
 
 use crate::segment::WORKING_PIXELS;
 
-/// Decoding a file of `bytes` bytes to `width`×`height` pixels: mostly unpacking the bytes.
+/// Returns the cost of decoding a file of `bytes` bytes to `width`×`height` pixels. Unpacking the bytes dominates.
 pub fn load(bytes: usize, width: u32, height: u32) -> f64 {
     5_000.0 + 4.0 * bytes as f64 + 0.5 * pixels(width, height)
 }
 
-/// Segmentation: resampling depends on the image, the rest on the working size that all images share.
+/// Returns the cost of segmentation. Resampling depends on the image, and the rest on the working size, which is equal for all images.
 pub fn segment(width: u32, height: u32) -> f64 {
     pixels(width, height) + 50.0 * f64::from(WORKING_PIXELS)
 }
 
-/// Describing the regions: one pass over the working size.
+/// Returns the cost of describing the regions: one pass over the working size.
 pub fn describe() -> f64 {
     4.5 * f64::from(WORKING_PIXELS)
 }
 
-/// Looking up `regions` regions in an index over `indexed` regions of `images` images: probing costs the same
-/// for every region, comparing with what is found grows with the database.
+/// Returns the cost of looking up `regions` regions in an index of `indexed` regions of `images` images. The cost of probing is equal for all
+/// regions; the cost of comparing with the regions found grows with the database.
 pub fn search(regions: usize, indexed: usize, images: usize) -> f64 {
     let (regions, indexed) = (regions as f64, indexed as f64);
     24_000.0 * regions + 2.0 * regions * indexed + 40.0 * images as f64
 }
 
-/// Comparing a query of `regions` regions with candidates that have `candidate_regions` regions in all.
+/// Returns the cost of comparing a query of `regions` regions with candidates that have `candidate_regions` regions in total.
 pub fn rank(regions: usize, candidate_regions: usize) -> f64 {
     90.0 * regions as f64 * candidate_regions as f64
 }
 
-/// Formatting `lines` lines.
+/// Returns the cost of formatting `lines` lines.
 pub fn out(lines: usize) -> f64 {
     500.0 + 300.0 * lines as f64
 }

@@ -1,6 +1,6 @@
-//! The database file: names and regions of all images, with the settings of the hash tables.
+//! Database file: names and regions of all images, and the settings of the hash tables.
 //!
-//! Layout, all numbers little-endian (version 1):
+//! Layout of version 1; all numbers are little-endian:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -12,8 +12,7 @@
 //! | | length of the name (4), name in UTF-8, number of regions (4), and for each region its weight (4) and its vector (floats) |
 //! | 8 | FNV-1a checksum of everything before |
 //!
-//! The hash tables themselves follow from this and are rebuilt when the file is opened, which takes less time
-//! than reading them would.
+//! The hash tables follow from this content. They are rebuilt when the file is opened, which takes less time than reading them would.
 
 use crate::features::{DIMENSIONS, Region, TOTAL_WEIGHT, Vector};
 use crate::fingerprint::Fingerprint;
@@ -29,31 +28,31 @@ use std::path::Path;
 pub(crate) const MAGIC: &[u8; 8] = b"FERRETDB";
 const VERSION: u32 = 1;
 const HEADER: usize = 24;
-/// Where the number of images stands: behind the hash settings.
+/// Position of the number of images, after the hash settings.
 pub(crate) const COUNT_AT: usize = HEADER + 24;
 pub(crate) const CHECKSUM: usize = 8;
-/// Bytes of a region.
+/// Size of a region in bytes.
 const REGION: usize = 4 + 4 * DIMENSIONS;
-/// Longest name, in bytes: what Linux allows for a path.
+/// Maximum length of a name in bytes, which is the maximum length of a path on Linux.
 const MAX_NAME: usize = 4096;
 
-/// One image of a database.
+/// Image of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Name relative to the indexed directory, with `/` between its parts.
+    /// Name relative to the indexed directory, with `/` as separator.
     pub name: String,
-    /// The image's regions; their weights sum to [`TOTAL_WEIGHT`].
+    /// Regions of the image. The sum of their weights is [`TOTAL_WEIGHT`].
     pub regions: Vec<Region>,
 }
 
-/// The images that can be found, in the order of their names.
+/// Searchable images in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
     entries: Vec<Entry>,
     settings: Settings,
 }
 
-/// Why a database cannot be made, written or read.
+/// Reason for which a database cannot be created, written or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseError(String);
 
@@ -70,11 +69,11 @@ fn error(text: impl Into<String>) -> DatabaseError {
 }
 
 impl Database {
-    /// A database of the given images, in any order.
+    /// Creates a database from images in any order.
     ///
     /// # Errors
-    /// If two images have the same name, a name is empty or longer than 4096 bytes, an image's regions are
-    /// missing, too many, not finite or not of the right total weight, or a setting is out of its range.
+    /// Two images have the same name; a name is empty or longer than 4096 bytes; the regions of an image are missing, too many, not finite, or
+    /// have a wrong total weight; or a setting is out of range.
     ///
     /// ```
     /// use ferret::database::{Database, Entry};
@@ -115,34 +114,34 @@ impl Database {
         }
     }
 
-    /// The images in the order of their names.
+    /// Returns the images in the order of their names.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Number of the image of this name, if there is one.
+    /// Returns the number of the image with this name, if there is one.
     pub fn number_of(&self, name: &str) -> Option<u32> {
         let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
-        // `check` keeps the number of images within 32 bits.
+        // `check` limits the number of images to 32 bits.
         place.ok().map(|number| number as u32)
     }
 
-    /// Number of images.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no image.
+    /// Returns true if the database has no images.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How the hash tables are to be built.
+    /// Returns the settings of the hash tables.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// The content of the database file.
+    /// Returns the content of the database file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut file = Vec::new();
         file.extend_from_slice(MAGIC);
@@ -171,11 +170,10 @@ impl Database {
         file
     }
 
-    /// Reads the content of a database file.
+    /// Parses the content of a database file.
     ///
     /// # Errors
-    /// If it is not a database, of another version, cut off or damaged. No memory is taken that the bytes do
-    /// not account for.
+    /// The content is no database, has another version, is truncated, or is damaged. Allocations are limited by the length of the content.
     pub fn from_bytes(file: &[u8]) -> Result<Self, DatabaseError> {
         if !file.starts_with(MAGIC) {
             return Err(error("not a ferret database (it does not begin with FERRETDB)"));
@@ -206,27 +204,27 @@ impl Database {
         Ok(database)
     }
 
-    /// Writes the database to where it is to be. A file appears whole or not at all.
+    /// Writes the database to `output`. A file appears completely or not at all.
     ///
     /// # Errors
-    /// Those of writing.
+    /// The output cannot be written.
     pub fn save(&self, mut output: Output) -> io::Result<()> {
         output.write_all(&self.to_bytes())?;
         output.commit()
     }
 
-    /// Reads a database file, which must be a regular one: it is read by every rank, and a pipe only once.
+    /// Reads a database file. The file must be a regular one, because every rank reads it, and a pipe can only be read once.
     ///
     /// # Errors
-    /// If the file cannot be read or [is no usable database](Database::from_bytes); the text names it.
+    /// The file cannot be read or [is no usable database](Database::from_bytes). The error names the file.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         Ok(Self::open_with_fingerprint(path)?.0)
     }
 
-    /// Reads a database file; beside it, which database that is.
+    /// Reads a database file, and returns the database with its fingerprint.
     ///
     /// # Errors
-    /// As of [`open`](Database::open).
+    /// The errors of [`open`](Database::open).
     pub fn open_with_fingerprint(path: &Path) -> Result<(Self, Fingerprint), DatabaseError> {
         let refuse = |e: &dyn fmt::Display| DatabaseError::of(path, e);
         let mut file = Vec::new();
@@ -237,7 +235,7 @@ impl Database {
     }
 }
 
-/// A database file, opened for reading.
+/// Opens a database file for reading.
 pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
     if path.is_dir() {
         return Err(DatabaseError::of(path, "it is a directory; make one with `ferret index DIR -o DB`"));
@@ -246,7 +244,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
 }
 
 impl DatabaseError {
-    /// What is wrong with the database in this file.
+    /// Returns the error for the database in this file.
     pub(crate) fn of(path: &Path, what: impl fmt::Display) -> Self {
         error(format!("cannot use the database {}: {what}", names::path(path)))
     }
@@ -272,7 +270,7 @@ impl Entry {
     }
 }
 
-/// Takes numbers off the front of bytes and never reads past their end.
+/// Parser that reads from the front of a byte slice and never beyond its end.
 struct Reader<'a> {
     rest: &'a [u8],
     total: usize,
@@ -309,7 +307,7 @@ impl<'a> Reader<'a> {
         let (tables, hashes, probes) = (self.u32()?, self.u32()?, self.u32()?);
         let settings = Settings { tables, hashes, probes, width: self.f32()?, seed: self.u64()? };
         let count = self.u32()? as usize;
-        // The smallest image has a name of one byte and one region; a count beyond that is a lie.
+        // The smallest image has a name of one byte and one region. A damaged count must not cause a larger allocation.
         let mut entries = Vec::with_capacity(count.min(self.rest.len() / (4 + 1 + 4 + REGION)));
         for _ in 0..count {
             entries.push(self.entry()?);
@@ -345,7 +343,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// 64-bit FNV-1a. Every step is a bijection of the state, so a single changed byte always shows.
+/// Returns the 64-bit FNV-1a hash. Every step is a bijection of the state, so that a single changed byte is always detected.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }

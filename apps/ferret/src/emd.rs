@@ -1,10 +1,10 @@
-//! The earth mover's distance between two weighted sets: the least work that turns one into the other.
+//! Earth mover's distance of two weighted sets: the minimum work that transforms one set into the other.
 //!
-//! An exact solver of the transportation problem (Rubner, Tomasi and Guibas, "The Earth Mover's Distance as a
-//! Metric for Image Retrieval", IJCV 40(2), 2000): successive shortest paths with potentials on the dense
-//! bipartite graph. Supplies and demands are whole numbers, so the flow is exact and the method always ends.
+//! The module solves the transportation problem exactly (Rubner, Tomasi and Guibas, "The Earth Mover's Distance as a Metric for Image Retrieval",
+//! IJCV 40(2), 2000), by successive shortest paths with potentials on the dense bipartite graph. Supplies and demands are integers, so that the
+//! flow is exact and the method always terminates.
 
-/// Reusable memory of the solver.
+/// Solver with reusable memory.
 #[derive(Clone, Debug, Default)]
 pub struct Solver {
     flow: Vec<u32>,
@@ -23,17 +23,17 @@ pub struct Solver {
 const NOWHERE: usize = usize::MAX;
 
 impl Solver {
-    /// A solver with no memory taken yet.
+    /// Creates a solver without allocating memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The least total cost of moving all of `supply` to `demand`, divided by the amount moved.
+    /// Returns the minimum total cost of moving all of `supply` to `demand`, divided by the moved amount.
     ///
-    /// `cost` has one row for each supply and one column for each demand, row by row; costs are not negative.
+    /// `cost` contains the costs row by row, with one row for each supply and one column for each demand. Costs are not negative.
     ///
     /// # Panics
-    /// If the two totals differ or are zero, or the matrix has the wrong size.
+    /// Panics if the two totals differ or are zero, or if the matrix has the wrong size.
     ///
     /// ```
     /// let mut solver = ferret::emd::Solver::new();
@@ -61,7 +61,7 @@ impl Solver {
         self.demand.clear();
         self.demand.extend_from_slice(demand);
         refill(&mut self.row_potential, rows, 0.0);
-        // The cheapest entry of each column is a feasible potential, and makes many first paths free.
+        // The minimum of each column is a feasible potential, with which many of the first paths cost nothing.
         refill(&mut self.column_potential, columns, f64::INFINITY);
         for row in cost.chunks_exact(columns.max(1)) {
             for (potential, &c) in self.column_potential.iter_mut().zip(row) {
@@ -76,8 +76,8 @@ impl Solver {
         refill(&mut self.column_from, columns, NOWHERE);
     }
 
-    /// Dijkstra from all rows with supply left to the nearest column with demand left, in reduced costs;
-    /// updates the potentials and returns that column, or `None` when everything has been moved.
+    /// Executes Dijkstra's algorithm in reduced costs, from all rows with remaining supply to the nearest column with remaining demand. Updates
+    /// the potentials and returns this column, or `None` if everything has been moved.
     fn shortest_path(&mut self, cost: &[f32]) -> Option<usize> {
         let (rows, columns) = (self.supply.len(), self.demand.len());
         for i in 0..rows {
@@ -116,7 +116,7 @@ impl Solver {
         let columns = self.demand.len();
         let start = self.row_reach[i] + self.row_potential[i];
         for (j, &c) in cost[i * columns..(i + 1) * columns].iter().enumerate() {
-            // Rounding may leave a reduced cost a hair below zero; Dijkstra must not go backwards.
+            // Rounding may make a reduced cost slightly negative, but distances in Dijkstra's algorithm must not decrease.
             let reach = (start + f64::from(c) - self.column_potential[j]).max(self.row_reach[i]);
             if reach < self.column_reach[j] && !self.column_done[j] {
                 self.column_reach[j] = reach;
@@ -150,7 +150,7 @@ impl Solver {
         }
     }
 
-    /// Sends as much as fits along the path found to column `end`.
+    /// Moves as much as possible along the path to column `end`.
     fn augment(&mut self, end: usize) {
         let columns = self.demand.len();
         let mut amount = self.demand[end];
@@ -186,7 +186,7 @@ fn refill<T: Clone>(memory: &mut Vec<T>, len: usize, value: T) {
     memory.resize(len, value);
 }
 
-/// The unfinished entry with the smallest finite reach, the first among equals.
+/// Returns the unfinished entry with the smallest finite distance, the first one of equal entries.
 fn nearest(reach: &[f64], done: &[bool]) -> Option<usize> {
     let mut best = None;
     let mut least = f64::INFINITY;
@@ -199,9 +199,9 @@ fn nearest(reach: &[f64], done: &[bool]) -> Option<usize> {
     best
 }
 
-/// A lower bound of the distance that needs no flow: every unit goes to its nearest partner, whatever the
-/// partner can take; the larger of both directions (relaxed earth mover's distance; Kusner, Sun, Kolkin and
-/// Weinberger, "From Word Embeddings To Document Distances", ICML 2015, Sect. 4).
+/// Returns a lower bound of the distance that needs no flow. Every unit is moved to its nearest partner, regardless of the partner's capacity,
+/// and the larger result of both directions is taken (relaxed earth mover's distance; Kusner, Sun, Kolkin and Weinberger, "From Word Embeddings
+/// To Document Distances", ICML 2015, Sect. 4).
 pub fn lower_bound(supply: &[u32], demand: &[u32], cost: &[f32]) -> f64 {
     let columns = demand.len();
     let total: f64 = supply.iter().map(|&w| f64::from(w)).sum();

@@ -1,4 +1,4 @@
-//! How good the search is: measured on queries whose right answers are known.
+//! Quality of the search, measured on queries with known right answers.
 
 use crate::database::{Database, DatabaseError, Entry};
 use crate::features::Region;
@@ -9,46 +9,46 @@ use crate::rank::{Scored, nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Answers looked at.
+/// Number of evaluated answers per query.
 pub const PLACES: usize = 10;
 
-/// A query with its right answer.
+/// Query with its right answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What the query is, for a table by kind; may be empty.
+    /// Kind of the query, for a table by kind; may be empty.
     pub kind: String,
-    /// Its regions.
+    /// Regions of the query.
     pub regions: Vec<Region>,
     /// Number of the right image in the database.
     pub right: u32,
 }
 
-/// Sums over queries; divide with the methods.
+/// Sums over queries. The methods return rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Queries asked.
+    /// Number of queries.
     pub queries: usize,
-    /// Queries whose first answer is right.
+    /// Number of queries whose first answer is right.
     pub first: usize,
-    /// Queries with the right image among the first [`PLACES`] answers.
+    /// Number of queries with the right image among the first [`PLACES`] answers.
     pub among: usize,
-    /// As `first`, had every image been ranked.
+    /// Number of queries whose first answer is right in an exhaustive search, which ranks every image.
     pub exhaustive_first: usize,
-    /// As `among`, had every image been ranked.
+    /// Number of queries with the right image among the first [`PLACES`] answers of an exhaustive search.
     pub exhaustive_among: usize,
-    /// Images among the first [`PLACES`] of an exhaustive search.
+    /// Number of images among the first [`PLACES`] answers of an exhaustive search.
     pub wanted: usize,
-    /// Those of them that the search with the index gave too.
+    /// Number of the images in `wanted` that the search with the index also returned.
     pub found: usize,
-    /// Images ranked.
+    /// Number of ranked images.
     pub ranked: usize,
-    /// Images with a region in a probed bucket.
+    /// Number of images with a region in a probed bucket.
     pub touched: usize,
-    /// Pairs of regions compared to choose the candidates.
+    /// Number of pairs of regions compared for the selection of candidates.
     pub hits: usize,
-    /// Images in the database, for each query.
+    /// Number of images in the database, summed over the queries.
     pub images: usize,
-    /// Pairs of regions that there are.
+    /// Number of all pairs of regions.
     pub pairs: usize,
 }
 
@@ -68,22 +68,22 @@ impl Tally {
         self.pairs += other.pairs;
     }
 
-    /// Share of queries whose first answer is right.
+    /// Returns the share of queries whose first answer is right.
     pub fn first_rate(&self) -> f64 {
         share(self.first, self.queries)
     }
 
-    /// Share of queries with the right image among the first [`PLACES`].
+    /// Returns the share of queries with the right image among the first [`PLACES`] answers.
     pub fn among_rate(&self) -> f64 {
         share(self.among, self.queries)
     }
 
-    /// Share of the exhaustive search's first [`PLACES`] that the index finds: recall@10.
+    /// Returns the share of the first [`PLACES`] answers of the exhaustive search that the index finds: recall@10.
     pub fn recall(&self) -> f64 {
         share(self.found, self.wanted)
     }
 
-    /// Share of the database that is ranked for a query, on average.
+    /// Returns the mean share of the database that is ranked for a query.
     pub fn ranked_share(&self) -> f64 {
         share(self.ranked, self.images)
     }
@@ -93,16 +93,16 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The figures of all queries, and of each kind.
+/// Sums of all queries, and of each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// All queries.
+    /// Sums of all queries.
     pub all: Tally,
-    /// By [`Question::kind`]; empty if there is only one kind.
+    /// Sums by [`Question::kind`]; empty if there is only one kind.
     pub by_kind: BTreeMap<String, Tally>,
 }
 
-/// Asks every question, with the index and exhaustively, on all cores.
+/// Evaluates every question on all cores, with the index and with an exhaustive search.
 pub fn evaluate(index: &Index, questions: &[Question]) -> Report {
     let tallies = parallel::map(questions.len(), |i| ask(index, &questions[i]));
     let mut report = Report { all: Tally::default(), by_kind: BTreeMap::new() };
@@ -140,13 +140,13 @@ fn ask(index: &Index, question: &Question) -> Tally {
     }
 }
 
-/// Makes the index and the questions of a synthetic collection, through its encoded files.
+/// Creates the index and the questions of a synthetic collection from its encoded files.
 ///
 /// # Errors
-/// If the scenes make no database.
+/// The scenes form no database.
 ///
 /// # Panics
-/// If a file of the collection does not decode, which would be a fault of the encoder.
+/// Panics if a file of the collection cannot be decoded, which would be an error of the encoder.
 pub fn synthetic(
     plan: &crate::synth::Plan,
     settings: Settings,

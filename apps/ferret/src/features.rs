@@ -1,24 +1,23 @@
-//! Features: from regions to weighted vectors.
+//! Features: description of regions by weighted vectors.
 //!
-//! Fourteen numbers describe a region, as in Lv, Charikar and Li, "Image Similarity Search with Compact Data
-//! Structures" (CIKM 2004): three colour moments of three channels and five of the bounding box and shape.
-//! A region weighs in with the square root of its area, so that the background does not drown the objects.
-//! The numbers are scaled so that the Euclidean distance between two vectors says how different two regions
-//! look.
+//! Fourteen numbers describe a region, as in Lv, Charikar and Li, "Image Similarity Search with Compact Data Structures" (CIKM 2004): three
+//! colour moments of three channels, and five numbers of the bounding box and the shape. The weight of a region is proportional to the square
+//! root of its area, so that the background does not outweigh the objects. The numbers are scaled so that the Euclidean distance of two vectors
+//! expresses the visual difference of two regions.
 
 use crate::segment::Segmented;
 use serde::{Deserialize, Serialize};
 
-/// Numbers in a region's vector.
+/// Number of elements of a region's vector.
 pub const DIMENSIONS: usize = 14;
-/// Sum of the weights of an image's regions, in whole units.
+/// Sum of the weights of an image's regions.
 pub const TOTAL_WEIGHT: u32 = 1 << 16;
 
-/// A region's vector: mean, deviation and skewness of intensity, red–green and yellow–blue; aspect ratio and
-/// size of the bounding box; the part of the box that is filled; centre of gravity.
+/// Vector of a region: mean, deviation and skewness of intensity, red–green and yellow–blue; aspect ratio and size of the bounding box; filled
+/// part of the box; centre of gravity.
 pub type Vector = [f32; DIMENSIONS];
 
-/// What each number is multiplied by, chosen on synthetic scenes and icons (see `ferret eval`).
+/// Scale factor of each element, chosen on synthetic scenes and icons (see `ferret eval`).
 const SCALE: Vector = [
     1.0, 1.6, 1.6, // means
     0.6, 0.8, 0.8, // deviations
@@ -27,16 +26,16 @@ const SCALE: Vector = [
     0.6, 0.6, // centre
 ];
 
-/// One region of an image.
+/// Region of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
-    /// Importance within the image, in units of [`TOTAL_WEIGHT`].
+    /// Weight of the region in the image, in units of 1/[`TOTAL_WEIGHT`].
     pub weight: u32,
-    /// What the region looks like.
+    /// Description of the region's appearance.
     pub vector: Vector,
 }
 
-/// Sums over a region's pixels from which its numbers follow.
+/// Sums over the pixels of a region, from which its vector is computed.
 #[derive(Clone, Default)]
 struct Tally {
     area: u32,
@@ -45,7 +44,7 @@ struct Tally {
     y: (u32, u32, u64),
 }
 
-/// Describes every region of a segmented image; weights sum to [`TOTAL_WEIGHT`].
+/// Describes every region of a segmented image. The sum of the weights is [`TOTAL_WEIGHT`].
 ///
 /// ```
 /// use ferret::{features::{describe, TOTAL_WEIGHT}, picture::Picture, segment::segment};
@@ -77,7 +76,7 @@ impl Tally {
         }
         self.area += 1;
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(i64::from);
-        // Whole numbers: the sums are exact. Intensity is three times, yellow–blue twice its value.
+        // The sums of integers are exact. The intensity is scaled by three and yellow–blue by two.
         for (channel, value) in [r + g + b, r - g, r + g - 2 * b].into_iter().enumerate() {
             self.powers[channel][0] += value;
             self.powers[channel][1] += value * value;
@@ -112,13 +111,13 @@ impl Tally {
     }
 }
 
-/// Cube root by Newton's method, correct to a few units in the last place and the same on every machine.
+/// Returns the cube root by Newton's method, correct to a few units in the last place and equal on every machine.
 fn cube_root(x: f32) -> f32 {
     let size = x.abs();
     if size < 1e-30 {
         return 0.0;
     }
-    // Dividing the exponent by three starts within 6 % of the root.
+    // Division of the exponent by three yields a start value within 6 % of the root.
     let mut root = f32::from_bits(size.to_bits() / 3 + 0x2a51_37a0);
     for _ in 0..4 {
         root -= (root - size / (root * root)) / 3.0;
@@ -126,12 +125,12 @@ fn cube_root(x: f32) -> f32 {
     root.copysign(x)
 }
 
-/// Whole weights in proportion to `sizes` that sum to [`TOTAL_WEIGHT`], each at least one.
+/// Returns integer weights proportional to `sizes`, each at least one, whose sum is [`TOTAL_WEIGHT`].
 fn share_out(sizes: &[f32]) -> Vec<u32> {
     let sum: f32 = sizes.iter().sum();
     let mut weights: Vec<u32> =
         sizes.iter().map(|size| ((size / sum * TOTAL_WEIGHT as f32) as u32).max(1)).collect();
-    // Rounding down leaves a few units, rounding up to one may take a few; the largest region settles it.
+    // Rounding down leaves a few units, and rounding up to one may take some; the largest region compensates the difference.
     let given: u32 = weights.iter().sum();
     let largest = (0..sizes.len()).rev().max_by(|&a, &b| sizes[a].total_cmp(&sizes[b])).unwrap_or(0);
     weights[largest] = weights[largest] + TOTAL_WEIGHT - given;

@@ -1,4 +1,4 @@
-//! The images of a directory, in an order that does not depend on the file system.
+//! Images of a directory, in an order that does not depend on the file system.
 
 use armature_apps::names;
 use armature_files::regular;
@@ -6,20 +6,20 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Longest image file that is read, in bytes: 40 megapixels of sixteen-bit colour and transparency, unpacked.
+/// Maximum size of an image file in bytes: 40 megapixels of 16-bit colour with transparency, uncompressed.
 pub const MAX_FILE: u64 = 320 << 20;
 
-/// An image, or a directory of images, that was passed over.
+/// Image or directory of images that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Skipped {
-    /// Name relative to the directory that was listed, as [`names::escaped`] writes it.
+    /// Name relative to the listed directory, as [`names::escaped`] writes it.
     pub name: String,
-    /// Why it could not be used.
+    /// Reason for skipping it.
     pub reason: String,
 }
 
 impl Skipped {
-    /// An image of a listing.
+    /// Creates the entry of an image in a listing.
     pub fn new(name: &str, reason: impl Into<String>) -> Self {
         Skipped { name: names::escaped(name), reason: reason.into() }
     }
@@ -34,12 +34,11 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Lists the regular files ending in `.png`, `.jpg` or `.jpeg` (in any case) below `path`, or `path` itself
-    /// if it is a file. Symbolic links below `path` are not followed, so every image is listed once. A directory below
-    /// `path` that cannot be read is passed over.
+    /// Lists the regular files that end in `.png`, `.jpg` or `.jpeg` (in any case) below `path`, or `path` itself if it is a file. Symbolic links
+    /// below `path` are not followed, so that every image is listed once. A directory below `path` that cannot be read is skipped.
     ///
     /// # Errors
-    /// If `path` itself cannot be read; the error names it.
+    /// `path` itself cannot be read. The error names it.
     pub fn of(path: &Path) -> io::Result<Self> {
         let at = |path: &Path, e: io::Error| {
             io::Error::new(e.kind(), format!("cannot read {}: {e}", names::path(path)))
@@ -47,7 +46,7 @@ impl Listing {
         let mut listing = Listing { root: path.to_owned(), names: Vec::new(), skipped: Vec::new() };
         let found = fs::metadata(path).map_err(|e| at(path, e))?;
         if !found.is_dir() {
-            // Neither a directory nor an image.
+            // This fails for a path that is neither a directory nor a regular file.
             regular::open(path).map_err(|e| at(path, e))?;
             listing.root = path.parent().unwrap_or(Path::new("")).to_owned();
             listing.add(path.to_owned());
@@ -65,7 +64,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Adds the images of a directory, up to where it cannot be read any further. Returns the directories in it.
+    /// Adds the images of a directory, as far as it can be read. Returns its subdirectories.
     fn list(&mut self, directory: &Path, entries: fs::ReadDir) -> Vec<PathBuf> {
         let mut below = Vec::new();
         for entry in entries {
@@ -99,7 +98,7 @@ impl Listing {
         self.skipped.push(Skipped { name: names::path(self.relative(path)), reason });
     }
 
-    /// The path below the directory that is listed, which itself is `.`.
+    /// Returns the path relative to the listed directory, which itself is `.`.
     fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         match path.strip_prefix(&self.root) {
             Ok(relative) if relative.as_os_str().is_empty() => Path::new("."),
@@ -108,25 +107,25 @@ impl Listing {
         }
     }
 
-    /// Names relative to the directory, with `/` between the parts, in ascending order.
+    /// Returns the names relative to the directory, with `/` as separator, in ascending order.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What is not listed, in ascending order: directories that cannot be read, and files whose names are not UTF-8.
+    /// Returns the skipped entries in ascending order: directories that cannot be read, and files whose names are not UTF-8.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// Where the file of this name is.
+    /// Returns the path of the file with this name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The content of the file of this name.
+    /// Returns the content of the file with this name.
     ///
     /// # Errors
-    /// If the file cannot be read or is longer than [`MAX_FILE`].
+    /// The file cannot be read or is longer than [`MAX_FILE`].
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let file = regular::open(&self.path(name))?;
         let length = file.metadata()?.len();
@@ -135,7 +134,7 @@ impl Listing {
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         let mut bytes = Vec::with_capacity(length as usize);
-        // The file may grow while it is being read.
+        // The limit applies again, because the file may grow while it is read.
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
     }

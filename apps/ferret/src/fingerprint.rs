@@ -1,4 +1,4 @@
-//! Which database a file holds: told from its two ends, without reading what lies between.
+//! Fingerprint of a database file, read from the two ends of the file without its middle.
 
 use crate::database::{CHECKSUM, COUNT_AT, Database, DatabaseError, MAGIC, open_file};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// What tells one database from another.
+/// Identification of a database: the number of images, and the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     images: u32,
@@ -14,22 +14,22 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of the database in a file.
+    /// Returns the fingerprint of the database in a file.
     ///
     /// # Errors
-    /// If the file cannot be read or is none; the text names it. Damage between its ends is not noticed here.
+    /// The file cannot be read or is no database. The error names the file. Damage between the ends of the file is not detected here.
     pub fn read(path: &Path) -> Result<Self, DatabaseError> {
         match Self::of(&mut open_file(path)?) {
             Ok(fingerprint) => Ok(fingerprint),
-            // What is wrong comes out where all of it is read.
+            // Reading the whole file produces the specific error.
             Err(_) => Database::open_with_fingerprint(path).map(|(_, fingerprint)| fingerprint),
         }
     }
 
-    /// The fingerprint of the content of a database file.
+    /// Returns the fingerprint of the content of a database file.
     ///
     /// # Errors
-    /// If it cannot be read, is too short, or does not begin as a database does.
+    /// The content cannot be read, is too short, or does not begin like a database.
     pub(crate) fn of(file: &mut (impl Read + Seek)) -> io::Result<Self> {
         let (mut magic, mut images, mut checksum) = ([0; MAGIC.len()], [0; 4], [0; CHECKSUM]);
         file.read_exact(&mut magic)?;

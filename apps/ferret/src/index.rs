@@ -1,36 +1,36 @@
-//! The index: hash tables over all regions of a database, and the choice of candidates for a query.
+//! Index: hash tables of all regions of a database, and the selection of candidates for a query.
 
 use crate::database::Database;
 use crate::distance::{CUT_OFF, ground};
 use crate::features::{Region, Vector};
 use crate::lsh::Lsh;
 
-/// Fewest candidates that are ranked, if the tables find so many.
+/// Minimum number of ranked candidates, if the tables contain that many.
 const MIN_CANDIDATES: usize = 24;
 
-/// A database made ready for queries.
+/// Database with the hash tables for queries.
 #[derive(Clone, Debug)]
 pub struct Index {
     database: Database,
     lsh: Lsh,
     vectors: Vec<Vector>,
-    /// Image of every region.
+    /// Number of the image to which each region belongs.
     owners: Vec<u32>,
 }
 
-/// What the tables found for a query.
+/// Result of looking up a query in the tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Images to be ranked, most promising first.
+    /// Images to rank, most promising first.
     pub candidates: Vec<u32>,
-    /// Images with at least one region in a probed bucket.
+    /// Number of images with at least one region in a probed bucket.
     pub touched: usize,
-    /// Different regions found, summed over the query's regions.
+    /// Number of different regions found, summed over the regions of the query.
     pub hits: usize,
 }
 
 impl Index {
-    /// Builds the hash tables; equal databases give equal indexes.
+    /// Builds the hash tables. Equal databases yield equal indexes.
     pub fn new(database: Database) -> Self {
         let mut vectors = Vec::new();
         let mut owners = Vec::new();
@@ -42,30 +42,29 @@ impl Index {
         Index { database, lsh, vectors, owners }
     }
 
-    /// The images that the index was built from.
+    /// Returns the database of the index.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Number of regions in all images together.
+    /// Returns the number of regions of all images.
     pub fn regions(&self) -> usize {
         self.vectors.len()
     }
 
-    /// How many images at most are ranked for one query.
+    /// Returns the maximum number of images that are ranked for one query.
     pub fn candidate_limit(&self) -> usize {
         limit(self.database.len())
     }
 
-    /// The images worth ranking for a query.
+    /// Returns the candidates for the ranking of a query.
     ///
-    /// Every region of the query probes the tables. From the regions found, an image's distance is estimated
-    /// as in the relaxed earth mover's distance: each region of one image goes to the nearest one of the
-    /// other, and a region without a find counts as [`CUT_OFF`] away; both directions are added. The images
-    /// with the smallest estimates are kept.
+    /// Every region of the query probes the tables. The regions found yield an estimate of each image's distance as in the relaxed earth mover's
+    /// distance: each region of one image is moved to the nearest region of the other image, and a region without a match counts with the
+    /// distance [`CUT_OFF`]. Both directions are added. The images with the smallest estimates are returned.
     pub fn search(&self, query: &[Region]) -> Search {
         let images = self.database.len();
-        // Gains against "everything is at the cut-off", so that zero means untouched.
+        // The gain is the reduction relative to a distance of `CUT_OFF` for all regions, so that zero means untouched.
         let mut gain = vec![0f32; images];
         let mut nearest_of_region = vec![CUT_OFF; self.vectors.len()];
         let mut best = vec![CUT_OFF; images];
@@ -117,8 +116,8 @@ impl Index {
     }
 }
 
-/// At most three sixteenths of the database; of a large one less and less, because the ten nearest images
-/// do not move far back in the order of the estimates as more images join.
+/// Returns the maximum number of candidates: three sixteenths of a small database, and a smaller share of a large one. The ten nearest images do
+/// not move far back in the order of estimates when a database grows.
 fn limit(images: usize) -> usize {
     (images * 3 / 16).min(64 + images / 64).max(MIN_CANDIDATES)
 }

@@ -1,12 +1,11 @@
-//! Content-based image similarity search: which images of a collection look like this one?
+//! Content-based image similarity search: finds the images of a collection that are most similar to a query image.
 //!
-//! A query image goes through six stages: it is decoded ([`stages::load`]), cut into regions ([`segment`]),
-//! each region is described by a vector ([`features`]), similar regions are looked up in a hash index
-//! ([`index`], [`lsh`]), the images found are ranked by the earth mover's distance ([`emd`], [`rank`]), and the
-//! best are written out ([`stages::out`]). The [`stages`] are plain functions from value to value.
+//! A query image passes through six stages. It is decoded ([`stages::load`]) and segmented into regions ([`segment`]), and each region is
+//! described by a vector ([`features`]). Similar regions are looked up in a hash index ([`index`], [`lsh`]), the images found are ranked by the
+//! earth mover's distance ([`emd`], [`rank`]), and the best ones are written ([`stages::out`]). The [`stages`] are pure functions.
 //!
-//! The same input gives the same bytes on every machine: the arithmetic uses only operations that IEEE 754
-//! defines exactly, and randomness is seeded.
+//! The same input yields the same bytes on every machine, because the arithmetic only uses operations that IEEE 754 defines exactly, and random
+//! numbers are seeded.
 
 mod adjacency;
 pub mod build;

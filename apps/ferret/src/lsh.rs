@@ -1,9 +1,8 @@
 //! Locality-sensitive hashing with query-directed probing.
 //!
-//! Hash functions for the Euclidean distance (Datar, Immorlica, Indyk and Mirrokni, "Locality-Sensitive
-//! Hashing Scheme Based on p-Stable Distributions", SoCG 2004): `h(v) = ⌊(a·v + b)/W⌋` with normal `a`. A
-//! table's key joins several of them. A query looks not only into its own bucket of a table but also into the
-//! neighbouring ones that near vectors most likely fell into (Lv, Josephson, Wang, Charikar and Li,
+//! The hash functions for the Euclidean distance are `h(v) = ⌊(a·v + b)/W⌋` with normally distributed `a` (Datar, Immorlica, Indyk and Mirrokni,
+//! "Locality-Sensitive Hashing Scheme Based on p-Stable Distributions", SoCG 2004). The key of a table combines several of them. In each table, a
+//! query probes its own bucket and the neighbouring buckets that most likely contain near vectors (Lv, Josephson, Wang, Charikar and Li,
 //! "Multi-Probe LSH: Efficient Indexing for High-Dimensional Similarity Search", VLDB 2007, Sect. 4.4).
 
 use crate::features::{DIMENSIONS, Vector};
@@ -11,16 +10,16 @@ use armature_apps::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Shape of the hash tables; stored with the database.
+/// Settings of the hash tables, stored with the database.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Number of tables: each finds some of the neighbours that the others miss. 1 to 64.
+    /// Number of tables, 1 to 64. Each table finds some of the neighbours that the other tables miss.
     pub tables: u32,
-    /// Hash functions joined to a table's key: more make smaller buckets. 1 to 16.
+    /// Number of hash functions in a table's key, 1 to 16. More functions make smaller buckets.
     pub hashes: u32,
-    /// Buckets looked into per table. 1 to 1024.
+    /// Number of probed buckets per table, 1 to 1024.
     pub probes: u32,
-    /// W: width of a hash function's steps, in the units of the region distance.
+    /// W: step width of a hash function, in the units of the region distance.
     pub width: f32,
     /// Seed of the random projections.
     pub seed: u64,
@@ -33,7 +32,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether every value is inside its documented range.
+    /// Returns true if all values are within their ranges.
     pub fn are_valid(&self) -> bool {
         (1..=64).contains(&self.tables)
             && (1..=16).contains(&self.hashes)
@@ -43,7 +42,7 @@ impl Settings {
     }
 }
 
-/// One hash function.
+/// Hash function.
 #[derive(Clone, Debug)]
 struct Projection {
     direction: Vector,
@@ -53,11 +52,11 @@ struct Projection {
 #[derive(Clone, Debug)]
 struct Table {
     projections: Vec<Projection>,
-    /// Key and number of every vector, sorted: a bucket is a run of equal keys.
+    /// Key and number of every vector, sorted. A bucket is a sequence of equal keys.
     slots: Vec<(u64, u32)>,
 }
 
-/// Hash tables over numbered vectors.
+/// Hash tables of numbered vectors.
 #[derive(Clone, Debug)]
 pub struct Lsh {
     settings: Settings,
@@ -65,10 +64,10 @@ pub struct Lsh {
 }
 
 impl Lsh {
-    /// Hashes all vectors; equal input gives equal tables.
+    /// Builds the hash tables of the vectors. Equal input yields equal tables.
     ///
     /// # Panics
-    /// If the settings are not [valid](Settings::are_valid).
+    /// Panics if the settings are not [valid](Settings::are_valid).
     pub fn build(settings: Settings, vectors: &[Vector]) -> Self {
         assert!(settings.are_valid(), "hash table settings out of range: {settings:?}");
         let tables = (0..settings.tables)
@@ -90,12 +89,12 @@ impl Lsh {
         Lsh { settings, tables }
     }
 
-    /// The settings that the tables were built with.
+    /// Returns the settings of the tables.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Calls `visit` with the number of every vector in a probed bucket; a number may come several times.
+    /// Calls `visit` with the number of every vector in a probed bucket. A number may occur several times.
     pub fn probe(&self, query: &Vector, mut visit: impl FnMut(u32)) {
         let mut steps = Vec::new();
         let mut margins = Vec::new();
@@ -147,21 +146,21 @@ fn key(steps: impl Iterator<Item = i32>) -> u64 {
     })
 }
 
-/// How far the query is from the edge of a hash function's step, squared and in units of W.
+/// Squared distance of the query from an edge of a hash function's step, in units of W.
 struct Margin {
     square: f32,
     hash: usize,
     step: i32,
 }
 
-/// Sets of margins to cross, likeliest first (Algorithm 1 of the multi-probe paper): bit `j` of a set stands
-/// for the `j`-th smallest margin, and a set's score is the sum of its squares.
+/// Sets of margins to cross, most likely first (Algorithm 1 of the multi-probe paper). Bit `j` of a set refers to the `j`-th smallest margin. The
+/// score of a set is the sum of its squared margins.
 struct Perturbations<'a> {
     margins: &'a [Margin],
     heap: BinaryHeap<Reverse<(Score, u32)>>,
 }
 
-/// A score that sorts; scores are sums of squares, so their bits order like their values.
+/// Sortable score. Scores are sums of squares and thus not negative, so that their bits have the same order as their values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score(u32);
 
@@ -178,7 +177,7 @@ impl<'a> Perturbations<'a> {
         self.heap.push(Reverse((Score(sum.to_bits()), set)));
     }
 
-    /// A hash function cannot step both ways.
+    /// Returns false for a set in which a hash function steps in both directions.
     fn is_possible(&self, set: u32) -> bool {
         let mut seen = 0u32;
         let mut possible = true;

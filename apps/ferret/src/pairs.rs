@@ -1,4 +1,4 @@
-//! Questions from files: a directory of images, a directory of queries, and which image is each one's answer.
+//! Evaluation questions from files: a directory of images, a directory of queries, and the right answer of each query.
 
 use crate::build::{build, regions_of};
 use crate::database::{Database, DatabaseError};
@@ -10,33 +10,33 @@ use crate::parallel;
 use armature_apps::names::{shown, unescaped};
 use std::collections::BTreeMap;
 
-/// Questions made from files, and what was left out.
+/// Questions created from files.
 #[derive(Clone, Debug)]
 pub struct Exam {
-    /// Index over the database directory.
+    /// Index of the database directory.
     pub index: Index,
-    /// One question for each query image with a right answer.
+    /// Questions, one for each query image with a right answer.
     pub questions: Vec<Question>,
-    /// Query images without a right answer in the database.
+    /// Number of query images without a right answer in the database.
     pub unanswerable: usize,
-    /// Images of either directory that could not be used.
+    /// Unusable images of both directories.
     pub skipped: Vec<Skipped>,
 }
 
-/// Which database image is the right answer to which query.
+/// Assignment of queries to right answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// The one of the same relative name, whatever the extension.
+    /// The right answer has the same relative name as the query, apart from the extension.
     SameName,
-    /// As listed: query name to image name.
+    /// Listed assignment: query name to image name.
     Listed(BTreeMap<String, String>),
 }
 
 impl Key {
-    /// Reads lines `query<TAB>image`, as `ferret synth` writes them.
+    /// Parses lines `query<TAB>image`, as `ferret synth` writes them.
     ///
     /// # Errors
-    /// If a line has no tab; the text gives its number.
+    /// A line has no tab. The error contains the number of the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let line = |(number, line): (usize, &str)| {
             let (query, image) = line
@@ -55,16 +55,16 @@ impl Key {
     }
 }
 
-/// A name without its extension.
+/// Returns a name without its extension.
 fn stem(name: &str) -> &str {
     let file = name.rfind('/').map_or(0, |slash| slash + 1);
     name[file..].rfind('.').map_or(name, |dot| &name[..file + dot])
 }
 
-/// Indexes `images` and pairs the `queries` with their right answers.
+/// Indexes `images` and assigns the right answers to the `queries`.
 ///
 /// # Errors
-/// If the images make no database.
+/// The images form no database.
 pub fn examine(
     images: &Listing,
     queries: &Listing,

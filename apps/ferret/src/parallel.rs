@@ -1,4 +1,4 @@
-//! Work on many items with all cores, results in the order of the items.
+//! Parallel processing of many items on all cores, with the results in the order of the items.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::thread;
 /// Calls `work` with every number below `count`, on as many threads as there are cores.
 ///
 /// # Panics
-/// If `work` panics.
+/// Panics if `work` panics.
 pub(crate) fn map<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(count.max(1));
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Decoded images: PNG and JPEG bytes to RGB, with bounded size and clear errors.
+//! Decoded images: conversion of PNG and JPEG files to RGB, with a limited size and specific errors.
 
 mod jpeg;
 mod png;
@@ -12,20 +12,20 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Cursor;
 
-/// Longest side accepted, in pixels.
+/// Maximum side of an accepted image in pixels.
 pub const MAX_SIDE: u32 = 16_384;
-/// Largest number of pixels accepted; above the 33 megapixels of an 8K frame.
+/// Maximum number of pixels of an accepted image; more than the 33 megapixels of an 8K frame.
 pub const MAX_PIXELS: u64 = 40_000_000;
-/// Longest side kept after decoding; larger images are averaged down, because the search works at a lower
-/// resolution anyway and a small picture travels faster between ranks.
+/// Maximum side after decoding, in pixels. Larger images are averaged down, because the search works at a lower resolution anyway, and a small
+/// picture is sent faster between ranks.
 pub const KEPT_SIDE: u32 = 256;
 
-/// What a decoder may allocate, in bytes: a raster of [`MAX_PIXELS`] with eight bytes each, and some slack.
+/// Maximum allocation of a decoder in bytes: a raster of [`MAX_PIXELS`] with eight bytes per pixel, and 16 MiB in addition.
 const MAX_ALLOC: u64 = 8 * MAX_PIXELS + (16 << 20);
-/// Colour behind transparent pixels.
+/// Grey level behind transparent pixels.
 const BACKDROP: u32 = 128;
 
-/// An RGB image, rows from top to bottom, three bytes a pixel.
+/// RGB image with rows from top to bottom and three bytes per pixel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     /// Width in pixels, at least one.
@@ -37,7 +37,7 @@ pub struct Picture {
     pub rgb: Vec<u8>,
 }
 
-/// Why bytes are not a usable image. The text says what was found and what is accepted.
+/// Reason for which bytes are no usable image. The text names the found and the accepted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(String);
 
@@ -50,10 +50,10 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Picture {
-    /// A picture of the given size.
+    /// Creates a picture of the given size.
     ///
     /// # Panics
-    /// If a side is zero or `rgb` is not `width * height * 3` long.
+    /// Panics if a side is zero or the length of `rgb` is not `width * height * 3`.
     pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Self {
         assert!(width > 0 && height > 0, "a picture has no empty side");
         assert_eq!(
@@ -66,14 +66,13 @@ impl Picture {
 
     /// Decodes a PNG or JPEG file.
     ///
-    /// Transparent parts are composited on mid-grey; images whose longer side exceeds [`KEPT_SIDE`] are
-    /// averaged down to it. Sixteen-bit, palette and grey images become eight-bit RGB. An image that says by its EXIF
-    /// orientation that it lies on its side, or is mirrored, is turned upright.
+    /// Transparent parts are composited on mid-grey, and images whose longer side exceeds [`KEPT_SIDE`] are averaged down to it. 16-bit, palette
+    /// and grey images become 8-bit RGB. An image whose EXIF orientation is rotated or mirrored is turned upright.
     ///
     /// # Errors
-    /// If the bytes are neither PNG nor JPEG, are damaged or cut off, or describe an image above [`MAX_SIDE`]
-    /// or [`MAX_PIXELS`]. The size is checked before memory is taken for the pixels. Of JPEG files also those without
-    /// an end marker, and a few rare layouts that no decoder at hand gets right.
+    /// The bytes are neither PNG nor JPEG, are damaged or truncated, or describe an image above [`MAX_SIDE`] or [`MAX_PIXELS`]. The size is
+    /// checked before memory for the pixels is allocated. JPEG files without an end marker are rejected, and so are a few rare layouts that none
+    /// of the decoders supports correctly.
     ///
     /// ```
     /// use ferret::picture::Picture;
@@ -100,7 +99,7 @@ impl Picture {
         Ok(Picture { width, height, rgb }.bounded(KEPT_SIDE).upright(orientation))
     }
 
-    /// The same picture with its longer side at most `side`, proportions kept.
+    /// Returns the picture with a longer side of at most `side` pixels and the same proportions.
     fn bounded(self, side: u32) -> Self {
         let longer = self.width.max(self.height);
         if longer <= side {
@@ -114,7 +113,7 @@ impl Picture {
         self.resized(width, height)
     }
 
-    /// The picture as it is meant to be seen, if `orientation` is what makes it so.
+    /// Returns the picture turned upright according to its `orientation`.
     fn upright(self, orientation: Orientation) -> Self {
         if orientation == Orientation::NoTransforms {
             return self;
@@ -125,25 +124,25 @@ impl Picture {
         Picture { width: image.width(), height: image.height(), rgb: image.into_rgb8().into_raw() }
     }
 
-    /// The same picture resampled to the given size.
+    /// Returns the picture resampled to the given size.
     ///
     /// # Panics
-    /// If a side is zero.
+    /// Panics if a side is zero.
     pub fn resized(&self, width: u32, height: u32) -> Self {
         let from = (self.width as usize, self.height as usize);
         let to = (width as usize, height as usize);
         Picture { width, height, rgb: resample::<3>(&self.rgb, from, to) }
     }
 
-    /// The picture as a PNG file.
+    /// Returns the picture as a PNG file.
     pub fn to_png(&self) -> Vec<u8> {
         self.encode(ImageFormat::Png)
     }
 
-    /// The picture as a JPEG file of the encoder's default quality.
+    /// Returns the picture as a JPEG file with the default quality of the encoder.
     ///
     /// # Panics
-    /// If a side is longer than the 65535 pixels that JPEG allows.
+    /// Panics if a side exceeds the 65535 pixels that JPEG allows.
     pub fn to_jpeg(&self) -> Vec<u8> {
         self.encode(ImageFormat::Jpeg)
     }
@@ -158,16 +157,16 @@ impl Picture {
             image::ExtendedColorType::Rgb8,
             format,
         )
-        // Writing to memory does not fail, and a `Picture`'s size and bytes always agree.
+        // Writing to memory cannot fail, and the size and the bytes of a `Picture` always agree.
         .expect("an RGB picture of matching size encodes into memory");
         file.into_inner()
     }
 }
 
-/// An image as it is in a file, and what turns it upright.
+/// Image as stored in a file, and the orientation that turns it upright.
 type Raster = (DynamicImage, Orientation);
 
-/// Decodes by the `image` crate.
+/// Decodes a file with the `image` crate.
 fn decode_as(format: ImageFormat, file: &[u8]) -> Result<Raster, DecodeError> {
     let mut limits = Limits::no_limits();
     limits.max_image_width = Some(MAX_SIDE);

@@ -1,10 +1,10 @@
-//! The search as a pipeline of six stages over as many ranks as there are.
+//! Image search as a pipeline of six stages on the ranks of a job.
 //!
-//! Each stage is one of the functions of [`crate::stages`] with its declared cost. Rank 0 reads the query files
-//! and writes the answers; `load` and `out` are serial, the four stages between them may be replicated.
+//! Each stage is a function of [`crate::stages`] with its declared cost. Rank 0 reads the query files and writes the answers. `load` and `out`
+//! are serial; the four stages between them may be replicated.
 //!
-//! Ranks may be on hosts that see another database under the same name. Answers from two databases would be no answers, so
-//! every item says which one rank 0 has, and a stage that has another one refuses it.
+//! Hosts may have different databases under the same path. Answers from two databases would be wrong, so that every item carries the fingerprint
+//! of rank 0's database, and a stage with another database rejects the item.
 
 use crate::cost;
 use crate::database::Database;
@@ -23,28 +23,28 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is asked of a database.
+/// Parameters of a search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The database's file, which every rank that runs `ind` or `rank` opens.
+    /// Path of the database file, which every rank that runs `ind` or `rank` opens.
     pub db: PathBuf,
-    /// Answers for each query.
+    /// Number of answers per query.
     pub k: usize,
-    /// Whether an image that cannot be used ends the job.
+    /// True if an unusable image ends the job.
     pub strict: bool,
-    /// Which rank runs which stage.
+    /// Mapping of the stages.
     pub mapping: MappingChoice,
-    /// Notes what every item costs; for a run on one rank.
+    /// Recorder of the cost of every item, for a run on one rank.
     pub tape: Option<Tape>,
 }
 
-/// What rank 0 alone has of a search.
+/// Data of a search that only rank 0 has.
 pub struct Root<'a> {
-    /// The query images.
+    /// Query images.
     pub listing: &'a Listing,
-    /// Takes the lines, in the order of the images' names.
+    /// Output for the lines, in the order of the images' names.
     pub output: &'a mut (dyn Write + Send),
-    /// Who reads them: when it has left, no more images are taken.
+    /// State of the output's reader. When the reader has closed the output, no more images are read.
     pub reader: Reader,
 }
 
@@ -57,22 +57,22 @@ impl fmt::Debug for Root<'_> {
     }
 }
 
-/// What came of a search, on rank 0.
+/// Result of a search, on rank 0.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Queries that were answered.
+    /// Number of answered queries.
     pub answered: u64,
-    /// Queries that could not be used; each has been reported on stderr.
+    /// Number of unusable queries. Each of them was reported on stderr.
     pub skipped: u64,
-    /// How the run went.
+    /// Summary of the run.
     pub run: Summary,
 }
 
-/// Answers every image that `root` lists; only rank 0 has one. Called on every rank; returns what was found on rank 0.
+/// Answers all images that `root` lists. All ranks call this function, but only rank 0 passes a `root` and receives the result.
 ///
 /// # Errors
-/// A database that cannot be opened, or is another one than on rank 0; output that cannot be written; with `strict`, an
-/// image that cannot be used; a tape with more ranks than one.
+/// The database cannot be opened or differs from that of rank 0; the output cannot be written; with `strict`, an image is unusable; or a tape was
+/// given on more than one rank.
 pub fn search(session: &Session, root: Option<Root<'_>>, search: &Search) -> Result<Option<Found>, BoxError> {
     if search.tape.is_some() && session.size() > 1 {
         let ranks = session.size();
@@ -121,7 +121,7 @@ pub fn search(session: &Session, root: Option<Root<'_>>, search: &Search) -> Res
     }))
 }
 
-/// An image that cannot be used: an error if that was asked for, otherwise a line on stderr.
+/// Handles an unusable image: returns an error if `strict` is true, and prints a line on stderr otherwise.
 fn unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     let Skipped { name, reason } = image;
     if strict {
@@ -131,16 +131,16 @@ fn unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// An item on its way to an answer.
+/// Item in the pipeline, with the database that it refers to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Asked<T> {
-    /// The database that rank 0 has.
+    /// Fingerprint of rank 0's database.
     database: Fingerprint,
     item: T,
 }
 
 impl<T> Asked<T> {
-    /// What a stage makes of the item.
+    /// Applies the function of a stage to the item.
     fn map<U>(self, stage: impl FnOnce(T) -> U) -> Asked<U> {
         Asked { database: self.database, item: stage(self.item) }
     }
@@ -152,13 +152,13 @@ impl<T: Bytes> Bytes for Asked<T> {
     }
 }
 
-/// A query file as rank 0 has read it.
+/// Query file as read by rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct QueryFile {
     name: String,
     #[serde(with = "armature::raw")]
     bytes: Vec<u8>,
-    /// Why it could not be read.
+    /// Error in reading the file.
     problem: Option<String>,
 }
 
@@ -178,7 +178,7 @@ impl Bytes for QueryFile {
     }
 }
 
-/// Decodes images. Serial, but without state, so it may run anywhere.
+/// Stage that decodes images. It is serial but has no state, so that it can migrate to any rank.
 struct Load {
     strict: bool,
 }
@@ -207,7 +207,7 @@ impl Stage for Load {
     }
 }
 
-/// Cuts images into regions.
+/// Stage that segments images into regions.
 struct Segment;
 
 impl Stage for Segment {
@@ -220,7 +220,7 @@ impl Stage for Segment {
     }
 }
 
-/// Describes regions by their features.
+/// Stage that describes regions by their features.
 struct Extract;
 
 impl Stage for Extract {
@@ -232,7 +232,7 @@ impl Stage for Extract {
     }
 }
 
-/// Looks regions up in the index.
+/// Stage that looks up regions in the index.
 struct Probe {
     opened: Arc<Opened>,
 }
@@ -248,7 +248,7 @@ impl Stage for Probe {
     }
 }
 
-/// Compares a query with the candidates.
+/// Stage that compares a query with the candidates.
 struct Rank {
     opened: Arc<Opened>,
     k: usize,
@@ -267,7 +267,7 @@ impl Stage for Rank {
     }
 }
 
-/// Formats answers. Serial, but without state, so it may run anywhere.
+/// Stage that formats answers. It is serial but has no state, so that it can migrate to any rank.
 struct Format;
 
 impl Stage for Format {
@@ -283,7 +283,7 @@ impl Stage for Format {
     }
 }
 
-/// A database that a rank has opened.
+/// Database that a rank has opened.
 struct Opened {
     db: PathBuf,
     fingerprint: Fingerprint,
@@ -296,7 +296,7 @@ impl Opened {
         Ok(Opened { db: db.to_path_buf(), fingerprint, index: Index::new(database) })
     }
 
-    /// The index, if it is of the database that is asked.
+    /// Returns the index if its database is the requested one.
     fn index_for(&self, asked: Fingerprint) -> Result<&Index, BoxError> {
         if self.fingerprint == asked {
             return Ok(&self.index);
@@ -306,7 +306,7 @@ impl Opened {
     }
 }
 
-/// The database of a rank, opened by the first stage that needs it and shared by all.
+/// Database of a rank, opened by the first stage that needs it and shared by its stages.
 #[derive(Clone)]
 struct SharedIndex {
     db: PathBuf,
@@ -319,7 +319,7 @@ impl SharedIndex {
     }
 
     fn get(&self) -> Result<Arc<Opened>, BoxError> {
-        // The slot holds a whole index or none, also after a panic.
+        // The slot contains a complete index or none, even after a panic.
         let mut slot = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Some(opened) => Ok(opened.clone()),

@@ -1,4 +1,4 @@
-//! Profiles: what each stage cost for each query of a run, in a file that people can read.
+//! Profiles: the cost of each stage for each query of a run, in a readable file.
 //!
 //! ```text
 //! # ferret profile 1
@@ -8,9 +8,9 @@
 //! 0,7431,310,73748,2105,65552,110,1012,3200,2100,20110,420,5,405
 //! ```
 //!
-//! Times are whole microseconds on the machine that recorded them, rounded up; sizes are bytes of what leaves the
-//! stage. The speed turns times into work: an item's work at a stage is its time times the speed, in operations of
-//! [`armature_apps::spin`]. Other lines that begin with `#` are remarks.
+//! Times are whole microseconds on the recording machine, rounded up; sizes are the bytes that leave the stage. The speed converts times into
+//! work: the work of an item at a stage is its time multiplied by the speed, in operations of [`armature_apps::spin`]. Other lines that begin
+//! with `#` are remarks.
 
 use crate::timing::STAGES;
 use armature_apps::names;
@@ -21,39 +21,39 @@ use std::path::Path;
 const TITLE: &str = "# ferret profile 1";
 const SPEED: &str = "# speed ";
 const SPEED_UNIT: &str = " operations/s";
-/// No stage takes longer and nothing is larger, so that sums over any profile are safe: 1000 s, 1 GB.
+/// Maximum time in microseconds (1000 s) and maximum size in bytes (1 GB). The limit keeps sums over any profile safe from overflow.
 pub(crate) const MOST: u32 = 1_000_000_000;
 
-/// What every item of a run cost.
+/// Cost of every item of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Operations of [`armature_apps::spin`] that the recording machine did in a second.
+    /// Speed of the recording machine, in operations of [`armature_apps::spin`] per second.
     pub speed: f64,
-    /// Remarks, one a line: what was recorded.
+    /// Remarks on the recording, one per line.
     pub remarks: Vec<String>,
-    /// The items in the order of the stream; at least one.
+    /// Costs of the items in the order of the stream; at least one.
     pub items: Vec<ItemCost>,
 }
 
-/// One item.
+/// Cost of one item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCost {
-    /// Bytes that come in.
+    /// Size of the input in bytes.
     pub input: u32,
-    /// By stage, in the order of [`STAGES`].
+    /// Costs of the stages in the order of [`STAGES`].
     pub stages: [StageCost; 6],
 }
 
-/// One item at one stage.
+/// Cost of one item at one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageCost {
-    /// Microseconds on the recording machine, rounded up.
+    /// Time on the recording machine in microseconds, rounded up.
     pub micros: u32,
-    /// Bytes that go out.
+    /// Size of the output in bytes.
     pub bytes: u32,
 }
 
-/// Why a text is no profile: the line's number, from 1, and what is wrong there.
+/// Error in a profile: the number of the line, from 1, and its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileError {
     line: usize,
@@ -72,17 +72,17 @@ impl Profile {
     /// Reads a profile from a file.
     ///
     /// # Errors
-    /// A text that names the file, and the line if its contents are wrong.
+    /// The file cannot be read, or its content is no profile. The error names the file and, for wrong content, the line.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = armature_files::regular::read_to_string(path)
             .map_err(|e| format!("cannot read {}: {e}", names::path(path)))?;
         Profile::parse(&text).map_err(|e| format!("{}, {e}", names::path(path)))
     }
 
-    /// Reads a profile from its text.
+    /// Parses the text of a profile.
     ///
     /// # Errors
-    /// The first line that is not as it should be.
+    /// The first invalid line, or a missing part of the profile.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let fail = |line: usize, what: String| ProfileError { line, what };
         let mut lines = (1..).zip(text.lines());
@@ -123,21 +123,21 @@ impl Profile {
         Ok(Profile { speed, remarks, items })
     }
 
-    /// The cost of an item by its number in the stream; beyond the last one the profile begins again.
+    /// Returns the cost of an item by its number in the stream. After the last item the profile repeats.
     ///
     /// # Panics
-    /// If the profile has no items.
+    /// Panics if the profile has no items.
     pub fn item(&self, number: u64) -> &ItemCost {
         &self.items[(number % self.items.len() as u64) as usize]
     }
 
-    /// Operations that an item takes at stage `stage`.
+    /// Returns the work of an item at stage `stage`, in operations.
     pub fn work(&self, number: u64, stage: usize) -> f64 {
         f64::from(self.item(number).stages[stage].micros) * 1e-6 * self.speed
     }
 }
 
-/// The profile as text, which [`Profile::parse`] reads.
+/// Text of the profile, which [`Profile::parse`] can parse.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{TITLE}\n{SPEED}{}{SPEED_UNIT}", self.speed)?;
@@ -165,7 +165,7 @@ fn heading() -> String {
     heading
 }
 
-/// One line of numbers; `expected` is the number that it must begin with.
+/// Parses the line of an item; `expected` is the number of the item.
 fn item(line: &str, expected: usize) -> Result<ItemCost, String> {
     let fields: Vec<&str> = line.split(',').collect();
     let wanted = 2 + 2 * STAGES.len();

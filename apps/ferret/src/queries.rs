@@ -1,4 +1,4 @@
-//! Queries whose right answers are known: changed copies of the images of a collection.
+//! Queries with known answers: changed copies of the images of a collection.
 
 use crate::files::{Listing, Skipped};
 use crate::parallel;
@@ -11,20 +11,20 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A file of a collection.
+/// File of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFile {
     /// Name relative to the directory of the database or of the queries.
     pub name: String,
-    /// Content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
 impl ImageFile {
-    /// Writes the file below `directory`, with the folders of its name.
+    /// Writes the file below `directory` and creates the folders of its name.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// The file cannot be written.
     pub(crate) fn store(&self, directory: &Path) -> io::Result<()> {
         let path = directory.join(&self.name);
         if let Some(parent) = path.parent() {
@@ -34,7 +34,7 @@ impl ImageFile {
     }
 }
 
-/// Writes a file, also over one of an earlier collection, but neither through a link nor to a device.
+/// Writes a file. A file of an earlier collection is overwritten, but symbolic links and devices are refused.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     open_with(path, options.write(true).create(true).truncate(true), Links::Refused)
@@ -42,18 +42,18 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", names::path(path))))
 }
 
-/// A changed copy of an image.
+/// Changed copy of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// What was done to the image.
+    /// Kind of the change.
     pub kind: Variant,
-    /// The changed image.
+    /// File with the changed image.
     pub file: ImageFile,
 }
 
 impl Query {
-    /// A variant of `picture` as the file `stem` with the extension of its format. Cut and brightened copies are stored
-    /// as JPEG, as edited photographs usually are, the others as PNG.
+    /// Creates a variant of `picture` as the file `stem` with the extension of its format. Cropped and brightened copies are stored as JPEG, like
+    /// most edited photographs, and the other copies as PNG.
     pub(crate) fn of(picture: &Picture, kind: Variant, stem: &str, random: &mut Random) -> Self {
         let changed = kind.apply(picture, random);
         let (extension, bytes) = match kind {
@@ -64,23 +64,23 @@ impl Query {
     }
 }
 
-/// Which changed copies of a collection's images to make: all are JPEG files, as cameras make them.
+/// Parameters of the changed copies of a collection's images. All copies are JPEG files, as cameras produce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variants {
-    /// Copies of each kind that every image gets.
+    /// Number of copies of each kind per image.
     pub copies: u32,
-    /// Copies are enlarged until their longer side has this length, in pixels.
+    /// Minimum length of a copy's longer side in pixels; smaller copies are enlarged.
     pub side: u32,
-    /// Seed: equal images and settings give equal files.
+    /// Seed. Equal images and parameters yield equal files.
     pub seed: u64,
 }
 
 impl Variants {
-    /// Writes the copies of every listed image: `queries/ad.png/crop-1.jpg` … for the image `ad.png`, and `truth.tsv` with a line
-    /// `query<TAB>right image` for each. Returns the number of queries, and the images that could not be used.
+    /// Writes the copies of every listed image, such as `queries/ad.png/crop-1.jpg` for the image `ad.png`, and `truth.tsv` with a line
+    /// `query<TAB>right image` for each copy. Returns the number of queries, and the unusable images.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// A file cannot be written.
     pub fn write(&self, listing: &Listing, directory: &Path) -> io::Result<(usize, Vec<Skipped>)> {
         let queries = directory.join("queries");
         let originals = listing.names();
@@ -92,7 +92,7 @@ impl Variants {
                 Ok(picture) => picture,
                 Err(reason) => return Ok(Err(Skipped::new(name, reason))),
             };
-            // A stream for each image, so that it has the same copies whatever else is listed behind it.
+            // Each image has its own random stream, so that its copies do not depend on the images after it.
             let mut random = Random::stream(self.seed, number as u64);
             let mut lines = Vec::new();
             for kind in Variant::ALL {
@@ -120,7 +120,7 @@ impl Variants {
     }
 }
 
-/// The picture with a longer side of at least `side` pixels, in the same proportions.
+/// Returns the picture enlarged so that its longer side has at least `side` pixels, with the same proportions.
 fn enlarged(picture: Picture, side: u32) -> Picture {
     let longer = picture.width.max(picture.height);
     if longer >= side {

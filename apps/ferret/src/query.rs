@@ -1,4 +1,4 @@
-//! Answering queries one after the other: the reference that the pipeline's output is compared with.
+//! Serial execution of queries: the reference for the output of the pipeline.
 
 use crate::files::{Listing, Skipped};
 use crate::index::Index;
@@ -6,19 +6,19 @@ use crate::stages::{ext, ind, load, out, rank, seg};
 use std::fmt;
 use std::io::{self, Write};
 
-/// What came of a set of queries.
+/// Result of a set of queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Images that were answered.
+    /// Number of answered queries.
     pub answered: usize,
-    /// Images that could not be used, in the order of their names.
+    /// Unusable images in the order of their names.
     pub skipped: Vec<Skipped>,
 }
 
-/// Why a set of queries was given up.
+/// Reason for which a set of queries was aborted.
 #[derive(Debug)]
 pub enum QueryError {
-    /// An image could not be used, and `strict` was set.
+    /// An image is unusable, and `strict` was set.
     Unusable(Skipped),
     /// The output could not be written.
     Output(io::Error),
@@ -42,10 +42,10 @@ impl std::error::Error for QueryError {
     }
 }
 
-/// Answers every listed image in the order of the names and writes the `k` nearest database images of each.
+/// Answers every listed image in the order of the names, and writes the `k` nearest database images of each.
 ///
 /// # Errors
-/// If the output cannot be written or, with `strict`, at the first image that cannot be used.
+/// The output cannot be written or, with `strict`, an image is unusable.
 pub fn query_serial(
     listing: &Listing,
     index: &Index,

@@ -1,34 +1,33 @@
-//! Ranking: the nearest images of a list of candidates by earth mover's distance.
+//! Ranking of candidates: the nearest images by earth mover's distance.
 
 use crate::distance;
 use crate::emd::{Solver, lower_bound};
 use crate::features::Region;
 use std::cmp::Ordering;
 
-/// A candidate with its distance to the query.
+/// Candidate with its distance to the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
     /// Number of the image in the database.
     pub image: u32,
-    /// Earth mover's distance between the two region sets.
+    /// Earth mover's distance of the two sets of regions.
     pub distance: f64,
 }
 
-/// Distance between the region sets of two images, in the units of [`distance::ground`].
+/// Returns the distance of the region sets of two images, in the units of [`distance::ground`].
 ///
 /// # Panics
-/// If a set is empty or its weights do not sum to the same total as the other's.
+/// Panics if a set is empty or the total weights of the sets differ.
 pub fn image_distance(a: &[Region], b: &[Region]) -> f64 {
     let mut ranker = Ranker::default();
     ranker.load(a);
     ranker.against(b, f64::INFINITY).unwrap_or(f64::INFINITY)
 }
 
-/// The `k` nearest of `candidates`, nearest first; equal distances in the order of the numbers, which is the
-/// order of the names. `regions_of` gives a candidate's regions.
+/// Returns the `k` nearest of `candidates`, nearest first. Equal distances are in the order of the image numbers, which is the order of the
+/// names. `regions_of` returns the regions of a candidate.
 ///
-/// The result is that of computing every distance; a candidate whose cheap lower bound is already beyond the
-/// `k`-th best is passed over.
+/// The result is equal to that of computing every distance, but candidates whose cheap lower bound exceeds the `k`-th best distance are skipped.
 pub fn nearest<'a>(
     query: &[Region],
     candidates: &[u32],
@@ -59,7 +58,7 @@ fn order(a: &Scored, b: &Scored) -> Ordering {
     a.distance.total_cmp(&b.distance).then(a.image.cmp(&b.image))
 }
 
-/// A query and the memory to compare it with many images.
+/// Query with the buffers for comparing it with many images.
 #[derive(Default)]
 struct Ranker {
     query: Vec<Region>,
@@ -75,12 +74,12 @@ impl Ranker {
         self.supply = query.iter().map(|r| r.weight).collect();
     }
 
-    /// The distance to `regions`, or `None` if it is certainly above `limit`.
+    /// Returns the distance to `regions`, or `None` if it certainly exceeds `limit`.
     fn against(&mut self, regions: &[Region], limit: f64) -> Option<f64> {
         self.demand.clear();
         self.demand.extend(regions.iter().map(|r| r.weight));
         distance::matrix(&self.query, regions, &mut self.costs);
-        // The slack covers the rounding of both figures.
+        // The slack covers the rounding errors of both values.
         if lower_bound(&self.supply, &self.demand, &self.costs) > limit + 1e-9 {
             return None;
         }

@@ -1,5 +1,5 @@
-//! Byte vectors that travel in one piece: `#[serde(with = "crate::raw")]` on a `Vec<u8>` field hands the codec
-//! all bytes at once, where the default goes element by element.
+//! Serialization of byte vectors in one piece. With `#[serde(with = "crate::raw")]` on a `Vec<u8>` field, the codec receives all bytes at once
+//! instead of one element at a time.
 
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::Serializer;

@@ -1,4 +1,4 @@
-//! Recording a profile: stages that note what each item costs while they work.
+//! Recording of a profile: stages that note the cost of each item while they work.
 
 use crate::profile::{ItemCost, MOST, Profile, StageCost};
 use crate::stages::{Cut, Described, Loaded, Probed, Ranked};
@@ -8,17 +8,16 @@ use std::mem::size_of;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Times that a stage does each item while it is recorded; the shortest counts, which other programs on the
-/// machine disturb least.
+/// Number of times that a recorded stage processes each item. The shortest time counts, because other programs on the machine disturb it least.
 const ROUNDS: usize = 3;
 
-/// What has been noted so far, by item. Shared by all stages of a pipeline.
+/// Recorded costs by item, shared by all stages of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Tape {
     items: Arc<Mutex<Vec<Noted>>>,
 }
 
-/// One item on the tape; stages are `None` until it has passed them.
+/// Recorded costs of one item. A stage's cost is `None` until the item has passed the stage.
 #[derive(Clone, Debug, Default)]
 struct Noted {
     input: u32,
@@ -27,7 +26,7 @@ struct Noted {
 
 impl Tape {
     fn note(&self, number: u64, write: impl FnOnce(&mut Noted)) {
-        // Every entry is whole at any time, also after a panic.
+        // Every entry is complete at any time, even after a panic.
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let number = number as usize;
         if items.len() <= number {
@@ -36,7 +35,7 @@ impl Tape {
         write(&mut items[number]);
     }
 
-    /// The items that have passed all stages, as a profile of this machine.
+    /// Returns a profile of this machine with the items that have passed all stages.
     pub fn profile(&self, remarks: Vec<String>) -> Profile {
         let items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = |noted: &Noted| {
@@ -50,7 +49,7 @@ impl Tape {
     }
 }
 
-/// A stage that is recorded if there is a tape, and otherwise is what it is.
+/// Stage whose costs are recorded if there is a tape.
 pub(crate) struct Recorded<S> {
     stage: S,
     number: usize,
@@ -58,7 +57,7 @@ pub(crate) struct Recorded<S> {
 }
 
 impl<S> Recorded<S> {
-    /// Stage number `number` of the pipeline.
+    /// Wraps stage number `number` of the pipeline.
     pub(crate) fn new(stage: S, number: usize, tape: &Option<Tape>) -> Self {
         Recorded { stage, number, tape: tape.clone() }
     }
@@ -85,7 +84,7 @@ where
         };
         let mut result = timed(item.clone());
         for _ in 1..ROUNDS {
-            // One that is dropped says so on stderr, once.
+            // The stage reports a dropped item on stderr, which must happen only once.
             if !matches!(result, Ok(Some(_))) {
                 return result;
             }
@@ -109,8 +108,7 @@ where
     }
 }
 
-/// How much there is to carry of an item from stage to stage: its text, pixels and numbers. What the codec adds for
-/// lengths is a few bytes more.
+/// Size of an item that is sent from stage to stage: its text, pixels and numbers. The codec adds a few bytes for lengths.
 pub(crate) trait Bytes {
     fn bytes(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! A partition of pixels into growing regions: union–find with the area and colour sums of each region.
+//! Partition of pixels into growing regions: union–find with the area and the colour sums of each region.
 
 /// Disjoint regions that cover all pixels.
 #[derive(Clone, Debug)]
@@ -9,14 +9,14 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Every pixel of an RGB raster a region of its own.
+    /// Creates a partition in which each pixel of an RGB raster is a region.
     pub(crate) fn of_pixels(rgb: &[u8]) -> Self {
         let sums: Vec<[u32; 3]> =
             rgb.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]].map(u32::from)).collect();
         Partition { parent: (0..sums.len() as u32).collect(), area: vec![1; sums.len()], sums }
     }
 
-    /// The representative of `pixel`'s region (path halving).
+    /// Returns the representative of the region of `pixel` (path halving).
     pub(crate) fn find(&mut self, mut pixel: u32) -> u32 {
         while self.parent[pixel as usize] != pixel {
             let grandparent = self.parent[self.parent[pixel as usize] as usize];
@@ -26,12 +26,12 @@ impl Partition {
         pixel
     }
 
-    /// Pixels in the region that `root` represents.
+    /// Returns the number of pixels of the region with the representative `root`.
     pub(crate) fn area(&self, root: u32) -> u32 {
         self.area[root as usize]
     }
 
-    /// Mean colour of the region that `root` represents.
+    /// Returns the mean colour of the region with the representative `root`.
     pub(crate) fn mean(&self, root: u32) -> [f32; 3] {
         let area = self.area[root as usize] as f32;
         self.sums[root as usize].map(|sum| sum as f32 / area)
@@ -47,7 +47,7 @@ impl Partition {
         }
     }
 
-    /// The region of every pixel, numbered in the order of first appearance, and their number.
+    /// Returns the label of every pixel's region, numbered in the order of first appearance, and the number of regions.
     pub(crate) fn dense_labels(&mut self) -> (Vec<u32>, usize) {
         let mut number = vec![u32::MAX; self.parent.len()];
         let mut count = 0;

@@ -1,8 +1,8 @@
-//! Replaying a profile: the same pipeline with the costs that were recorded, but without images.
+//! Replay of a profile: the pipeline with the recorded costs, but without images.
 //!
-//! The stages have the names and properties of those in [`crate::pipeline`]. Each takes as long as the profile says
-//! (on a simulated machine by declaring its work, on a real one by [`armature_apps::spin`]ning) and passes on as many bytes.
-//! So a stream can be tried on machines that one does not have, with mappings that one wants to compare.
+//! The stages have the names and properties of those in [`crate::pipeline`]. Each stage takes the recorded time (on a simulated machine by
+//! declaring its work, on a real one by [`armature_apps::spin`]ning) and passes on the recorded number of bytes. Thus streams can be tested on
+//! machines that are not available, and mappings can be compared.
 
 use crate::profile::Profile;
 use crate::timing::STAGES;
@@ -14,36 +14,36 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a profile is replayed.
+/// Parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// What the items cost.
+    /// Costs of the items.
     pub profile: Arc<Profile>,
-    /// Length of the stream; the profile begins again where it is shorter.
+    /// Length of the stream. A shorter profile repeats.
     pub items: u64,
-    /// Which rank runs which stage.
+    /// Initial mapping of the stages.
     pub mapping: MappingChoice,
-    /// Mappings to change to, and after how many results.
+    /// Later mappings, each with the number of results after which the pipeline changes to it.
     pub remaps: Vec<(u64, MappingChoice)>,
-    /// How items are handed to replicas.
+    /// Method by which items are dispatched to replicas.
     pub dispatch: Dispatch,
 }
 
-/// What came of it, on rank 0.
+/// Result of a replay, on rank 0.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// When each item reached the sink, since the rank started. In the order of the items.
+    /// Time at which each item reached the sink, since the start on the rank, in the order of the items.
     pub times: Vec<Duration>,
-    /// Made of every item's way through the stages, in order: the same for every mapping and number of ranks.
+    /// Checksum of the path of every item through the stages, in order. It is equal for every mapping and number of ranks.
     pub checksum: u64,
-    /// How the run went.
+    /// Summary of the run.
     pub run: Summary,
 }
 
-/// Sends the items through the stages. Called on every rank; returns what came of it on rank 0.
+/// Sends the items through the stages. All ranks call this function; rank 0 receives the result.
 ///
 /// # Errors
-/// A mapping that does not fit; items that come out of order, are missing or have lost bytes.
+/// A mapping that does not fit, or items that arrive out of order, are missing, or have lost bytes.
 pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, BoxError> {
     let clock = session.stopwatch();
     let simulated = session.is_simulated();
@@ -85,7 +85,7 @@ pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, Bo
     Ok(Some(Replayed { times, checksum, run }))
 }
 
-/// An item: a number, what it has been through, and as many bytes as the real one has.
+/// Item of the stream: a number, a digest of its path, and as many bytes as the real item has.
 #[derive(Debug, Serialize, Deserialize)]
 struct Parcel {
     number: u64,
@@ -95,7 +95,7 @@ struct Parcel {
 }
 
 impl Parcel {
-    /// What number and digest take.
+    /// Size of number and digest in bytes.
     const HEAD: u32 = 16;
 
     fn new(number: u64, bytes: u32) -> Self {
@@ -111,7 +111,7 @@ impl Parcel {
     }
 }
 
-/// A stage that costs what was recorded.
+/// Stage with the recorded costs.
 struct Costly {
     number: usize,
     simulated: bool,
@@ -130,7 +130,7 @@ impl Stage for Costly {
         })?;
         let work = self.profile.work(parcel.number, self.number);
         cx.declare(work, || {
-            // Simulated ranks have paid by declaring.
+            // On simulated ranks, the declaration accounts for the time.
             if !self.simulated {
                 spin(work as u64);
             }
@@ -139,13 +139,13 @@ impl Stage for Costly {
         Ok(Some(Parcel { digest: mixed(parcel.digest ^ parcel.number, self.number as u64), ..out }))
     }
 
-    /// There is no state; serial stages may run anywhere.
+    /// Returns an empty state, so that serial stages can migrate to any rank.
     fn save(&self) -> Option<Vec<u8>> {
         Some(Vec::new())
     }
 }
 
-/// A number that depends on both, and on their order.
+/// Returns a hash of two numbers that depends on their order.
 fn mixed(a: u64, b: u64) -> u64 {
     Random::stream(a, b).next_u64()
 }

@@ -1,9 +1,8 @@
-//! Changing the size of a raster with a triangle filter: bilinear when it grows, an average over the covered
-//! area when it shrinks.
+//! Resampling of a raster with a triangle filter: bilinear interpolation for enlarging, an average over the covered area for shrinking.
 //!
-//! Only additions, multiplications and divisions, so the bytes are the same on every machine.
+//! The filter only uses additions, multiplications and divisions, so that the bytes are equal on every machine.
 
-/// For one output position: where its source samples start and their weights, which sum to one.
+/// Source samples of one output position: the first sample, and the weights, whose sum is one.
 struct Taps {
     first: usize,
     weights: Vec<f32>,
@@ -23,7 +22,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
             if sum > 0.0 {
                 weights.iter_mut().for_each(|w| *w /= sum);
             } else {
-                // Only when rounding puts both ends of a one-sample window on its rim.
+                // This occurs only if rounding puts both ends of a one-sample window on its rim.
                 let even = 1.0 / weights.len() as f32;
                 weights.fill(even);
             }
@@ -35,7 +34,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
 /// Resamples an interleaved raster of `C` channels from `width`×`height` to `new_width`×`new_height`.
 ///
 /// # Panics
-/// If a dimension is zero or `pixels` is not `width * height * C` long.
+/// Panics if a dimension is zero or the length of `pixels` is not `width * height * C`.
 pub fn resample<const C: usize>(
     pixels: &[u8],
     (width, height): (usize, usize),
@@ -49,8 +48,8 @@ pub fn resample<const C: usize>(
     let across = taps(width, new_width);
     let down = taps(height, new_height);
     let row_len = new_width * C;
-    // Source rows squeezed to the new width; only those that the current output row needs are kept, so a
-    // large photograph costs a few rows of memory and not a second raster of floats.
+    // Source rows resampled to the new width. Only the rows needed for the current output row are kept, so that a large photograph takes the
+    // memory of a few rows instead of a second raster of floats.
     let mut rows: Vec<Option<Vec<f32>>> = (0..height).map(|_| None).collect();
     let mut out = Vec::with_capacity(new_height * row_len);
     let mut sums = vec![0f32; row_len];

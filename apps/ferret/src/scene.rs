@@ -1,22 +1,22 @@
-//! Synthetic scenes: seeded pictures of shapes with colours and textures before a background.
+//! Synthetic scenes: seeded pictures of coloured and textured shapes on a background.
 
 use crate::picture::Picture;
 use armature_apps::random::Random;
 
 type Colour = [f32; 3];
 
-/// What covers a surface.
+/// Paint of a surface.
 enum Paint {
     Plain(Colour),
-    /// From one colour to another along a direction.
+    /// Gradient between two colours along a direction.
     Blend(Colour, Colour, (f32, f32)),
-    /// Two colours in stripes of a given width.
+    /// Stripes of two colours with a direction and a width.
     Stripes(Colour, Colour, (f32, f32), f32),
-    /// Two colours in squares of a given side.
+    /// Squares of two colours with a side length.
     Checks(Colour, Colour, f32),
 }
 
-/// Outline of an object around its centre, in its own turned frame.
+/// Outline of an object around its centre, in the rotated coordinate system of the object.
 enum Shape {
     Ellipse,
     Box,
@@ -33,10 +33,10 @@ struct Object {
     paint: Paint,
 }
 
-/// The `number`-th scene of a seed; the same pixels on every machine.
+/// Creates the scene with this number for a seed. The pixels are equal on every machine.
 ///
 /// # Panics
-/// If a side is zero.
+/// Panics if a side is zero.
 pub fn scene(seed: u64, number: u64, width: u32, height: u32) -> Picture {
     let mut random = Random::stream(seed, number);
     let aspect = width as f32 / height as f32;
@@ -51,7 +51,7 @@ pub fn scene(seed: u64, number: u64, width: u32, height: u32) -> Picture {
     let mut rgb = Vec::with_capacity(width as usize * height as usize * 3);
     for row in 0..height {
         for column in 0..width {
-            // Four samples a pixel soften the outlines.
+            // Four samples per pixel smooth the outlines.
             let mut sum = [0.5f32; 3];
             for (dx, dy) in [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)] {
                 let x = (column as f32 + dx) / height as f32;
@@ -69,7 +69,7 @@ fn colour(random: &mut Random) -> Colour {
     [0; 3].map(|_| random.between(20.0, 235.0))
 }
 
-/// A colour near another one, as the two tones of a texture are.
+/// Returns a colour near another one, for the second tone of a texture.
 fn tone(random: &mut Random, base: Colour) -> Colour {
     base.map(|v| (v + random.between(-70.0, 70.0)).clamp(10.0, 245.0))
 }
@@ -133,7 +133,7 @@ fn even(position: f32) -> bool {
 }
 
 impl Object {
-    /// The point in the object's own frame if it lies inside.
+    /// Returns the offset of the point from the object's centre if the point lies inside of the object.
     fn inside(&self, x: f32, y: f32) -> Option<(f32, f32)> {
         let (dx, dy) = (x - self.centre.0, y - self.centre.1);
         let u = (dx * self.axis.0 + dy * self.axis.1) / self.size.0;

@@ -1,37 +1,36 @@
-//! Segmentation: from pixels to a few connected regions of similar colour.
+//! Segmentation of an image into a few connected regions of similar colour.
 //!
-//! Statistical region merging (Nock and Nielsen, "Statistical Region Merging", IEEE PAMI 26(11), 2004) gives
-//! the first partition; its regions are then merged bottom-up on their adjacency graph until none is tiny and
-//! at most [`MAX_REGIONS`] are left. Every image is first brought to the same area, so that an image and its
-//! scaled copy are cut up alike.
+//! Statistical region merging (Nock and Nielsen, "Statistical Region Merging", IEEE PAMI 26(11), 2004) yields the first partition. Its regions
+//! are then merged bottom-up on their adjacency graph until no region is tiny and at most [`MAX_REGIONS`] remain. Every image is first resampled
+//! to the same area, so that an image and its scaled copy are segmented alike.
 
 use crate::adjacency;
 use crate::picture::Picture;
 use crate::regions::Partition;
 use serde::{Deserialize, Serialize};
 
-/// Most regions an image is cut into.
+/// Maximum number of regions of an image.
 pub const MAX_REGIONS: usize = 24;
-/// Pixels that every image is resampled to, about.
+/// Approximate number of pixels to which every image is resampled.
 pub const WORKING_PIXELS: u32 = 16_384;
-/// Q of the paper: how many independent random variables a pixel stands for; larger cuts finer.
+/// Q of the paper: the number of independent random variables per pixel. A larger number yields smaller regions.
 const COMPLEXITY: f32 = 300.0;
-/// Regions below this share of the image are merged into a neighbour.
+/// Share of the image's area below which a region is merged into a neighbour.
 const MIN_SHARE: f32 = 0.004;
 
-/// An image at working resolution with the region of every pixel.
+/// Image at working resolution with the region of every pixel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segmented {
-    /// The smoothed picture that the labels belong to.
+    /// Smoothed picture to which the labels refer.
     pub picture: Picture,
-    /// One label a pixel, row by row, below `regions`; numbered in the order of first appearance.
+    /// Label of each pixel, row by row. Labels are below `regions` and numbered in the order of their first appearance.
     #[serde(with = "crate::raw")]
     pub labels: Vec<u8>,
     /// Number of regions, between 1 and [`MAX_REGIONS`].
     pub regions: u8,
 }
 
-/// Cuts a picture into connected regions.
+/// Segments a picture into connected regions.
 ///
 /// ```
 /// use ferret::{picture::Picture, segment::segment};
@@ -51,14 +50,14 @@ pub fn segment(picture: &Picture) -> Segmented {
     Segmented { picture, labels: merged.0, regions: merged.1 }
 }
 
-/// Size with about [`WORKING_PIXELS`] pixels and the given proportions; very long images end up with more.
+/// Returns the size with about [`WORKING_PIXELS`] pixels and the given proportions. Very long images get more pixels.
 fn working_size(width: u32, height: u32) -> (u32, u32) {
     let scale = (WORKING_PIXELS as f32 / (width as f32 * height as f32)).sqrt();
     let side = |length: u32| ((length as f32 * scale + 0.5) as u32).clamp(1, 4096);
     (side(width), side(height))
 }
 
-/// Binomial 3×3 smoothing (1 2 1 in both directions, edges repeated): takes off sensor noise.
+/// Smooths the picture with a binomial 3×3 filter (1 2 1 in both directions, edges repeated), which removes sensor noise.
 fn smooth(rgb: &[u8], width: usize, height: usize) -> Vec<u8> {
     let mut across = Vec::with_capacity(rgb.len());
     for row in rgb.chunks_exact(width * 3) {
@@ -82,8 +81,8 @@ fn smooth(rgb: &[u8], width: usize, height: usize) -> Vec<u8> {
     out
 }
 
-/// The paper's algorithm: visit neighbouring pixels from the most to the least alike and join their regions
-/// while the difference of the regions' means can be explained by chance.
+/// Applies the algorithm of the paper: visits neighbouring pixels in the order of increasing difference, and joins their regions if chance can
+/// explain the difference of the regions' means.
 fn statistical_merging(picture: &Picture) -> Partition {
     let (width, height) = (picture.width as usize, picture.height as usize);
     let mut partition = Partition::of_pixels(&picture.rgb);
@@ -104,7 +103,7 @@ fn statistical_merging(picture: &Picture) -> Partition {
     partition
 }
 
-/// b²(R) of the paper, for 256 grey levels: the squared deviation allowed to the mean of a region.
+/// Returns b²(R) of the paper for 256 grey levels: the permitted squared deviation of a region's mean.
 fn deviation(area: u32, confidence: f32) -> f32 {
     let area = area as f32;
     // The number of regions of this size is at most (area + 1)^min(area, 256).
@@ -112,18 +111,18 @@ fn deviation(area: u32, confidence: f32) -> f32 {
     256.0 * 256.0 * (choices + confidence) / (2.0 * COMPLEXITY * area)
 }
 
-/// Natural logarithm to about 1 % from the float's exponent and mantissa: plenty for a statistical bound, and
-/// the same on every machine.
+/// Returns the natural logarithm, computed from the exponent and the mantissa of the float. An error of about 1 % is acceptable for a statistical
+/// bound, and the result is equal on every machine.
 fn ln(x: f32) -> f32 {
     let bits = x.to_bits();
     let exponent = (bits >> 23) as f32 - 127.0;
     let mantissa = f32::from_bits((bits & 0x007f_ffff) | 0x3f80_0000);
-    // Chord-corrected parabola of log2 on [1, 2).
+    // Parabola through the ends of log2 on [1, 2).
     let log2 = exponent + (mantissa - 1.0) * (1.343 - 0.343 * (mantissa - 1.0));
     log2 * std::f32::consts::LN_2
 }
 
-/// Horizontal and vertical neighbours, ordered by the largest difference of a channel (a counting sort).
+/// Returns the pairs of horizontal and vertical neighbours, ordered by their largest channel difference (counting sort).
 fn sorted_pairs(rgb: &[u8], width: usize, height: usize) -> Vec<(u32, u32)> {
     let difference = |p: usize, q: usize| {
         (0..3).map(|c| rgb[p * 3 + c].abs_diff(rgb[q * 3 + c])).max().map_or(0, usize::from)

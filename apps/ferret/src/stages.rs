@@ -1,7 +1,7 @@
-//! The six stages as plain functions, and the items that travel between them.
+//! The six stages as functions, and the items that pass between them.
 //!
-//! `load` → `seg` → `ext` → `ind` → `rank` → `out`. Every function depends on its arguments only, so an item's
-//! result is the same wherever and whenever its stages run.
+//! The order is `load` → `seg` → `ext` → `ind` → `rank` → `out`. Each function depends only on its arguments, so that the result of an item does
+//! not depend on where and when its stages run.
 
 use crate::features::{Region, describe};
 use crate::index::Index;
@@ -11,54 +11,54 @@ use crate::segment::{Segmented, segment};
 use armature_apps::names::escaped;
 use serde::{Deserialize, Serialize};
 
-/// From `load` to `seg`: a decoded query image.
+/// Item from `load` to `seg`: a decoded query image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loaded {
     /// Name of the query image, relative to the query directory.
     pub query: String,
-    /// Its pixels.
+    /// Decoded image.
     pub picture: Picture,
 }
 
-/// From `seg` to `ext`: the image cut into regions.
+/// Item from `seg` to `ext`: the segmented image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Name of the query image.
     pub query: String,
-    /// Its pixels with their regions.
+    /// Image with the region of every pixel.
     pub image: Segmented,
 }
 
-/// From `ext` to `ind`: the regions' features.
+/// Item from `ext` to `ind`: the features of the regions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// Name of the query image.
     pub query: String,
-    /// Its regions.
+    /// Regions of the query image.
     pub regions: Vec<Region>,
 }
 
-/// From `ind` to `rank`: the features and the images worth comparing with.
+/// Item from `ind` to `rank`: the features and the candidates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
     /// Name of the query image.
     pub query: String,
-    /// Its regions.
+    /// Regions of the query image.
     pub regions: Vec<Region>,
-    /// Numbers of database images, most promising first.
+    /// Numbers of the candidates in the database, most promising first.
     pub candidates: Vec<u32>,
 }
 
-/// From `rank` to `out`: the answer.
+/// Item from `rank` to `out`: the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// Name of the query image.
     pub query: String,
-    /// The nearest database images, nearest first.
+    /// Nearest database images, nearest first.
     pub matches: Vec<Match>,
 }
 
-/// A database image with its distance to the query.
+/// Database image with its distance to the query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Match {
     /// Name of the database image.
@@ -70,12 +70,12 @@ pub struct Match {
 /// Decodes a query image.
 ///
 /// # Errors
-/// If the bytes are no usable image; see [`Picture::decode`].
+/// The bytes are no usable image; see [`Picture::decode`].
 pub fn load(query: String, bytes: &[u8]) -> Result<Loaded, DecodeError> {
     Ok(Loaded { query, picture: Picture::decode(bytes)? })
 }
 
-/// Cuts the image into regions.
+/// Segments the image into regions.
 pub fn seg(item: Loaded) -> Cut {
     Cut { image: segment(&item.picture), query: item.query }
 }
@@ -85,7 +85,7 @@ pub fn ext(item: Cut) -> Described {
     Described { regions: describe(&item.image), query: item.query }
 }
 
-/// Looks the regions up in the index.
+/// Looks up the regions in the index.
 pub fn ind(item: Described, index: &Index) -> Probed {
     let candidates = index.search(&item.regions).candidates;
     Probed { query: item.query, regions: item.regions, candidates }
@@ -94,7 +94,7 @@ pub fn ind(item: Described, index: &Index) -> Probed {
 /// Compares the query with the candidates and keeps the `k` nearest.
 ///
 /// # Panics
-/// If a candidate is not in the index, that is, if `ind` ran on another database.
+/// Panics if a candidate is not in the index because `ind` used another database.
 pub fn rank(item: Probed, index: &Index, k: usize) -> Ranked {
     let entries = index.database().entries();
     let best = nearest(&item.regions, &item.candidates, k, |image| &entries[image as usize].regions);
@@ -105,7 +105,7 @@ pub fn rank(item: Probed, index: &Index, k: usize) -> Ranked {
     Ranked { query: item.query, matches }
 }
 
-/// The answer as text: a line `query<TAB>place<TAB>database image<TAB>distance` for each match.
+/// Formats the answer as text, with a line `query<TAB>place<TAB>database image<TAB>distance` for each match.
 ///
 /// Names are [`escaped`].
 ///

@@ -1,4 +1,4 @@
-//! Synthetic collections: scenes as the database and changed copies of them as queries, with the right answers.
+//! Synthetic collections: scenes as the database, changed copies of the scenes as queries, and the right answers.
 
 use crate::parallel;
 use crate::queries::{ImageFile, Query, write};
@@ -9,35 +9,35 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What to make.
+/// Parameters of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Number of scenes.
     pub scenes: u32,
-    /// Seed: equal plans give equal files.
+    /// Seed. Equal plans yield equal files.
     pub seed: u64,
     /// Width of a scene in pixels.
     pub width: u32,
     /// Height of a scene in pixels.
     pub height: u32,
-    /// All four variants of every scene; otherwise one of each, the kinds in turn.
+    /// True for all four variants of every scene; otherwise each scene has one variant, and the kinds alternate.
     pub all_variants: bool,
 }
 
-/// One scene with its queries.
+/// Scene with its queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// The unchanged scene, for the database.
+    /// Unchanged scene for the database.
     pub original: ImageFile,
-    /// Its variants.
+    /// Variants of the scene.
     pub queries: Vec<Query>,
 }
 
 impl Plan {
-    /// The files of the `number`-th scene, counted from zero.
+    /// Creates the files of the scene with this number, counted from zero.
     ///
     /// # Panics
-    /// If a side is zero.
+    /// Panics if a side is zero.
     pub fn make(&self, number: u32) -> Made {
         let picture = scene(self.seed, u64::from(number), self.width, self.height);
         let folder = format!("scene-{:04}", number + 1);
@@ -45,7 +45,7 @@ impl Plan {
         let queries = kinds
             .filter(|(turn, _)| self.all_variants || *turn == number as usize % Variant::ALL.len())
             .map(|(turn, kind)| {
-                // A stream of its own for each variant, away from the scenes' streams.
+                // Each variant has its own random stream, separate from the streams of the scenes.
                 let stream = (1 << 40) + u64::from(number) * Variant::ALL.len() as u64 + turn as u64;
                 Query::of(&picture, kind, &format!("{folder}/{kind}"), &mut Random::stream(self.seed, stream))
             })
@@ -54,23 +54,22 @@ impl Plan {
         Made { original, queries }
     }
 
-    /// The files of all scenes, made on all cores.
+    /// Creates the files of all scenes on all cores.
     ///
     /// # Panics
-    /// If a side is zero.
+    /// Panics if a side is zero.
     pub fn make_all(&self) -> Vec<Made> {
         parallel::map(self.scenes as usize, |number| self.make(number as u32))
     }
 
-    /// Writes the collection: `database/scene-0001/original.png` …, `queries/scene-0001/crop.jpg` …, and
-    /// `truth.tsv` with a line `query<TAB>right image` for each query, names relative to the two directories.
-    /// Returns the number of queries.
+    /// Writes the collection: images such as `database/scene-0001/original.png`, queries such as `queries/scene-0001/crop.jpg`, and `truth.tsv`
+    /// with a line `query<TAB>right image` for each query. The names are relative to the two directories. Returns the number of queries.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// A file cannot be written.
     ///
     /// # Panics
-    /// If a side is zero.
+    /// Panics if a side is zero.
     pub fn write(&self, directory: &Path) -> io::Result<usize> {
         let (database, queries) = (directory.join("database"), directory.join("queries"));
         let lines = parallel::map(self.scenes as usize, |number| -> io::Result<Vec<String>> {

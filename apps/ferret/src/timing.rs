@@ -1,4 +1,4 @@
-//! How long the stages take on one core, beside what [`crate::cost`] estimates.
+//! Times of the stages on one core, compared with the estimates of [`crate::cost`].
 
 use crate::cost;
 use crate::index::Index;
@@ -10,20 +10,20 @@ use std::time::Instant;
 /// Names of the stages, in order.
 pub const STAGES: [&str; 6] = ["load", "seg", "ext", "ind", "rank", "out"];
 
-/// Runs of each file.
+/// Number of runs of each file.
 const ROUNDS: usize = 5;
 
-/// Mean seconds of each stage for one item.
+/// Mean time of each stage for one item, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Measured on this machine.
+    /// Measured times on this machine.
     pub measured: [f64; 6],
-    /// Estimated for a processor of 10⁹ operations a second.
+    /// Estimated times for a processor with 10⁹ operations per second.
     pub estimated: [f64; 6],
 }
 
-/// Runs the stages on each file, one after the other, and averages each stage's shortest time of five runs,
-/// which other programs on the machine disturb least. Files that do not decode are passed over.
+/// Runs the stages on each file, one file after another, and averages the shortest of five times of each stage. Other programs on the machine
+/// disturb the shortest time least. Files that cannot be decoded are skipped.
 pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
     let mut times = Times { measured: [0.0; 6], estimated: [0.0; 6] };
     let mut items = 0;
@@ -44,7 +44,7 @@ pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
     Times { measured: mean(times.measured), estimated: mean(times.estimated) }
 }
 
-/// Sends one file through the stages, lowers the `shortest` times and returns the estimates.
+/// Runs one file through the stages, lowers the `shortest` times, and returns the estimates.
 fn run(file: &ImageFile, index: &Index, k: usize, shortest: &mut [f64; 6]) -> Option<[f64; 6]> {
     let entries = index.database().entries();
     let mut clock = Instant::now();

@@ -1,19 +1,19 @@
-//! Variants of a picture, as real collections contain them: cut, noisy, brighter or darker, resized.
+//! Variants of a picture as they occur in real collections: cropped, noisy, brighter or darker, resized.
 
 use crate::picture::Picture;
 use armature_apps::random::Random;
 use std::fmt;
 
-/// What was done to a picture.
+/// Kind of a change to a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// A window of 70 to 90 % of each side.
+    /// Crop to 70 to 90 % of each side.
     Crop,
-    /// Normally distributed noise of deviation 8 to 28 on every channel.
+    /// Normally distributed noise with a standard deviation of 8 to 28 on every channel.
     Noise,
-    /// Multiplied by 0.65 to 1.35, with saturation.
+    /// Multiplication by 0.65 to 1.35, with saturation.
     Brightness,
-    /// Resized to 0.5 to 1.6 of each side.
+    /// Resizing by a factor of 0.5 to 1.6.
     Scale,
 }
 
@@ -21,7 +21,7 @@ impl Variant {
     /// All kinds, in a fixed order.
     pub const ALL: [Variant; 4] = [Variant::Crop, Variant::Noise, Variant::Brightness, Variant::Scale];
 
-    /// The kind's name in file names and tables.
+    /// Returns the name of the kind for file names and tables.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Crop => "crop",
@@ -31,7 +31,7 @@ impl Variant {
         }
     }
 
-    /// A variant of `picture`; how strong it is comes from `random`.
+    /// Returns a variant of `picture`, whose strength is drawn from `random`.
     pub fn apply(self, picture: &Picture, random: &mut Random) -> Picture {
         match self {
             Variant::Crop => crop(picture, random),
@@ -52,7 +52,7 @@ impl fmt::Display for Variant {
     }
 }
 
-/// A factor that is clearly not one: 0.65 to 0.9 or 1.1 to 1.35.
+/// Returns a factor that differs clearly from one: 0.65 to 0.9, or 1.1 to 1.35.
 fn strength(random: &mut Random) -> f32 {
     let change = random.between(0.1, 0.35);
     if random.below(2) == 0 { 1.0 - change } else { 1.0 + change }

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::kernel::{fill, step};
 use crate::plate::simulate;
@@ -48,7 +48,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether the grid is the one that the serial loop makes; returns how many seconds that takes.
+/// Compares the grid with that of the serial loop, and returns the time of the serial loop in seconds.
 fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
     let Shape { rows, columns: width } = shape;
     let serial = |mut serial: Vec<f64>| {
@@ -58,7 +58,7 @@ fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
                 step(&old, &mut serial[inner.clone()], width);
                 std::mem::swap(&mut old, &mut serial);
             }
-            // What was made last.
+            // After the swap, `old` is the result of the last step.
             serial = old;
         }
         serial

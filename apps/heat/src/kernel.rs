@@ -1,11 +1,12 @@
-//! The serial step.
+//! Serial step of the heat equation.
 
-/// κ Δt / h²: at most 1/4, or the explicit step is not stable.
+/// κ Δt / h². The explicit step is unstable above 1/4.
 pub const DIFFUSION: f64 = 0.2;
-/// Floating-point operations of a value.
+/// Number of floating-point operations per value.
 pub const FLOPS: f64 = 7.0;
 
-/// One step: `new`, all rows of `old` but the first and the last, `width` values each. Columns at the ends are not written.
+/// Computes one step: writes to `new` all rows of `old` except for the first and the last one. Rows have `width` values; the first and the last
+/// column are not written.
 pub fn step(old: &[f64], new: &mut [f64], width: usize) {
     for (above, new) in new.chunks_exact_mut(width).enumerate() {
         let b = &old[above * width..(above + 3) * width];
@@ -16,8 +17,8 @@ pub fn step(old: &[f64], new: &mut [f64], width: usize) {
     }
 }
 
-/// Initial values of a row of a plate with so many rows: hot at the upper edge, cold at the lower one, between them a
-/// checkerboard of 16 × 16 squares.
+/// Sets the initial values of a row of a plate with `rows` rows. The upper edge is hot and the lower edge cold; between them is a checkerboard of
+/// 16 × 16 squares.
 pub fn fill(row: u64, rows: u64, values: &mut [f64]) {
     for (column, value) in (0_u64..).zip(values) {
         *value = match row {

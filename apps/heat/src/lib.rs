@@ -1,6 +1,6 @@
-//! The heat equation on a plate, by explicit steps: each value of the new grid is made of old ones (Jacobi's order).
+//! Heat equation on a plate with explicit steps: each value of the new grid is computed from values of the old grid (Jacobi order).
 //!
-//! [`kernel`] is the serial step, [`plate`] what makes a parallel one of it.
+//! [`kernel`] is the serial step, and [`plate`] makes it parallel.
 
 pub mod cli;
 pub mod kernel;

@@ -1,10 +1,10 @@
-//! The loop on ranks. This is all that it takes beyond the serial step.
+//! Parallel loop over the rows of a plate: all the code needed in addition to the serial step.
 
 use crate::kernel::{FLOPS, fill, step};
 use armature::loops::{OldGrid, Settings, Shape, Stencil, StencilLoop, Summary};
 use armature::{BoxError, Session};
 
-/// A plate with so many rows.
+/// Plate with `rows` rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Plate {
     rows: u64,
@@ -24,10 +24,10 @@ impl Stencil for Plate {
     }
 }
 
-/// Goes so many steps on all ranks. Rank 0 gets how it went, and the plate if `whole` says so.
+/// Executes `steps` steps on all ranks. Returns the summary on rank 0, with the values of the plate if `whole` is true.
 ///
 /// # Errors
-/// Those of the loop.
+/// The errors of the loop.
 pub fn simulate(
     session: &Session,
     shape: Shape,

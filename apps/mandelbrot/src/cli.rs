@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::farm::{self, Options};
 use crate::palette::Palette;
@@ -65,7 +65,7 @@ struct Cli {
     farm: FarmArgs,
 }
 
-/// Options that a loop does not have.
+/// Options that are only valid for a farm.
 const FARM_ONLY: [&str; 7] =
     ["unordered", "journal", "chunking", "dedicated_master", "request_ahead", "task_limit", "retries"];
 
@@ -116,11 +116,11 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How it went.
+/// Result of a run.
 struct Drawn {
     elapsed: Duration,
     efficiency: f64,
-    /// What every rank did.
+    /// Summary of every rank.
     summary: String,
 }
 
@@ -130,7 +130,8 @@ impl Drawn {
     }
 }
 
-/// One rank's part. Rank 0 opens the output first, so that it does not compute for nothing.
+/// Draws the picture on this rank together with the other ranks. Rank 0 opens the output first, so that a file that cannot be written ends the
+/// run before the computation.
 fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
     let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(&args.output));
     let file = if session.is_root() { Some(Output::create(&args.output).map_err(refuse)?) } else { None };
@@ -149,7 +150,7 @@ fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, B
     Ok(Some(drawn))
 }
 
-/// Whether the picture is the one that the plain loop draws.
+/// Compares the picture with the picture that the serial loop draws.
 fn compare(scene: &Scene, picture: &[u8]) -> Result<(), String> {
     let differs = |(y, row): &(u32, &[u8])| scene.row(*y).rgb != *row;
     match (0..).zip(picture.chunks(scene.row_bytes())).find(differs) {

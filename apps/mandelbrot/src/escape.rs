@@ -1,26 +1,26 @@
-//! The kernel: after how many steps does a point leave the set's neighbourhood?
+//! Kernel: the number of steps after which a point leaves the neighbourhood of the set.
 //!
-//! Only operations that IEEE 754 defines exactly are used (no logarithm of a mathematics library), so that ranks on
-//! machines that differ draw the same picture to the byte.
+//! The kernel only uses operations that IEEE 754 defines exactly, and no logarithm of a mathematics library. Therefore different machines draw
+//! the same picture, byte by byte.
 
-/// A point is known to be outside once its square is above 4; going on to here makes the colours smooth.
+/// Bound of |z|² at which the iteration ends. A point is outside of the set as soon as |z|² exceeds 4; the larger bound makes the colours smooth.
 const FAR: f64 = 65_536.0;
-/// The logarithm of [`FAR`] to base 2.
+/// Binary logarithm of [`FAR`].
 const FAR_EXPONENT: f64 = 16.0;
 
-/// Where a point has gone.
+/// Result of the iteration of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Escape {
-    /// Steps done.
+    /// Number of executed steps.
     pub steps: u32,
-    /// The same as a continuous number, `None` if the point has not left within the limit.
+    /// Continuous number of steps; `None` if the point did not escape within the limit.
     pub smooth: Option<f64>,
 }
 
-/// Follows z ↦ z² + c from 0 until |z| is beyond 256, at most `limit` steps.
+/// Iterates z ↦ z² + c from 0 until |z| exceeds 256, for at most `limit` steps.
 ///
-/// There are formulas that spare the work for points in the two largest parts of the set. They are left out: uneven
-/// work is what this program is for.
+/// Formulas that save the work for points in the two largest parts of the set are deliberately not used, because this program exists to produce
+/// uneven work.
 pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
     let (mut x, mut y, mut steps) = (0.0f64, 0.0f64, 0);
     let (mut xx, mut yy) = (0.0f64, 0.0f64);
@@ -30,7 +30,7 @@ pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
         (xx, yy) = (x * x, y * y);
         steps += 1;
         if xx + yy > FAR {
-            // Each step squares |z|, about, so the logarithm's logarithm says which part of the last step was needed.
+            // A step approximately squares |z|. Therefore the logarithm of the logarithm yields the fraction of the last step that was needed.
             let over = log2(log2(xx + yy) / FAR_EXPONENT);
             return Escape { steps, smooth: Some(f64::from(steps) - over) };
         }
@@ -38,10 +38,10 @@ pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
     Escape { steps, smooth: None }
 }
 
-/// Operations on floating-point numbers in one step.
+/// Number of floating-point operations in one step.
 pub const STEP_FLOPS: f64 = 8.0;
 
-/// The logarithm to base 2 of a positive normal number, to nine digits.
+/// Returns the binary logarithm of a positive normal number, with nine correct digits.
 pub fn log2(number: f64) -> f64 {
     const MANTISSA: u64 = (1 << 52) - 1;
     let bits = number.to_bits();

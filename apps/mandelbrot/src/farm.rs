@@ -1,4 +1,4 @@
-//! The picture as a farm: a task is the number of a row, its result the row's colours.
+//! The picture as a farm: a task is the number of a row, and its result the colours of the row.
 
 use crate::scene::Scene;
 use armature::farm::{Context, Farm, Summary, Worker};
@@ -6,18 +6,18 @@ use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
 use std::path::Path;
 
-/// How the rows are handed out.
+/// Options of the farm.
 #[derive(Debug)]
 pub struct Options<'o> {
-    /// What every farm can be told.
+    /// Options of every farm.
     pub farm: &'o FarmArgs,
-    /// Rows are taken as they come.
+    /// True if rows are taken in the order of their completion.
     pub unordered: bool,
-    /// Where rows are kept, so that a job that is started again computes only those that are missing.
+    /// File in which completed rows are kept, so that a restarted job computes only the missing ones.
     pub journal: Option<&'o Path>,
 }
 
-/// A rank that computes rows.
+/// Worker that computes rows of the picture.
 struct Rows(Scene);
 
 impl Worker for Rows {
@@ -26,15 +26,15 @@ impl Worker for Rows {
 
     fn work(&mut self, y: u32, cx: &mut Context) -> Result<Vec<u8>, BoxError> {
         let row = self.0.row(y);
-        // What it costs is known only now.
+        // The cost of a row is only known after its computation.
         Ok(cx.declare(row.flops, || row.rgb))
     }
 }
 
-/// Computes the picture on all ranks; rank 0 gets it, with how it went.
+/// Computes the picture on all ranks. Returns the picture and the summary on rank 0.
 ///
 /// # Errors
-/// Those of the farm, and a row that failed at every attempt.
+/// The errors of the farm, and the error of a row that failed at every attempt.
 pub fn render(
     session: &Session,
     scene: &Scene,

@@ -1,9 +1,8 @@
-//! Pictures of the Mandelbrot set, as a farm whose tasks are the rows of the picture, or as a loop over them.
+//! Pictures of the Mandelbrot set, computed by a farm whose tasks are the rows of the picture, or by a loop over the rows.
 //!
-//! A point c of the complex plane belongs to the set if z ↦ z² + c, begun at 0, stays near 0 for ever. Points inside cost
-//! as many steps as one is willing to spend, points outside a few: rows differ in work by orders of magnitude, so the
-//! picture is a task that cannot be divided well beforehand. [`escape`] is the kernel, [`scene`] a picture by rows,
-//! [`farm`] the farm, [`rows`] the same as a loop whose rows move.
+//! A point c of the complex plane belongs to the set if the sequence z ↦ z² + c from 0 stays bounded. Points inside of the set cost the maximum
+//! number of steps, points outside only a few. The work of rows therefore differs by orders of magnitude, and the picture cannot be divided well
+//! in advance. [`escape`] is the kernel, [`scene`] the picture by rows, [`farm`] the farm, and [`rows`] the loop whose rows move between ranks.
 
 pub mod cli;
 pub mod escape;

@@ -1,11 +1,11 @@
-//! Colours for numbers of steps.
+//! Colours of the numbers of steps.
 
 use crate::escape::log2;
 
-/// A colour: red, green, blue.
+/// Colour as red, green and blue.
 pub type Rgb = [u8; 3];
 
-/// Which colours a picture has. Points inside of the set are black.
+/// Palette of a picture. Points inside of the set are black.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Palette {
     /// Night blue, white and amber
@@ -16,7 +16,7 @@ pub enum Palette {
     Grey,
 }
 
-/// Colours at equal distances on a ring.
+/// Colours at equal distances on a closed ring.
 type Ring = &'static [Rgb];
 
 const OCEAN: Ring = &[
@@ -32,13 +32,13 @@ const OCEAN: Ring = &[
 const FIRE: Ring = &[[10, 0, 0], [110, 5, 0], [220, 50, 0], [255, 150, 10], [255, 240, 120], [200, 90, 30]];
 const GREY: Ring = &[[20, 20, 20], [235, 235, 235]];
 
-/// Turns of the ring for each doubling of the steps.
+/// Turns of the ring per doubling of the number of steps.
 const TURNS: f64 = 0.28;
-/// Where it begins: chosen so that what is far from the set is dark.
+/// Start position on the ring, chosen so that points far from the set are dark.
 const START: f64 = 0.45;
 
 impl Palette {
-    /// The colour of a point that left after so many steps (continuously counted), or not at all.
+    /// Returns the colour of a point from its continuous number of steps, or black if the point did not escape.
     pub fn colour(self, smooth: Option<f64>) -> Rgb {
         let Some(smooth) = smooth else { return [0, 0, 0] };
         let ring = match self {
@@ -46,7 +46,7 @@ impl Palette {
             Palette::Fire => FIRE,
             Palette::Grey => GREY,
         };
-        // Bands get narrower towards the set in proportion; the logarithm makes them equally wide to the eye.
+        // Bands become proportionally narrower towards the set; the logarithm makes them appear equally wide.
         let turn = START + TURNS * log2(smooth.max(0.0) + 1.0);
         let place = (turn - turn.floor()) * ring.len() as f64;
         let here = (place as usize).min(ring.len() - 1);

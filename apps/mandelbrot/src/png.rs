@@ -1,17 +1,17 @@
-//! Writing a picture.
+//! Output of a picture as a PNG file.
 
 use armature_files::output::Output;
 use image::codecs::png::PngEncoder;
 use image::{ExtendedColorType, ImageEncoder};
 use std::io;
 
-/// Writes rows of red, green and blue bytes as a PNG file, which appears when it is complete.
+/// Writes rows of red, green and blue bytes as a PNG file. The file appears when it is complete.
 ///
 /// # Errors
-/// Those of writing.
+/// An error in writing the file.
 ///
 /// # Panics
-/// If there are not three bytes for each pixel.
+/// Panics if `rgb` does not have three bytes for each pixel.
 pub fn save(mut file: Output, rgb: &[u8], width: u32, height: u32) -> io::Result<()> {
     PngEncoder::new(&mut file).write_image(rgb, width, height, ExtendedColorType::Rgb8).map_err(
         |e| match e {

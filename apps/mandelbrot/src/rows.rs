@@ -1,4 +1,4 @@
-//! The picture as a loop: a unit is a row, with its colours, which rank 0 gets at the end.
+//! The picture as a loop: a unit is a row of colours, and rank 0 collects the rows at the end.
 
 use crate::scene::Scene;
 use armature::loops::{DoAll, DoAllLoop, Rows, Summary};
@@ -14,19 +14,19 @@ impl DoAll for Scene {
 
     fn compute(&mut self, range: Range<u64>, colours: &mut [u8]) -> Result<(), BoxError> {
         for (y, colours) in range.zip(colours.chunks_exact_mut(self.row_bytes())) {
-            // Pictures have fewer rows.
+            // The conversion loses nothing, because pictures have fewer than 2³² rows.
             let row = self.row(y as u32);
-            // What it costs is known only now.
+            // The cost of a row is only known after its computation.
             armature::declare(row.flops, || colours.copy_from_slice(&row.rgb));
         }
         Ok(())
     }
 }
 
-/// Computes the picture on all ranks; rank 0 gets it, with how it went.
+/// Computes the picture on all ranks. Returns the picture and the summary on rank 0.
 ///
 /// # Errors
-/// Those of the loop.
+/// The errors of the loop.
 pub fn render(session: &Session, scene: &Scene) -> Result<Option<(Vec<u8>, Summary)>, BoxError> {
     let mut rows = DoAllLoop::new("rows", scene.view.height.into(), *scene);
     let summary = rows.run(session, 1)?;

@@ -1,33 +1,33 @@
-//! A picture as rows that are computed one by one, in any order and anywhere.
+//! A picture whose rows can be computed independently, in any order and on any rank.
 
 use crate::escape::{STEP_FLOPS, escape};
 use crate::palette::Palette;
 use crate::view::View;
 use std::fmt;
 
-/// Everything that determines a picture.
+/// Parameters that determine a picture completely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scene {
-    /// What is shown.
+    /// Visible part of the plane.
     pub view: View,
-    /// Steps after which a point counts as inside.
+    /// Number of steps after which a point counts as inside.
     pub limit: u32,
-    /// Points to a pixel's side, whose colours are averaged.
+    /// Number of points along each side of a pixel; their colours are averaged.
     pub samples: u32,
-    /// The colours.
+    /// Palette of the picture.
     pub palette: Palette,
 }
 
-/// One row of a picture.
+/// Row of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Three bytes a pixel.
+    /// Colours, three bytes per pixel.
     pub rgb: Vec<u8>,
-    /// Floating-point operations that it took.
+    /// Number of floating-point operations of the computation.
     pub flops: f64,
 }
 
-/// All that the picture depends on, as people read it; different pictures have different texts.
+/// Readable text with all parameters of the picture. Different pictures have different texts.
 impl fmt::Display for Scene {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scene { view: View { width, height, center: (re, im), zoom }, limit, samples, palette } = self;
@@ -51,17 +51,17 @@ impl Scene {
         Row { rgb, flops: STEP_FLOPS * steps as f64 }
     }
 
-    /// Bytes of a row.
+    /// Returns the size of a row in bytes.
     pub fn row_bytes(&self) -> usize {
         3 * self.view.width as usize
     }
 
-    /// The whole picture, by the plain loop.
+    /// Returns the whole picture, computed serially.
     pub fn serial(&self) -> Vec<u8> {
         (0..self.view.height).flat_map(|y| self.row(y).rgb).collect()
     }
 
-    /// Colour of a pixel, and the steps of its points.
+    /// Returns the colour of a pixel, and the number of steps of its points.
     fn pixel(&self, x: u32, y: u32) -> ([u8; 3], u64) {
         let n = self.samples;
         let offset = |i: u32| (f64::from(i) + 0.5) / f64::from(n);

@@ -1,40 +1,40 @@
-//! Which part of the plane a picture shows.
+//! Part of the complex plane that a picture shows.
 
-/// A rectangle of the complex plane, cut into square pixels.
+/// Rectangle of the complex plane, divided into square pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// Pixels in a row.
+    /// Number of pixels in a row.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// Real and imaginary part of the middle.
+    /// Real and imaginary part of the centre.
     pub center: (f64, f64),
-    /// 1 shows the whole set, 2 half as much of the plane in each direction.
+    /// Magnification: 1 shows the whole set, 2 half of that width and height.
     pub zoom: f64,
 }
 
-/// What is shown at least at zoom 1: the set lies between −2 and 0.5, and between ±1.13 i.
+/// Minimum width and height of the rectangle at zoom 1. The set lies between −2 and 0.5, and between ±1.13 i.
 const WHOLE: (f64, f64) = (3.5, 2.4);
-/// Longest side of a picture, in pixels.
+/// Maximum side of a picture in pixels.
 pub const MOST_PIXELS: u32 = 16_384;
 
 impl View {
-    /// Side of a pixel in the plane.
+    /// Returns the side of a pixel in the complex plane.
     pub fn pixel(&self) -> f64 {
         f64::max(WHOLE.0 / f64::from(self.width), WHOLE.1 / f64::from(self.height)) / self.zoom
     }
 
-    /// The point `x` pixels to the right and `y` down from the upper left corner.
+    /// Returns the point `x` pixels to the right of and `y` pixels below the upper left corner.
     pub fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let (x, y) = (x - 0.5 * f64::from(self.width), y - 0.5 * f64::from(self.height));
         (self.center.0 + x * self.pixel(), self.center.1 - y * self.pixel())
     }
 
-    /// Refuses views that cannot be drawn.
+    /// Checks that the view can be drawn.
     ///
     /// # Errors
-    /// A side without pixels or with too many of them, numbers that are not finite, and a zoom so deep that neighbouring
-    /// points (`samples` to a pixel's side) are the same number in double precision.
+    /// A side without pixels or with too many of them, a centre or a zoom out of range, or a zoom so deep that neighbouring points (`samples`
+    /// along each side of a pixel) are equal in double precision.
     pub fn check(&self, samples: u32) -> Result<(), String> {
         let View { width, height, center, zoom } = *self;
         if !(1..=MOST_PIXELS).contains(&width) || !(1..=MOST_PIXELS).contains(&height) {
@@ -48,7 +48,7 @@ impl View {
         if !zoom.is_finite() || zoom < 0.01 {
             return Err(format!("zoom {zoom}: expected a number from 0.01"));
         }
-        // Numbers of this magnitude are so far apart; eight times that keeps neighbours from forming blocks.
+        // Distance of neighbouring numbers of this magnitude. A factor of eight prevents visible blocks.
         let spacing = center.0.abs().max(center.1.abs()).max(0.25) * f64::EPSILON;
         let points = self.pixel() / f64::from(samples);
         if points < 8.0 * spacing {

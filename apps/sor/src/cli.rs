@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::kernel::{fill, relax};
 use crate::sweep::solve;
@@ -54,7 +54,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether the grid is the one that the serial loop makes; returns how many seconds that takes, row by row.
+/// Compares the grid with that of the serial loop, and returns the time of the serial loop in seconds. The serial loop proceeds row by row.
 fn compare(shape: Shape, sweeps: u64, grid: &[f64]) -> Result<f64, String> {
     let serial = |mut serial: Vec<f64>| {
         (0..sweeps).for_each(|_| relax(&mut serial, shape.columns, shape.inner()));

@@ -1,11 +1,11 @@
-//! The loop on ranks. This is all that it takes beyond the serial loop.
+//! Parallel loop over the rows of the grid: all the code needed in addition to the serial loop.
 
 use crate::kernel::{FLOPS, fill, relax};
 use armature::loops::{DoAcross, DoAcrossLoop, Grid, Settings, Shape, Summary};
 use armature::{BoxError, Session};
 use std::ops::Range;
 
-/// Over-relaxation.
+/// Loop of successive over-relaxation.
 #[derive(Clone, Copy, Debug)]
 pub struct Sor;
 
@@ -24,10 +24,11 @@ impl DoAcross for Sor {
     }
 }
 
-/// Sweeps so often over a grid of this shape on all ranks. Rank 0 gets how it went, and the grid if `whole` says so.
+/// Executes `sweeps` sweeps over a grid of this shape on all ranks. Returns the summary on rank 0, with the values of the grid if `whole` is
+/// true.
 ///
 /// # Errors
-/// Those of the loop.
+/// The errors of the loop.
 pub fn solve(
     session: &Session,
     shape: Shape,

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 mod send;
 
@@ -22,7 +22,7 @@ use crate::record;
 use crate::rescue::Rescue;
 use crate::toil::{Pace, Toil};
 
-/// Operations that count as a second of simulated work.
+/// Operations per second of simulated work.
 const SIMULATED_SPEED: f64 = 1e9;
 
 /// Run the tasks of a workflow on the ranks of this job: its commands, or a replay of what was measured.
@@ -118,8 +118,8 @@ struct Cli {
 }
 
 impl Cli {
-    /// Returns the settings of the environment with these options on top. Not those of every program: nothing moves in a workflow that
-    /// `--balance` could turn off.
+    /// Returns the configuration from the environment, overridden by these options. The common options of all programs are not used, because a
+    /// workflow has no balancing that `--balance` could turn off.
     fn config(&self) -> armature::Result<Config> {
         let mut config = Config::from_env()?;
         if let Some(ranks) = self.ranks {
@@ -188,7 +188,7 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     Err(has_failed(&summary).into())
 }
 
-/// Failed tasks whose messages are shown.
+/// Maximum number of failed tasks whose messages are printed.
 const SHOWN: usize = 20;
 
 fn are_done(tasks: u64) -> String {
@@ -208,7 +208,7 @@ fn has_failed(summary: &Summary) -> String {
     }
 }
 
-/// What the ranks are, if the command line says so.
+/// Returns the description of the ranks, if the command line names one.
 fn cluster(args: &Cli) -> Result<Option<Cluster>, Box<dyn Error>> {
     let Some(file) = &args.platform else { return Ok(None) };
     let name = file.display().to_string();
@@ -216,7 +216,7 @@ fn cluster(args: &Cli) -> Result<Option<Cluster>, Box<dyn Error>> {
     Ok(Some(platform::read(&name, &bytes)?))
 }
 
-/// The workflow with what the command line says.
+/// Returns the workflow with the options of the command line.
 fn set_up<'w>(
     args: &Cli,
     cluster: Option<&Cluster>,
@@ -236,7 +236,7 @@ fn set_up<'w>(
     if let Some(limit) = args.wall_time {
         workflow = workflow.wall_time(limit);
     }
-    // Of N failures N - 1 are tolerated; 0 becomes the largest number, which is no limit.
+    // For N permitted failures, N - 1 are tolerated. For 0 the difference wraps around to the largest number, which means no limit.
     workflow.max_failures(args.max_failures.wrapping_sub(1))
 }
 
@@ -256,7 +256,7 @@ fn toil(
     })?)
 }
 
-/// One rank's speed counts for all: slower ones take longer.
+/// Returns the pace of all ranks. The speed of one rank is used for all of them, so that tasks take longer on slower ranks.
 fn pace(args: &Cli, session: &Session) -> Result<Pace, BoxError> {
     if session.is_simulated() {
         return Ok(Pace::Declare(SIMULATED_SPEED));
@@ -279,7 +279,7 @@ fn commands(
     let outputs = args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
     prepare::check_commands(&described)?;
-    // Traces name files that were there when they were recorded.
+    // A trace names files that existed when it was recorded.
     let check_files = format != Format::WfFormat;
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {
@@ -333,17 +333,17 @@ fn commands(
 fn rescue(args: &Cli, file: &Path) -> Rescue {
     match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
-        // Anybody can guess the name.
+        // The name can be guessed.
         None => Rescue::new(beside(file, ".rescue"), Links::Refused),
     }
 }
 
-/// Returns which tasks are done.
+/// Returns a flag for each task that is true if the task is done.
 fn done(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }
 
-/// Notes in the job status that tasks have failed: this program exits with 1 then, which launchers that let ranks die do not report.
+/// Notes failed tasks in the job status. This program then exits with 1, which launchers that tolerate the death of ranks do not report.
 fn judged(session: &Session, summary: Option<Summary>) -> armature::Result<Option<Summary>> {
     if let Some(found) = summary.as_ref().filter(|found| !found.failed.is_empty()) {
         let failed = found.failed.len() as u64;
@@ -353,14 +353,14 @@ fn judged(session: &Session, summary: Option<Summary>) -> armature::Result<Optio
     Ok(summary)
 }
 
-/// A file beside that of the workflow.
+/// Returns the path of the workflow's file with `ending` appended.
 fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_os_string();
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// Says how much there is not to be done.
+/// Prints the number of tasks that are already done.
 fn tell_known(described: &Description, rescue: &Rescue) {
     let known = described.tasks().iter().filter(|task| task.done).count();
     if known > 0 {
@@ -371,7 +371,7 @@ fn tell_known(described: &Description, rescue: &Rescue) {
     }
 }
 
-/// On rank 0, after a run: writes a trace, if one is asked for.
+/// Writes the trace on rank 0 after a run, if one was requested.
 fn close(
     args: &Cli,
     described: &mut Description,
@@ -387,12 +387,12 @@ fn close(
     Ok(())
 }
 
-/// A moment as ISO 8601 has it, in UTC.
+/// Formats a time in UTC according to ISO 8601.
 fn timestamp(at: SystemTime) -> String {
     const DAY: u64 = 86_400;
     let seconds = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (seconds / DAY, seconds % DAY);
-    // Civil from days (Hinnant): years begin in March, so that the leap day is the last.
+    // Algorithm `civil_from_days` by Hinnant: years begin in March, so that the leap day is the last day of a year.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

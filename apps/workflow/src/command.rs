@@ -1,5 +1,5 @@
-//! Steps after a command has ended: it is recorded; if it succeeded, its output files are checked, its parts are handed on, and it is
-//! noted as done.
+//! Steps after the end of a command: it is recorded and, if it succeeded, its output files are checked, its parts are appended to their files,
+//! and the task is noted as done.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,33 +14,33 @@ use crate::prepare;
 use crate::record::{self, Record, Recorder};
 use crate::rescue::Rescue;
 
-/// Where the files of commands are.
+/// Locations of the commands' files.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The directory in which they run, and in which their files are.
+    /// Directory in which commands run, and to which the names of their files are relative.
     pub directory: PathBuf,
-    /// Where output and records go.
+    /// Directory for the output and the records of commands.
     pub outputs: PathBuf,
-    /// A task fails whose files are not there when it ends.
+    /// True if a task fails when its output files do not exist after its end.
     pub check_outputs: bool,
 }
 
-/// Sees to what one rank's commands have done.
+/// Handler of the ended commands of one rank, or of all ranks.
 #[derive(Debug)]
 pub struct Aftermath<'a> {
     description: &'a Description,
     settings: &'a Settings,
     ledger: Ledger,
     recorder: Recorder,
-    /// By rank: its host, where this sees to the commands of all.
+    /// Host names by rank, if the handler is responsible for the commands of all ranks; empty otherwise.
     machines: Vec<String>,
 }
 
 impl<'a> Aftermath<'a> {
-    /// For the commands of a rank.
+    /// Creates the handler for the commands of a rank.
     ///
     /// # Errors
-    /// If its records cannot be written to.
+    /// The rank's records cannot be opened for writing.
     pub fn new(
         description: &'a Description,
         settings: &'a Settings,
@@ -52,15 +52,15 @@ impl<'a> Aftermath<'a> {
         Ok(Aftermath { description, settings, ledger, recorder, machines })
     }
 
-    /// The same for the commands of all ranks, of which these are the hosts.
+    /// Returns the handler for the commands of all ranks, whose hosts are `machines`.
     pub fn on(self, machines: Vec<String>) -> Self {
         Aftermath { machines, ..self }
     }
 
-    /// A try has ended.
+    /// Handles the end of an attempt.
     ///
     /// # Errors
-    /// If a file is not there that it was to write, or something cannot be written.
+    /// A file that the task should have written does not exist, or a file cannot be written.
     pub fn of(&mut self, ended: &Ended, cx: &Context) -> Result<(), BoxError> {
         let number = cx.number() as usize;
         let task = &self.description.tasks()[number];
@@ -77,7 +77,7 @@ impl<'a> Aftermath<'a> {
         finished
     }
 
-    /// A command has ended well: its files are there, are handed on, and it is noted as done.
+    /// Handles the success of a command: checks its output files, appends its parts to their files, and notes the task as done.
     fn finish(&mut self, number: usize, task: &Task) -> Result<(), BoxError> {
         let directory = &self.settings.directory;
         let is_missing = |name: &str| !directory.join(name).exists();
@@ -90,7 +90,7 @@ impl<'a> Aftermath<'a> {
         self.ledger.note(&task.name, &handovers)
     }
 
-    /// Returns the parts that a task hands on.
+    /// Returns the parts that a task appends to files.
     fn handovers(&self, number: usize, task: &Task) -> Vec<Handover> {
         let Settings { directory, outputs, .. } = self.settings;
         let handover = |(at, forward): (usize, &Forward)| {
@@ -104,10 +104,11 @@ impl<'a> Aftermath<'a> {
         task.forwards.iter().enumerate().map(handover).collect()
     }
 
-    /// Removes what a try that has ended was to hand on: the next try, or the next task with a file of this name, begins without it.
+    /// Removes the sources of the parts of an ended attempt, so that the next attempt, or the next task with a file of this name, begins without
+    /// them.
     fn remove_sources(&self, number: usize, task: &Task) {
         for Handover { source, .. } in self.handovers(number, task) {
-            // It is not there if it was handed on, or never written.
+            // The source does not exist if it was appended or never written.
             let _ = fs::remove_file(source);
         }
     }

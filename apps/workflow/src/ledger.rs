@@ -1,10 +1,9 @@
-//! Writes to the rescue file as tasks end: that they are done, and before that the parts that they append to other files, so that each
-//! part is appended exactly once.
+//! Notes in the rescue file: completed tasks and, before them, the parts that a task appends to other files, so that each part is appended
+//! exactly once.
 //!
-//! Lines are written while the file is locked ([`notes`] has their form). For a task that hands files on, `APPENDS` lines
-//! come first, then the parts are appended, then their sources are removed, and then the task is noted as done. `APPENDS` lines without a
-//! `DONE` line are those of a rank that died in between: the next rank that writes to the rescue file takes the parts back, since the task
-//! is not done.
+//! Lines are written while the file is locked (see [`notes`] for their format). For a task with parts, `APPENDS` lines are written first, then
+//! the parts are appended and their sources removed, and then the task is noted as done. If a rank dies in between, `APPENDS` lines without a
+//! `DONE` line remain. The next rank that writes to the rescue file removes their parts, because the task is not done.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -19,17 +18,17 @@ use rustix::fs::{FlockOperation, flock};
 use crate::notes::{self, Append, Notes};
 use crate::rescue::Rescue;
 
-/// Bytes at the end of the file that hold its last line, unless that has a very long name.
+/// Number of bytes at the end of the file that are searched for the last line. A longer line is found by reading the whole file.
 const TAIL: u64 = 4096;
 
-/// A part that a task which is done hands on: a file that is appended to another, and then removed.
+/// Part that a completed task appends: the content of a file, which is appended to another file and then removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
-    /// The file that holds the part.
+    /// File that contains the part.
     pub source: PathBuf,
-    /// The file to which it is appended.
+    /// File to which the part is appended.
     pub destination: PathBuf,
-    /// Nothing is appended if there is no source; otherwise that is an error.
+    /// True if a missing source is no error; nothing is appended then.
     pub is_optional: bool,
 }
 
@@ -37,30 +36,30 @@ pub struct Handover {
 #[derive(Debug)]
 pub struct Ledger {
     rescue: Rescue,
-    /// Bytes that were searched for `DONE` lines.
+    /// Number of bytes that were searched for `DONE` lines.
     read: u64,
-    /// Tasks that are done according to these bytes.
+    /// Completed tasks according to the searched bytes.
     done: HashSet<String>,
 }
 
 impl Ledger {
-    /// Returns access to a rescue file, which is created by the first note.
+    /// Returns access to a rescue file, which the first note creates.
     pub fn new(rescue: &Rescue) -> Self {
         Ledger { rescue: rescue.clone(), read: 0, done: HashSet::new() }
     }
 
-    /// Appends the parts that a task hands on, removes their sources, and notes that the task is done. A task with parts that is noted
-    /// already has been run again, because its rank died after the note: the parts of the first run count.
+    /// Appends the parts of a task, removes their sources, and notes that the task is done. If a task with parts is already noted, nothing is
+    /// appended, because the task was run again after its rank had died, and the parts of the first run are in their files.
     ///
     /// # Errors
-    /// A file cannot be read or written. The task is not noted and nothing is appended then.
+    /// A file cannot be read or written. In this case the task is not noted and nothing is appended.
     pub fn note(&mut self, task: &str, handovers: &[Handover]) -> Result<(), BoxError> {
         let path = self.rescue.path().display().to_string();
         let wrong = |error: io::Error| format!("cannot write to the rescue file {path}: {error}");
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
         let mut file = self.rescue.open(&mut options).map_err(wrong)?;
-        // Ranks on other hosts append as well: on network file systems only a lock shows the true end of the file.
+        // Ranks on other hosts append as well. On network file systems, only a lock makes the true end of the file visible.
         flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
         let mut sum = mend(&mut file).map_err(wrong)?;
         if !handovers.is_empty() {
@@ -69,19 +68,19 @@ impl Ledger {
                 return Ok(());
             }
             let lines = hand_over(handovers, &mut file, wrong).inspect_err(|_| {
-                // A part that was appended by half is taken back. If that fails, the next note does it.
+                // A partially appended part is removed. If this fails, the next note removes it.
                 let _ = mend(&mut file);
             })?;
             sum = notes::extended(sum, lines.as_bytes());
             for handover in handovers {
-                // A task that is run again writes its source again.
+                // Errors are ignored, because a repeated task overwrites its source.
                 let _ = fs::remove_file(&handover.source);
             }
         }
         Ok(file.write_all(notes::done(task, sum).as_bytes()).map_err(wrong)?)
     }
 
-    /// Reads which tasks were noted since the last call.
+    /// Reads the tasks that were noted since the last call.
     fn catch_up(&mut self, file: &mut File) -> io::Result<()> {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.read))?;
@@ -91,7 +90,7 @@ impl Ledger {
     }
 }
 
-/// Notes the parts of a task in the rescue file and appends them. Returns the lines that were noted.
+/// Notes the parts of a task in the rescue file and appends them. Returns the noted lines.
 fn hand_over(
     handovers: &[Handover],
     rescue: &mut File,
@@ -113,8 +112,8 @@ fn hand_over(
     Ok(lines)
 }
 
-/// Cuts off the lines of ranks that were killed: an incomplete line, and notes of parts, which are taken back. Returns the CRC-32 of the
-/// file.
+/// Removes the lines that killed ranks left: an incomplete line, and notes of parts, whose parts are removed from their files. Returns the CRC-32
+/// of the file.
 pub fn mend(file: &mut File) -> io::Result<u32> {
     let length = file.metadata()?.len();
     let mut tail = Vec::new();
@@ -136,7 +135,7 @@ pub fn mend(file: &mut File) -> io::Result<u32> {
     Ok(crc32fast::hash(&all[..notes.end]))
 }
 
-/// Removes a part, or the beginning of it, from the end of the file to which it was appended.
+/// Removes a part, or its beginning, from the end of the file to which it was appended.
 fn take_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     let file = match regular::open_with(path, OpenOptions::new().write(true), Links::Followed) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -155,15 +154,15 @@ fn take_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     if now > *length { file.set_len(*length) } else { Ok(()) }
 }
 
-/// Files to which parts are appended, locked.
+/// Locked files to which parts are appended.
 #[derive(Default)]
 struct Targets<'h> {
-    /// By path, so that all ranks take locks in one order.
+    /// Files by path, so that all ranks acquire the locks in the same order.
     files: BTreeMap<&'h Path, File>,
 }
 
 impl<'h> Targets<'h> {
-    /// Opens and locks the files; returns the lines that note the parts.
+    /// Opens and locks the files. Returns the lines that note the parts.
     fn open(&mut self, handovers: &[&'h Handover]) -> Result<String, BoxError> {
         let mut lengths: BTreeMap<&Path, u64> =
             handovers.iter().map(|handover| (handover.destination.as_path(), 0)).collect();

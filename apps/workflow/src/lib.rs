@@ -1,11 +1,11 @@
-//! Runs workflows that are described in files.
+//! Execution of workflows that are described in files.
 //!
-//! - [`prepare`]: from a file to what ranks run
-//! - [`command`]: what follows a command that has ended
-//! - [`toil`]: tasks that replay what was measured: compute as long, hold as much, write as much
-//! - [`record`]: what was measured of each command, kept as it ends
-//! - [`rescue`], [`ledger`], [`notes`]: the tasks that are done, noted as they end, and the parts that they append to files, exactly once
-//! - [`cli`]: the command line
+//! - [`prepare`]: conversion of a file into tasks that ranks can run
+//! - [`command`]: steps after the end of a command
+//! - [`toil`]: tasks that replay measurements: computing time, memory, and size of values
+//! - [`record`]: measurements of each command, saved when it ends
+//! - [`rescue`], [`ledger`], [`notes`]: completed tasks, noted as they end, and the parts that tasks append to files exactly once
+//! - [`cli`]: command line
 
 pub mod cli;
 pub mod command;

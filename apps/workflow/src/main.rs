@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // A starter of commands is this program, too: it goes no further.
+    // The process that starts commands runs this program, too, and does not return from this call.
     armature_commands::enter();
     workflow::cli::main()
 }

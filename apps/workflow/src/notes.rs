@@ -1,4 +1,4 @@
-//! Lines of a rescue file, and the checksums by which damage is found.
+//! Lines of a rescue file, and the checksums that reveal damage.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `# APPENDS length bytes path` | The task of the next `DONE` line appends `bytes` to the file, which has this length. |
 //! | `# SUM crc` | CRC-32 of all bytes before this line. |
 //!
-//! `DONE` lines alone are a valid file: pegasus-mpi-cluster writes them, and users do. In a file with other lines of this table, each
-//! group of lines ends with a `SUM` line. A crash leaves a group without its end, which is valid, too.
+//! A file with only `DONE` lines is valid, because pegasus-mpi-cluster and users write such files. In a file with other lines of this table, each
+//! group of lines ends with a `SUM` line. A group without its end, as a crash leaves it, is valid, too.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ const STARTS: &str = "# STARTS ";
 const APPENDS: &str = "# APPENDS ";
 const SUM: &str = "# SUM ";
 
-/// A part that a task appends to a file.
+/// Part that a task appends to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// Length of the file before.
+    /// Length of the file before the part, in bytes.
     pub length: u64,
-    /// Length of the part.
+    /// Length of the part, in bytes.
     pub bytes: u64,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
@@ -38,21 +38,21 @@ impl Append {
     }
 }
 
-/// Returns the lines for a task that is done, to be written behind content with the CRC-32 `before`.
+/// Returns the lines for a completed task, to be written after content with the CRC-32 `before`.
 pub fn done(task: &str, before: u32) -> String {
     let line = format!("{DONE}{task}\n");
     let sum = extended(before, line.as_bytes());
     line + &sum_line(sum)
 }
 
-/// Returns the CRC-32 of content with the CRC-32 `before` and these bytes behind it.
+/// Returns the CRC-32 of content with the CRC-32 `before`, followed by `bytes`.
 pub fn extended(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// Returns the CRC-32 of a file whose last line is this one, if that is a `SUM` line.
+/// Returns the CRC-32 of a file from its last line, if this is a valid `SUM` line.
 pub fn sum_behind(last_line: &[u8]) -> Option<u32> {
     let sum = std::str::from_utf8(last_line).ok()?.strip_suffix('\n')?.strip_prefix(SUM)?;
     let before = u32::from_str_radix(sum, 16).ok()?;
@@ -66,25 +66,25 @@ fn sum_line(sum: u32) -> String {
 /// Content of a rescue file.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Length of each file before the workflow appended to it.
+    /// Length of each file before the workflow appended to it, in bytes.
     starts: BTreeMap<PathBuf, u64>,
-    /// Length of each file with the parts of all tasks that are done.
+    /// Length of each file with the parts of all completed tasks, in bytes.
     lengths: BTreeMap<PathBuf, u64>,
-    /// Parts of a task that was interrupted: part or all of each may be in its file.
+    /// Parts of an interrupted task. Each of them may have been appended completely, partially, or not at all.
     pub interrupted: Vec<Append>,
-    /// End of the last complete line that is not about an interrupted task.
+    /// End of the last complete line that does not belong to an interrupted task.
     pub end: usize,
-    /// `DONE` and `APPENDS` lines up to there.
+    /// `DONE` lines and their `APPENDS` lines.
     body: String,
     has_done: bool,
     has_sum: bool,
 }
 
 impl Notes {
-    /// Reads the lines and checks their sums. Names of tasks are not checked.
+    /// Parses the lines and checks their checksums. The names of tasks are not checked.
     ///
     /// # Errors
-    /// A description of the damage, with its line.
+    /// A description of the damage, with the number of the line.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut notes = Notes::default();
         let (mut at, mut pending, mut is_ours, mut other_line) = (0, String::new(), false, None);
@@ -94,7 +94,7 @@ impl Notes {
                 return Err(damaged("it has bytes that are zero"));
             }
             if !line.ends_with(b"\n") {
-                // A crash has cut it short.
+                // A crash cut the line short.
                 break;
             }
             let text = std::str::from_utf8(line).map_err(|_| damaged("it is no text in UTF-8"))?;
@@ -138,23 +138,23 @@ impl Notes {
         Ok(notes)
     }
 
-    /// Returns true for what may be left of a file from which something was lost: neither a task that is done nor a checksum.
+    /// Returns true if the file contains neither a completed task nor a checksum, which indicates that content was lost.
     pub fn is_empty(&self) -> bool {
         !self.has_done && !self.has_sum
     }
 
-    /// Returns the length that a file has with the parts of all tasks that are done, if the workflow has appended to it.
+    /// Returns the length of a file with the parts of all completed tasks, if the workflow has appended to the file.
     pub fn length(&self, path: &Path) -> Option<u64> {
         self.lengths.get(path).or_else(|| self.starts.get(path)).copied()
     }
 
-    /// Returns the length that a file has with all parts of an interrupted task, if that appends to the file.
+    /// Returns the length of a file with all parts of the interrupted task, if that task appends to the file.
     pub fn end_of_interrupted(&self, path: &Path) -> Option<u64> {
         let of_path = self.interrupted.iter().filter(|append| append.path == path);
         of_path.map(|append| append.length.saturating_add(append.bytes)).max()
     }
 
-    /// Returns the content of a rescue file with these notes and the lengths of more files.
+    /// Returns the content of a rescue file with these notes and the lengths of further files.
     pub fn with_starts(&self, more: &BTreeMap<PathBuf, u64>) -> String {
         let mut text = String::new();
         for (path, length) in self.starts.iter().chain(more) {
@@ -169,7 +169,7 @@ impl Notes {
     }
 }
 
-/// Parses what follows `# APPENDS `.
+/// Parses the rest of an `APPENDS` line.
 fn append(rest: &str) -> Option<Append> {
     let (length, rest) = rest.split_once(' ')?;
     let (path, bytes) = start(rest)?;

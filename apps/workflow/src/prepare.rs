@@ -1,4 +1,4 @@
-//! From a file to a description that ranks can run: every task a command or a closure, and in memory what values there will be.
+//! Conversion of a workflow file into a description that ranks can run, in which every task is a command or a closure.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -10,15 +10,15 @@ use armature_files::regular;
 use armature_planner::workflow::generate::Family;
 use armature_workflow_files::{Action, Description, File, Format, Forward, Task, read_as};
 
-/// The closure of tasks that run nothing, but for which others wait.
+/// Closure of tasks that run nothing and only order other tasks.
 pub const NOTHING: &str = "nothing";
-/// The closure of tasks that replay what was measured.
+/// Closure of tasks that replay measurements.
 pub const TOIL: &str = "toil";
 
 /// Reads a workflow.
 ///
 /// # Errors
-/// A file that cannot be read or understood, with the place in it and what was expected.
+/// The file cannot be read or parsed. The error contains the position and the expected content.
 pub fn read(path: &Path) -> Result<(Description, Format), Box<dyn Error>> {
     let name = path.display().to_string();
     let bytes = regular::read(path).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;
@@ -26,25 +26,25 @@ pub fn read(path: &Path) -> Result<(Description, Format), Box<dyn Error>> {
     Ok((read_as(format, &name, &bytes)?, format))
 }
 
-/// A workflow that is made up.
+/// Parameters of a synthetic workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generated {
-    /// What it is like.
+    /// Family of the workflow's structure.
     pub family: Family,
-    /// About how many tasks it has.
+    /// Approximate number of tasks.
     pub tasks: usize,
-    /// Decides what tasks and files take.
+    /// Seed of the run times, memory and file sizes.
     pub seed: u64,
 }
 
-/// Units of generated memory and sizes, in bytes.
+/// Size in bytes of one unit of generated memory and generated file sizes.
 const GENERATED_UNIT: u64 = 1_000_000;
 
 impl Generated {
-    /// The workflow, with work in seconds. Tasks have nothing to run.
+    /// Returns the workflow, with run times in seconds. Its tasks run nothing.
     ///
     /// # Errors
-    /// None for what was parsed.
+    /// Parameters that the generator rejects. Parsed parameters are always accepted.
     pub fn describe(self) -> Result<Description, Box<dyn Error>> {
         let graph = self.family.build(self.tasks, self.seed)?;
         let mut builder = Description::builder(self.family.to_string());
@@ -77,36 +77,36 @@ impl FromStr for Generated {
     }
 }
 
-/// How what was measured is replayed: 0.001 of the time, say, and a hundredth of the memory.
+/// Factors by which measurements are scaled before they are replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Of run times.
+    /// Factor of run times.
     pub time: f64,
-    /// Of the memory of tasks.
+    /// Factor of the memory of tasks.
     pub memory: f64,
-    /// Of the sizes of files.
+    /// Factor of file sizes.
     pub size: f64,
 }
 
 fn scaled(bytes: u64, by: f64) -> u64 {
-    // Beyond what a number can say it is as large as can be said.
+    // The cast limits too large results to the maximum.
     (bytes as f64 * by).round() as u64
 }
 
-/// The workflow with commands as tasks. Their files are on disk: no values go from task to task. What goes into pipes goes to files in
-/// `outputs` ([`captured`]).
+/// Returns the workflow with commands as tasks. Values are empty, because the files of commands are on disk. Output to pipes is written to files
+/// in `outputs` (see [`captured`]).
 ///
 /// # Errors
-/// A task that cannot be run here.
+/// A task that cannot be run.
 pub fn with_commands(description: &Description, outputs: &Path) -> Result<Description, Box<dyn Error>> {
     check_commands(description)?;
     rebuilt(description, to_run, |number, task| with_pipes(number, task, outputs), |_| 0)
 }
 
-/// The same for ranks that share no directory: commands keep the names of the files that are to be sent.
+/// Returns the workflow with commands as tasks for ranks that share no directory. Tasks keep the names of the files to be sent.
 ///
 /// # Errors
-/// A task that cannot be run so.
+/// A task that cannot be run without a shared directory.
 pub fn with_sent_files(description: &Description) -> Result<Description, Box<dyn Error>> {
     check_commands(description)?;
     let tasks = description.tasks();
@@ -130,7 +130,7 @@ pub fn with_sent_files(description: &Description) -> Result<Description, Box<dyn
     rebuilt(description, to_run, with_files, |_| 0)
 }
 
-/// What a task of a file runs here.
+/// Returns the action by which a task is executed.
 fn to_run(action: &Action) -> Action {
     match action {
         Action::Nothing => Action::Closure(NOTHING.into()),
@@ -138,10 +138,10 @@ fn to_run(action: &Action) -> Action {
     }
 }
 
-/// Checks that commands of a description can be run.
+/// Checks that the commands of a description can be run.
 ///
 /// # Errors
-/// A task that cannot be run here.
+/// A task that cannot be run.
 pub fn check_commands(description: &Description) -> Result<(), Box<dyn Error>> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
         let text = "no task says what it runs: expected commands. --toil replays the times and sizes that were measured";
@@ -164,15 +164,16 @@ pub fn check_commands(description: &Description) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The descriptors of a task's pipes: those that every shell can give a command beside the three that it has anyway.
+/// Descriptors for a task's pipes: those that every shell supports in addition to the three standard descriptors.
 const PIPES: Range<usize> = 3..10;
 
-/// Where what a task writes to a pipe is kept until the task is done; `at` is the pipe's place among all that the task hands on.
+/// Returns the path of the file that holds a task's output to a pipe until the task is done; `at` is the index of the pipe among the task's
+/// forwards.
 pub fn captured(outputs: &Path, task: usize, at: usize) -> PathBuf {
     outputs.join(format!("forward-{task}-{at}"))
 }
 
-/// A task with its pipes open for writing, each a file of its own until it is done, so that nobody has to read them meanwhile.
+/// Returns the task with its pipes opened for writing. Each pipe is a file until the task is done, so that nobody has to read it meanwhile.
 fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     let mut descriptors = PIPES;
     let (mut removed, mut opened) = (String::new(), String::new());
@@ -189,7 +190,8 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     if opened.is_empty() {
         return task;
     }
-    // A link that somebody else has put there, since the names can be guessed, is not followed: with `-C` the files are new.
+    // The names can be guessed, so that another user may have created links in their place. With `-C` the shell refuses existing files and
+    // follows no link.
     let open = format!("rm -f --{removed} && set -C && exec{opened} && set +C");
     task.action = match task.action {
         Action::Command { program, arguments } => {
@@ -205,10 +207,10 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     task
 }
 
-/// The workflow with tasks that compute, hold and write what was measured.
+/// Returns the workflow with tasks that replay the scaled measurements.
 ///
 /// # Errors
-/// Numbers that are too large when they are scaled.
+/// A number that is too large after scaling.
 pub fn with_toil(description: &Description, scale: Scale) -> Result<Description, Box<dyn Error>> {
     let rescaled = |_, mut task: Task| {
         task.run_time = Some(task.run_time.unwrap_or(1.0) * scale.time);
@@ -228,9 +230,9 @@ fn rebuilt(
     let mut builder = Description::builder(description.name());
     for (number, task) in description.tasks().iter().enumerate() {
         let action = action(&task.action);
-        // What a command has written may be there; what a closure gives is not.
+        // Files written by a command may exist, but values of a closure from an earlier run do not.
         let done = task.done && !matches!(action, Action::Closure(_));
-        // Who reads from whom is in the edges.
+        // The edges contain the dependences between tasks.
         let (inputs, outputs) = Default::default();
         builder.task(change(number, Task { action, inputs, outputs, done, ..task.clone() }));
     }
@@ -244,10 +246,10 @@ fn rebuilt(
     Ok(builder.build()?)
 }
 
-/// Whether all files are there that tasks which are still to be run read and nobody writes.
+/// Checks that the files exist which remaining tasks read and no task writes.
 ///
 /// # Errors
-/// The first that is not, and who reads it.
+/// The first missing file, and the task that reads it.
 pub fn check_inputs(description: &Description, directory: &Path) -> Result<(), Box<dyn Error>> {
     let written: BTreeSet<&str> =
         description.tasks().iter().flat_map(|task| &task.outputs).map(|file| file.name.as_str()).collect();

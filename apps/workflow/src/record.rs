@@ -1,4 +1,4 @@
-//! What was measured of each command, one line of JSON a try, in a file for each rank beside that of the output.
+//! Measurements of each command: one JSON line per attempt, in a file for each rank in the directory of outputs.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,31 +11,31 @@ use armature_files::regular::{self, Links};
 use armature_workflow_files::Description;
 use serde::{Deserialize, Serialize};
 
-/// A try of a task.
+/// Measurements of an attempt of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The task's name.
+    /// Name of the task.
     pub task: String,
-    /// The attempt, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Whether it was done.
+    /// True if the command succeeded.
     pub done: bool,
-    /// How it ended, in words.
+    /// Description of the end.
     pub ended: String,
-    /// Seconds from its start to its end.
+    /// Time from start to end in seconds.
     pub run_time: f64,
-    /// Seconds that its processes computed.
+    /// CPU time of the processes in seconds.
     pub cpu_time: f64,
-    /// Most bytes that its processes held together.
+    /// Peak memory of all processes of the command together, in bytes.
     pub peak_memory: u64,
-    /// The host on which it ran.
+    /// Host on which the command ran.
     pub machine: String,
-    /// The rank that ran it.
+    /// Rank that ran the command.
     pub rank: usize,
 }
 
 impl Record {
-    /// Of a command that has ended.
+    /// Returns the record of a command that has ended.
     pub fn of(task: &str, attempt: u32, ended: &Ended, rank: usize) -> Self {
         Record {
             task: task.into(),
@@ -51,51 +51,52 @@ impl Record {
     }
 }
 
-/// The name of this host.
+/// Returns the name of this host.
 pub fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Where a rank's records are in the directory of outputs, beside what its commands wrote.
+/// Returns the path of a rank's records in the directory of outputs.
 pub fn file(directory: &Path, rank: usize) -> PathBuf {
     directory.join(format!("rank-{rank}.jsonl"))
 }
 
-/// Appends to a rank's records.
+/// Writer that appends to a rank's records.
 #[derive(Debug)]
 pub struct Recorder {
     file: File,
 }
 
 impl Recorder {
-    /// Goes on where the file ends. A symbolic link is refused, as the name can be guessed.
+    /// Opens the records for appending. A symbolic link is refused, because the name can be guessed.
     ///
     /// # Errors
-    /// If it cannot be written to.
+    /// The file cannot be opened or written.
     pub fn open(path: &Path) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
-        // A line that was cut short ends here.
+        // A line that was cut short by a crash is ended here.
         if file.metadata()?.len() > 0 {
             file.write_all(b"\n")?;
         }
         Ok(Recorder { file })
     }
 
-    /// Adds a record.
+    /// Appends a record.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// The record cannot be written.
     pub fn add(&mut self, record: &Record) -> Result<(), Box<dyn Error + Send + Sync>> {
         let line = serde_json::to_string(record)? + "\n";
         Ok(self.file.write_all(line.as_bytes())?)
     }
 }
 
-/// The records of all ranks that are in a directory; of each task the last one that was done counts.
+/// Returns the records of all ranks in a directory. For each task, one successful record is returned, the last one that was read. Lines that were
+/// cut short are skipped.
 ///
 /// # Errors
-/// If the directory cannot be read. Lines that were cut short are left out.
+/// The directory or a file in it cannot be read.
 pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, Box<dyn Error>> {
     let mut records = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
@@ -110,10 +111,10 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, Box<dyn Error>
     Ok(records)
 }
 
-/// Puts what was measured into the description, for a trace.
+/// Adds the measurements to the description, for a trace.
 ///
 /// # Errors
-/// None that a record of ours has.
+/// A measurement that the description rejects. Records of this program contain none.
 pub fn put_into(
     description: &mut Description,
     records: &BTreeMap<String, Record>,

@@ -1,4 +1,4 @@
-//! The rescue file: tasks that are done, written down as they end, so that a run that is started again leaves them out.
+//! Rescue file: the completed tasks, noted as they end, so that a restarted run skips them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::ledger::mend;
 use crate::notes::Notes;
 
-/// A rescue file, to which every rank appends by its [ledger](crate::ledger).
+/// Rescue file, to which every rank appends with its [ledger](crate::ledger).
 #[derive(Clone, Debug)]
 pub struct Rescue {
     path: PathBuf,
@@ -24,7 +24,8 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Returns the rescue file at this path. A symbolic link in its place is followed if the user has named the file.
+    /// Returns the rescue file at this path. `links` determines if a symbolic link in its place is followed, as for a file that the user has
+    /// named.
     pub fn new(path: impl Into<PathBuf>, links: Links) -> Self {
         Rescue { path: path.into(), links }
     }
@@ -32,17 +33,17 @@ impl Rescue {
     /// Opens the file.
     ///
     /// # Errors
-    /// Those of [`regular::open_with`].
+    /// The errors of [`regular::open_with`].
     pub fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         regular::open_with(&self.path, options, self.links)
     }
 
-    /// Begins a run: locks the file against other runs, checks it, takes back parts of interrupted tasks, and marks the tasks as done
-    /// that the file names. `targets` are the files to which tasks append parts; their lengths are noted before the first part.
+    /// Begins a run: locks the file against other runs, checks it, removes the parts of interrupted tasks, and marks the tasks in the file as
+    /// done. `targets` are the files to which tasks append parts; their lengths are noted before the first part.
     ///
     /// # Errors
-    /// Another run uses the file; it cannot be read or written, is damaged, names a task that the workflow does not have, or does not
-    /// account for all that is in a target.
+    /// Another run uses the file; the file cannot be read or written, is damaged, or names an unknown task; or a target has another length than
+    /// the file accounts for.
     pub fn begin(
         &self,
         description: &mut Description,
@@ -83,7 +84,7 @@ impl Rescue {
             opened => Some(opened.map_err(unreadable)?),
         };
         if let Some(file) = &mut file {
-            // Ranks of a run that is being killed may still write to it.
+            // Ranks of a run that is being killed may still write to the file.
             flock(&*file, FlockOperation::LockExclusive).map_err(|error| unreadable(error.into()))?;
             file.read_to_end(&mut bytes).map_err(unreadable)?;
         }
@@ -112,7 +113,7 @@ impl Rescue {
                 Some(known) => return Err(unaccounted(target, known, length).into()),
             }
         }
-        // Nothing is changed before all is known to fit.
+        // Nothing is changed until all checks have passed.
         if let Some(mut file) = file {
             mend(&mut file).map_err(|error| format!("does not fit: {error}"))?;
         }
@@ -124,13 +125,13 @@ impl Rescue {
         Ok(())
     }
 
-    /// Returns where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Returns the error that a file has more or less in it than the tasks that are done have appended.
+/// Returns the error for a target that is longer or shorter than the parts of the completed tasks account for.
 fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     let name = target.display();
     let remedy = match known < length {
@@ -140,7 +141,7 @@ fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     format!("accounts for {known} bytes of {name}, but there are {length}. {remedy}")
 }
 
-/// Remedy for damage.
+/// Remedy for a damaged file.
 const RESTORE: &str = "Restore it, or remove it and the parts that tasks have appended to files (-f, -F), to run all tasks again";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tasks that replay what was measured: they compute as long, hold as much memory, and give as many bytes.
+//! Tasks that replay measurements: they compute for the same time, hold the same memory, and return values of the same size.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -10,30 +10,30 @@ use armature_apps::random::Random;
 use armature_apps::spin;
 use armature_workflow_files::Description;
 
-/// How tasks take their time.
+/// Method by which tasks spend their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// By this number of operations a second.
+    /// Tasks compute, at this number of operations per second.
     Spin(f64),
-    /// They wait.
+    /// Tasks sleep.
     Sleep,
-    /// On a simulated host the work is declared, at this number of operations a second.
+    /// Tasks declare their work on a simulated host, at this number of operations per second.
     Declare(f64),
 }
 
-/// What every task does.
+/// User code of the replayed tasks.
 #[derive(Debug)]
 pub struct Toil<'a> {
     description: &'a Description,
     numbers: HashMap<&'a str, usize>,
-    /// By task: bytes of what it gives.
+    /// Size of each task's value in bytes.
     gives: Vec<usize>,
     task_memory: TaskMemory,
     pace: Pace,
 }
 
 impl<'a> Toil<'a> {
-    /// The tasks of a description. What one gives is as large as the largest file that somebody reads of it.
+    /// Creates the code for the tasks of a description. The value of a task is as large as the largest file that another task reads from it.
     pub fn new(description: &'a Description, task_memory: TaskMemory, pace: Pace) -> Self {
         let mut gives = vec![0; description.tasks().len()];
         for edge in description.edges() {
@@ -43,10 +43,10 @@ impl<'a> Toil<'a> {
         Toil { description, numbers: names.zip(0..).collect(), gives, task_memory, pace }
     }
 
-    /// Does a task: checks what it reads, holds its memory, computes, and gives its bytes.
+    /// Executes a task: checks the values that it reads, holds its memory, spends its time, and returns its value.
     ///
     /// # Errors
-    /// What is read is not what its task gives.
+    /// A value that the task reads differs from the value of its task.
     pub fn run(&self, inputs: &mut Inputs<'_>, cx: &Context) -> Result<Vec<u64>, BoxError> {
         let number = cx.number() as usize;
         let task = &self.description.tasks()[number];
@@ -75,16 +75,16 @@ impl<'a> Toil<'a> {
         Ok(value)
     }
 
-    /// What a task gives: it depends on its number alone.
+    /// Returns the value of a task, which only depends on the number of the task.
     fn value(&self, number: usize) -> Vec<u64> {
         let mut random = Random::new(number as u64);
         (0..self.gives[number].div_ceil(size_of::<u64>())).map(|_| random.next_u64()).collect()
     }
 }
 
-/// `bytes` of memory that is really there.
+/// Returns a buffer of `bytes` bytes whose memory pages are allocated physically.
 fn hold(bytes: usize) -> Vec<u8> {
-    /// Smallest page of memory that systems have.
+    /// Smallest page size of common systems, in bytes.
     const PAGE: usize = 4096;
     let mut held = vec![0; bytes];
     held.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);

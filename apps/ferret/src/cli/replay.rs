@@ -1,4 +1,4 @@
-//! `ferret replay`: a recorded profile on other ranks.
+//! `ferret replay`: execution of a recorded profile on other ranks.
 
 use crate::profile::Profile;
 use crate::replay::{Replay, Replayed, replay};

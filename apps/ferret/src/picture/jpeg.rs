@@ -1,12 +1,13 @@
-//! JPEG files: whether one is whole, and which decoder gets its layout right.
+//! Decoding of JPEG files: a check for completeness, and the choice of a decoder that supports the layout of the file.
 //!
-//! Decoders fill in what is missing of a JPEG file, as if it had been grey there, and say nothing. Hence the marker segments are
-//! walked here first: a file that ends before its end marker was cut off, wherever that was.
+//! Decoders silently fill missing parts of a JPEG file with grey. Therefore the marker segments are parsed here first: a file that ends before
+//! its end marker was truncated, at whatever position.
 //!
-//! The decoder behind the `image` crate (zune-jpeg 0.5) is fast, and right where all components of a pixel come in one scan, or
-//! progressively, and none is sampled more finely than the first nor in threes, as in nearly every file. Of other layouts it makes
-//! other colours, an error or a panic. They go to the slower `jpeg-decoder`, which gets them right as long as no component has
-//! more than two samples for one of another in a direction, or the first one alone has. The rest is refused.
+//! The decoder of the `image` crate (zune-jpeg 0.5) is fast. It is correct if all components of a pixel are in one scan, or the file is
+//! progressive, and if no component is sampled more finely than the first one or in threes. Nearly every file has such a layout. For other
+//! layouts the decoder returns wrong colours or an error, or panics. Such files are decoded by the slower `jpeg-decoder`. It is correct if no
+//! component has more than two samples in a direction for one of another component, or if only the first component has. All other layouts are
+//! rejected.
 
 use super::{DecodeError, MAX_ALLOC, Raster, check_size, damaged, decode_as};
 use image::ImageFormat::Jpeg;
@@ -14,7 +15,8 @@ use image::metadata::Orientation;
 use image::{DynamicImage, GrayImage, RgbImage};
 use jpeg_decoder::PixelFormat;
 
-/// Most scans of a file. Encoders make ten; each costs as much as the whole image, so a small file of many is hostile.
+/// Maximum number of scans of a file. Encoders produce ten scans. The cost of each scan is that of the whole image, so that a small file with
+/// many scans is hostile.
 const MAX_SCANS: usize = 100;
 
 /// Decodes a JPEG file.
@@ -35,19 +37,19 @@ pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decoder {
-    /// The one of the `image` crate.
+    /// Decoder of the `image` crate.
     Usual,
-    /// The one for rare layouts.
+    /// Decoder for rare layouts.
     Careful,
 }
 
-/// How a file's pixels are laid out.
+/// Layout of a file's pixels.
 #[derive(Clone, Debug, Default)]
 struct Layout {
-    /// `None` if there is no frame of a kind that decoders know, which they say themselves.
+    /// Frame of the file; `None` if it has no frame of a known kind, which the decoder then reports.
     frame: Option<Frame>,
     scans: usize,
-    /// Components in the first scan.
+    /// Number of components in the first scan.
     first_scan: usize,
 }
 
@@ -56,12 +58,12 @@ struct Frame {
     progressive: bool,
     width: u32,
     height: u32,
-    /// Samples of each component in the smallest piece of the image: in a row and in a column.
+    /// Number of samples of each component in the smallest unit of the image, in a row and in a column.
     sampling: Vec<(u8, u8)>,
 }
 
 impl Layout {
-    /// Walks the segments of a whole file.
+    /// Parses the segments of a complete file.
     fn of(file: &[u8]) -> Result<Self, DecodeError> {
         let mut layout = Layout::default();
         let mut rest = file;
@@ -105,7 +107,7 @@ impl Layout {
 }
 
 impl Frame {
-    /// The frame of a segment's content, unless that is too short.
+    /// Parses the content of a frame's segment. Returns `None` if the content is too short.
     fn of(content: &[u8], progressive: bool) -> Option<Self> {
         let [_precision, h1, h2, w1, w2, components] = *content.first_chunk()?;
         let sampling = content[6..].chunks_exact(3).take(components.into());
@@ -118,7 +120,7 @@ impl Frame {
     }
 }
 
-/// Second bytes of markers, by the names of the standard: ITU-T T.81, table B.1.
+/// Second bytes of markers, with the names of the standard ITU-T T.81, table B.1.
 mod marker {
     /// SOF0
     pub(super) const BASELINE: u8 = 0xc0;
@@ -134,20 +136,20 @@ mod marker {
     pub(super) const SCAN: u8 = 0xda;
 }
 
-/// The next marker with the content of its segment and what lies behind it, if they are there. What lies before the marker is
-/// skipped: the entropy-coded data of a scan, with its stuffed bytes and restart markers.
+/// Returns the next marker, the content of its segment, and the rest of the file, if they are complete. Bytes before the marker are skipped: the
+/// entropy-coded data of a scan with its stuffed bytes and restart markers.
 fn segment(file: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let mut rest = file;
     loop {
         let at = rest.iter().position(|byte| *byte == 0xff)?;
         rest = &rest[at + 1..];
         match *rest.first()? {
-            // A stuffed byte, TEM, a restart marker; or a byte that fills up, before a marker.
+            // A stuffed byte, TEM, a restart marker, or a fill byte before a marker.
             0x00 | 0x01 | 0xd0..=0xd7 | 0xff => {}
             marker @ (marker::START | marker::END) => return Some((marker, &[], &rest[1..])),
             marker => {
                 let (length, _) = rest[1..].split_first_chunk()?;
-                // The length counts its own two bytes.
+                // The length includes its own two bytes.
                 let end = 1 + usize::from(u16::from_be_bytes(*length)).max(2);
                 return Some((marker, rest.get(3..end)?, &rest[end..]));
             }
@@ -166,7 +168,7 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
         PixelFormat::L8 => GrayImage::from_raw(width, height, pixels).map(DynamicImage::from),
         PixelFormat::RGB24 => RgbImage::from_raw(width, height, pixels).map(DynamicImage::from),
         PixelFormat::CMYK32 => RgbImage::from_raw(width, height, from_cmyk(&pixels)).map(DynamicImage::from),
-        // Of lossless files, which do not come here.
+        // Lossless files have this format, but are not decoded here.
         PixelFormat::L16 => None,
     };
     let image = image.ok_or_else(|| damaged(Jpeg, format!("{:?} is not expected", info.pixel_format)))?;
@@ -174,7 +176,7 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
     Ok((image, orientation.unwrap_or(Orientation::NoTransforms)))
 }
 
-/// Red, green and blue of cyan, magenta, yellow and black.
+/// Converts cyan, magenta, yellow and black to red, green and blue.
 fn from_cmyk(pixels: &[u8]) -> Vec<u8> {
     let light = |ink: u8| u32::from(255 - ink);
     let colour = |pixel: &[u8]| [0, 1, 2].map(|i| ((light(pixel[i]) * light(pixel[3]) + 127) / 255) as u8);

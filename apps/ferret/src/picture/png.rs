@@ -1,11 +1,11 @@
-//! PNG files: whether one can hold what its header promises.
+//! Decoding of PNG files, and a check that a file can hold the pixels that its header announces.
 
 use super::{DecodeError, Raster, check_size, damaged, decode_as};
 use image::ImageFormat::Png;
 
-/// Deflate cannot expand more than about 1032-fold, so a file that promises more is broken or hostile.
+/// Maximum expansion of a file. Deflate expands at most about 1032-fold, so that a file that announces more is broken or hostile.
 const MAX_EXPANSION: u64 = 1100;
-/// Bytes of a chunk besides its content: its length before its name, and a checksum behind it.
+/// Sizes of the parts of a chunk besides its content, in bytes: length, name, and a checksum after the content.
 const LENGTH: usize = 4;
 const NAME: usize = 4;
 const CHECKSUM: usize = 4;
@@ -14,7 +14,7 @@ const SIGNATURE: usize = 8;
 /// Decodes a PNG file.
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let decoded = check(file).and_then(|()| decode_as(Png, file));
-    // What a decoder stumbles over first in a file that was cut off may be anything.
+    // In a truncated file, the decoder's error depends on the position of the cut.
     decoded.map_err(|e| if is_whole(file) { e } else { damaged(Png, "cut off before its end") })
 }
 
@@ -30,7 +30,7 @@ fn check(file: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Whether the file goes on to its last chunk.
+/// Returns true if the file extends to its last chunk.
 fn is_whole(file: &[u8]) -> bool {
     let mut rest = file.get(SIGNATURE..).unwrap_or_default();
     while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
@@ -43,19 +43,19 @@ fn is_whole(file: &[u8]) -> bool {
     false
 }
 
-/// What the first chunk says about the pixels.
+/// Content of the first chunk that describes the pixels.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     width: u32,
     height: u32,
-    /// Bits of a sample, of which a pixel has one (grey, palette) to four (colour and transparency).
+    /// Bits of a sample. A pixel has one sample (grey, palette) to four samples (colour and transparency).
     depth: u8,
     samples: u8,
     interlaced: bool,
 }
 
 impl Header {
-    /// The header of a file that begins as a PNG file does.
+    /// Returns the header if the file has one.
     fn of(file: &[u8]) -> Option<Self> {
         let chunk = file.get(SIGNATURE + LENGTH..)?.strip_prefix(b"IHDR")?;
         let (width, rest) = chunk.split_first_chunk()?;
@@ -72,7 +72,7 @@ impl Header {
         Some(Header { width, height, depth, samples, interlaced: interlace != 0 })
     }
 
-    /// Length of what was compressed: the rows, each filled up to a whole byte, with a byte before it for its filter.
+    /// Returns the size of the uncompressed data: the rows, each padded to a whole byte and preceded by a filter byte.
     fn packed_bytes(self) -> u64 {
         let bits = u64::from(self.depth) * u64::from(self.samples);
         let raster = |width: u32, height: u32| match width {
@@ -82,7 +82,7 @@ impl Header {
         if !self.interlaced {
             return raster(self.width, self.height);
         }
-        // The seven passes of Adam7: the first column and row of each, and how far apart they are.
+        // The seven passes of Adam7: first column, first row, column step and row step of each pass.
         const PASSES: [[u32; 4]; 7] = [
             [0, 0, 8, 8],
             [4, 0, 8, 8],

@@ -1,4 +1,4 @@
-//! Commands on ranks that share no directory: rank 0 has the workflow's file and its inputs, and keeps what is kept of the run.
+//! Commands on ranks without a shared directory. Rank 0 has the workflow's file and its inputs, and keeps all files of the run.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -17,7 +17,7 @@ use crate::prepare::{self, NOTHING};
 use crate::record;
 use crate::rescue::Rescue;
 
-/// What rank 0 gives to all: the workflow's name and text, the tasks that are done, and what the ranks are.
+/// Data that rank 0 broadcasts: name and text of the workflow, flags of the completed tasks, and name and text of the platform.
 type Given = ((String, Vec<u8>), Vec<bool>, Option<(String, Vec<u8>)>);
 
 pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<dyn Error>> {
@@ -33,7 +33,7 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<d
         if session.is_root() {
             tell_known(&described, &rescue);
         }
-        // Ranks look for their commands' files themselves.
+        // Each rank checks the files of its commands itself.
         let settings =
             Settings { directory: args.directory.clone(), outputs: outputs.clone(), check_outputs: false };
         let keeper = || Aftermath::new(&described, &settings, &rescue, 0).map(|keeper| keeper.on(machines));
@@ -55,7 +55,7 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<d
     Ok(Some(summary))
 }
 
-/// On rank 0: returns what all ranks are to know, and the lock of the rescue file.
+/// Reads on rank 0 the data for all ranks, and locks the rescue file. Returns the data and the lock.
 fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<(Given, LockFile), BoxError> {
     let name = file.display().to_string();
     let bytes = regular::read(file).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;
