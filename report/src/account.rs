@@ -1,34 +1,34 @@
-//! The account of a rank's time, which all pictures, tables and sentences use.
+//! Account of a rank's time, on which all pictures, tables and sentences are based.
 
 use armature::observe::activity::Activity;
 
 use crate::run::Run;
 
-/// Kinds of [shares](Shares::named) of a rank's time.
+/// Names of the kinds of [shares](Shares::named) of a rank's time.
 pub(crate) const KINDS: [&str; 7] =
     ["computes", "no core", "set-up", "messages", "not known", "parked", "waits"];
 
 /// Account of a part of a rank's time, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares {
-    /// In items, tasks, units and commands, with a core or without.
+    /// Time in items, tasks, units and commands, including time without a core.
     pub work: f64,
-    /// The part of the work in which the rank was ready and had no core.
+    /// Part of the work in which the rank was ready to run and had no core.
     pub lost: f64,
-    /// In user code and the planner, and in no item.
+    /// Time in user code outside of items, and in the planner.
     pub set_up: f64,
-    /// Sending, receiving and handling messages.
+    /// Time for sending, receiving and handling messages.
     pub messages: f64,
-    /// Waiting, with nothing to compute.
+    /// Time waiting with nothing to compute.
     pub idle: f64,
-    /// Parked.
+    /// Time parked.
     pub parked: f64,
-    /// Not measured, or not in the log.
+    /// Time that was not measured or is not in the log.
     pub unknown: f64,
 }
 
 impl Shares {
-    /// Adds a share of what a rank did.
+    /// Adds a fraction of an activity to the account.
     pub(crate) fn add(&mut self, activity: &Activity, share: f64) {
         self.work += share * activity.work_s;
         self.lost += share * activity.lost_s.min(activity.work_s);
@@ -39,7 +39,7 @@ impl Shares {
         self.unknown += share * activity.unknown_s();
     }
 
-    /// The same divided by a number.
+    /// Returns the account divided by a number.
     pub(crate) fn over(self, n: f64) -> Self {
         Shares {
             work: self.work / n,
@@ -52,7 +52,7 @@ impl Shares {
         }
     }
 
-    /// The sum of both.
+    /// Returns the sum of two accounts.
     pub(crate) fn plus(self, other: Self) -> Self {
         Shares {
             work: self.work + other.work,
@@ -65,17 +65,17 @@ impl Shares {
         }
     }
 
-    /// All of it.
+    /// Returns the total time of the account.
     pub(crate) fn total(&self) -> f64 {
         self.work + self.set_up + self.messages + self.idle + self.parked + self.unknown
     }
 
-    /// In items, with a core.
+    /// Returns the computing time for which the rank had a core.
     pub(crate) fn useful(&self) -> f64 {
         (self.work - self.lost).max(0.0)
     }
 
-    /// The shares in the order of [`KINDS`]. They add up to the [total](Shares::total).
+    /// Returns the shares in the order of [`KINDS`]. Their sum is the [total](Shares::total).
     pub(crate) fn named(&self) -> [f64; KINDS.len()] {
         [
             self.useful(),
@@ -88,13 +88,13 @@ impl Shares {
         ]
     }
 
-    /// The kind with the largest share; `None` if there are none.
+    /// Returns the kind with the largest share, or `None` if all shares are zero.
     pub(crate) fn largest(&self) -> Option<&'static str> {
         let all = KINDS.into_iter().zip(self.named());
         all.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 > 0.0).map(|most| most.0)
     }
 
-    /// The shares in units of 1/`whole` of the total, rounded so that they add up to `whole`; `None` if there are none.
+    /// Returns the shares in units of 1/`whole` of the total, rounded so that their sum is `whole`; `None` if the account is empty.
     pub(crate) fn rounded(&self, whole: u32) -> Option<[u32; KINDS.len()]> {
         let total = self.total();
         if total <= 0.0 {
@@ -110,7 +110,8 @@ impl Shares {
     }
 }
 
-/// The account of a rank from one time to another. Time that the log has nothing of is not known.
+/// Returns the account of a rank between two times. Time that is not in the log counts as unknown; the account is empty if the log has nothing of
+/// the rank in this time.
 pub(crate) fn shares(run: &Run, rank: usize, (from, to): (f64, f64)) -> Shares {
     let mut sum = Shares::default();
     let Some(rank) = run.ranks.get(rank).filter(|rank| !rank.parts.is_empty()) else { return sum };

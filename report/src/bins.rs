@@ -1,38 +1,39 @@
-//! The time line of ranks, down-sampled: the bins of each rank, and what it did in each.
+//! Down-sampled time line of the ranks: the time of each rank is divided into bins, each with an account of the rank's activities.
 
 use crate::account::{KINDS, Shares};
 use crate::run::{Run, told};
 
-/// Bins of all ranks of all runs together: six bytes each, which are eight characters of a page.
+/// Maximum number of bins of all ranks and runs of a page. A bin takes six bytes, which are eight characters of the page.
 const CELLS: usize = 160_000;
-/// Bins of a rank: more than pixels of a screen, so that zooming in shows more, and never fewer than a narrow screen has.
+/// Maximum and minimum number of bins of a rank. The maximum exceeds the pixels of a screen, so that zooming in shows more detail; the minimum is
+/// the number of pixels of a narrow screen.
 const MOST: usize = 4000;
 const LEAST: usize = 300;
-/// Longest calls that are kept by name, of all ranks of all runs together.
+/// Maximum number of longest calls kept by name, for all ranks and runs of a page.
 const NAMED: usize = 20_000;
 
-/// What ranks did, bin by bin.
+/// Activities of the ranks in bins of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bins {
-    /// How many a rank has.
+    /// Number of bins of each rank.
     pub count: usize,
-    /// How long one is, in seconds.
+    /// Length of a bin in seconds.
     pub width: f64,
-    /// By rank and bin.
+    /// Account of each bin, by rank and bin.
     pub cells: Vec<Vec<Shares>>,
-    /// By rank: the longest call that was in a bin, as a place in the bins and words.
+    /// Longest calls of each rank: bin in which the part of the log with the call ends, description, and time in seconds.
     pub named: Vec<Vec<(usize, String, f64)>>,
-    /// Calls that have a name, and how many of them are kept.
+    /// Number of recorded longest calls, and the number of them that are kept.
     pub named_of: (usize, usize),
 }
 
 impl Bins {
-    /// Those of one of `runs` runs on a page, for its first ranks if there are very many.
+    /// Creates the bins of one of `runs` runs on a page. If there are too many ranks, only the first ones get bins.
     pub(crate) fn of(run: &Run, runs: usize) -> Self {
         let room = CELLS / runs.max(1);
         let ranks = run.ranks.len().min(room / LEAST);
         let parts = run.ranks.iter().map(|rank| rank.parts.len()).max().unwrap_or(0);
-        // Twice as many as there are parts show all that is known.
+        // Two bins for each part of the log suffice to show all its data.
         let count = (room / ranks.max(1)).clamp(LEAST, MOST).min((2 * parts).max(LEAST));
         let width = if run.seconds > 0.0 { run.seconds / count as f64 } else { 1.0 };
         let cells = (0..ranks).map(|rank| cells(run, rank, count, width)).collect();
@@ -41,7 +42,7 @@ impl Bins {
         bins
     }
 
-    /// Keeps the longest calls by name, as many as there is room for.
+    /// Keeps the `most` longest calls by name.
     fn name(&mut self, run: &Run, ranks: usize, most: usize) {
         let mut all = Vec::new();
         for (rank, its) in run.ranks[..ranks].iter().enumerate() {
@@ -52,7 +53,6 @@ impl Bins {
             }
         }
         let count = all.len();
-        // The longest ones.
         all.sort_by(|a, b| b.2.seconds.total_cmp(&a.2.seconds));
         all.truncate(most);
         self.named_of = (count, all.len());
@@ -64,7 +64,8 @@ impl Bins {
         self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
     }
 
-    /// The shares of each bin but the last of [`KINDS`], which is what is left, in 255ths of the bin. One rank after the other, as base64.
+    /// Returns the bins of one rank after another in base64, one byte per kind of [`KINDS`] in units of 1/255 of the bin. The last kind is
+    /// omitted, because it is the rest of the bin.
     pub(crate) fn encoded(&self) -> String {
         let mut bytes = Vec::with_capacity((KINDS.len() - 1) * self.cells.len() * self.count);
         for cell in self.cells.iter().flatten() {
@@ -74,7 +75,7 @@ impl Bins {
         base64(&bytes)
     }
 
-    /// How many ranks computed in each bin, in the mean over it.
+    /// Returns the mean number of computing ranks in each bin.
     pub(crate) fn busy(&self) -> Vec<f64> {
         let at = |bin: usize| self.cells.iter().map(|rank| rank[bin].work).sum::<f64>() / self.width;
         (0..self.count).map(at).collect()
@@ -99,7 +100,7 @@ fn cells(run: &Run, rank: usize, count: usize, width: f64) -> Vec<Shares> {
     cells
 }
 
-/// Bytes as text, by RFC 4648.
+/// Encodes bytes in base64 (RFC 4648).
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -114,7 +115,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// How much was done by each of `count` moments of a run, of a kind.
+/// Returns the cumulative number of completed items of a kind at `count` + 1 equidistant times from the start to the end of the run.
 pub(crate) fn done_by(run: &Run, kind: usize, count: usize) -> Vec<f64> {
     let mut steps = vec![0.0; count + 1];
     for part in run.ranks.iter().flat_map(|rank| &rank.parts) {

@@ -1,4 +1,4 @@
-//! The charts of a run: each made of what the run has, or not at all.
+//! Charts of a run. A chart is omitted if the log lacks its data.
 
 use armature::observe::words::seconds;
 
@@ -7,13 +7,13 @@ use crate::bins::{Bins, done_by};
 use crate::run::{Arrangement, Run, Skeleton};
 use crate::svg::{Chart, Line, Row, Strip};
 
-/// Ranks that are drawn as curves of their own: more could not be told apart.
+/// Maximum number of ranks drawn as separate curves; more curves could not be distinguished.
 const CURVES: usize = 12;
-/// Moments at which counts are shown.
+/// Number of times at which counts are evaluated.
 const MOMENTS: usize = 400;
 const TIME: &str = "seconds since the run began";
 
-/// Ranks in user code over time.
+/// Returns the chart of the number of computing ranks over time.
 pub(crate) fn busy(run: &Run, bins: &Bins) -> Chart {
     let busy = bins.busy();
     let points = busy.iter().enumerate().map(|(n, busy)| ((n as f64 + 0.5) * bins.width, *busy)).collect();
@@ -21,7 +21,7 @@ pub(crate) fn busy(run: &Run, bins: &Bins) -> Chart {
     over_time(run, "Ranks that compute", "ranks", lines)
 }
 
-/// What was done a second, and for a pipeline what was between source and sink.
+/// Returns the chart of completed items per second and, for a pipeline, the chart of items between source and sink.
 pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     let last = run.kinds.len().saturating_sub(1);
     let done = done_by(run, last, MOMENTS);
@@ -29,7 +29,7 @@ pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     if step <= 0.0 || done.last().is_none_or(|done| *done == 0.0) {
         return Vec::new();
     }
-    // A mean over some moments: reports come in lumps.
+    // The rate is a mean over several times, because ranks report their progress in batches.
     let window = MOMENTS / 50;
     let rate = |n: usize| (done[n] - done[n - window]) / (window as f64 * step);
     let points = (window..=MOMENTS).map(|n| ((n as f64 - window as f64 / 2.0) * step, rate(n))).collect();
@@ -47,7 +47,7 @@ pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// Rates of ranks: as measured, and filtered where decisions stand on them. The second value says how many ranks there are.
+/// Returns the chart of the ranks' measured rates, and of the filtered rates that decisions used; `None` if there are no rates.
 pub(crate) fn rates(run: &Run) -> Option<Chart> {
     let mut lines = Vec::new();
     for rank in 0..run.ranks.len().min(CURVES) {
@@ -72,7 +72,7 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
     (!lines.is_empty()).then(|| over_time(run, "Rates of the ranks", &unit, lines))
 }
 
-/// Means over parts that are long enough for a curve that can be read.
+/// Returns the means of groups of points, at most 120 groups, so that the curve is readable.
 fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(120).max(1);
     let mean = |group: &[(f64, f64)]| {
@@ -82,7 +82,7 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(mean).collect()
 }
 
-/// What ran where over time.
+/// Returns the chart of the arrangement over time: ranks of each stage, units of each rank, or number of workers.
 pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     let ends = run.arrangements.iter().skip(1).map(|(at, _)| *at).chain([run.seconds]);
     let mut rows: Vec<Row> = Vec::new();
@@ -119,11 +119,11 @@ pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: title.into(), to: run.seconds, rows })
 }
 
-/// Rows and boxes of a strip that have room.
+/// Maximum number of rows of a strip, and of boxes in a row.
 const RANKS: usize = 64;
 const BOXES: usize = 400;
 
-/// What was predicted of changes, and what came of them.
+/// Returns the chart of predicted and measured times after changes.
 pub(crate) fn outcomes(run: &Run) -> Option<Chart> {
     let finite = run.outcomes.iter().filter(|o| o.predicted_s.is_finite() && o.after_s.is_finite());
     let points: Vec<(f64, f64, String)> = finite
@@ -162,7 +162,7 @@ fn over_time(run: &Run, title: &str, unit: &str, lines: Vec<Line>) -> Chart {
     }
 }
 
-/// Memory that ranks had at most, beside what they may have, as a figure.
+/// Returns the chart of the peak memory of the ranks' processes, with their memory limits.
 pub(crate) fn memory(run: &Run) -> Option<Strip> {
     let peaks = run
         .ranks
@@ -184,14 +184,14 @@ pub(crate) fn memory(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: "Peak memory of the ranks' processes, MiB".into(), to, rows })
 }
 
-/// What ranks did over time, as a figure without a script.
+/// Returns the activity chart of the ranks as a figure without a script.
 pub(crate) fn gantt(run: &Run) -> Option<Strip> {
     if !run.has_activity() {
         return None;
     }
     let bins = Bins::of(run, 1);
     let rows = bins.cells.iter().take(RANKS).enumerate().map(|(rank, cells)| {
-        // Stretches in which the rank was more than half of the time at the same.
+        // Adjacent groups of bins with the same largest share form one box.
         let mut boxes: Vec<(f64, f64, String)> = Vec::new();
         let size = bins.count.div_ceil(BOXES);
         for (n, group) in cells.chunks(size).enumerate() {

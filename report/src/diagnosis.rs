@@ -1,50 +1,50 @@
-//! One sentence on what a run spent its time on, and why.
+//! Diagnosis of a run: a sentence on how the ranks spent their time, and the cause of waiting.
 
 use armature::observe::words::{percent, seconds, short};
 
 use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};
 
-/// From this part of the time on in which ranks computed, nothing is wrong.
+/// Computing share of the time from which on a run is considered good.
 const GOOD: f64 = 0.85;
-/// A rank or stage that is busy for this part of the time is what the others wait for.
+/// Busy share of the time from which on a rank or stage is considered the bottleneck.
 const FULL: f64 = 0.85;
-/// Others had a rank's core if they had it for this part of the time in which the rank would have computed.
+/// Share of a rank's computing time, and of the elapsed time, from which on time without a core is considered a cause.
 const LOADED: f64 = 0.1;
-/// A rank is slow below this part of the usual speed.
+/// Fraction of the usual speed below which a rank is considered slow.
 const SLOW: f64 = 0.75;
-/// A link is slow below this part of the usual bandwidth.
+/// Fraction of the usual bandwidth below which a link is considered slow.
 const SLOW_LINK: f64 = 0.25;
-/// Calls of user code are short that take less than this many messages.
+/// Time of a call, in message times, below which a call of user code is considered short.
 const SHORT_CALL: f64 = 10.0;
-/// From this part of the time on that ranks spend on messages, these are a cause.
+/// Share of the time from which on time for messages is considered a cause.
 const MUCH: f64 = 0.3;
-/// From this part of the time on in which tasks wait for memory, that is the cause.
+/// Share of the time from which on tasks' waiting for memory is considered the cause.
 const MEMORY: f64 = 0.2;
-/// A cause is named only where no more than this part of the time is unknown.
+/// Maximum unknown share of the time for which a cause is named.
 const UNKNOWN: f64 = 0.05;
-/// From this part of a rank's lost time on in which its CPU quota was used up, the quota is the cause.
+/// Share of a rank's time without a core from which on an exhausted CPU quota is considered the reason.
 const THROTTLED: f64 = 0.5;
-/// The busiest rank computes for so much longer than the mean where work is not balanced.
+/// Ratio of the longest to the mean computing time from which on the work is considered unbalanced.
 const UNEVEN: f64 = 1.2;
 
-/// What a diagnosis stands on.
+/// Data on which a diagnosis is based.
 #[derive(Debug)]
 struct Facts<'r> {
     run: &'r Run,
-    /// How long the part of the run is that is looked at, in seconds.
+    /// Length of the examined part of the run, in seconds.
     time: f64,
-    /// Whether that is all of it: sums over the run are of no use otherwise.
+    /// True if the part is the whole run. Sums over the run, such as the time of a stage, are only used then.
     is_whole: bool,
-    /// Of the ranks that took part.
+    /// Accounts of the ranks that took part.
     ranks: Vec<(usize, Shares)>,
-    /// The mean of these.
+    /// Mean account of the ranks.
     mean: Shares,
-    /// The one that was in user code for longest.
+    /// Rank with the longest working time, and its account.
     busiest: (usize, Shares),
 }
 
-/// One sentence, or two, on what the run spent its time on, and why.
+/// Returns one or two sentences on how the ranks spent their time, and on the cause of waiting.
 pub fn diagnosis(run: &Run) -> String {
     let Some(facts) = Facts::of(run, (0.0, run.seconds)) else {
         let why =
@@ -59,7 +59,7 @@ pub fn diagnosis(run: &Run) -> String {
     format!("{}{unfinished}", facts.sentence())
 }
 
-/// The same of a part of the run, as long as it goes on; `None` if no rank tells what it did then.
+/// Returns the diagnosis of a part of the run, or `None` if no rank recorded its activity in this part.
 pub(crate) fn diagnosis_of_part(run: &Run, part: (f64, f64)) -> Option<String> {
     Facts::of(run, part).map(|facts| facts.sentence())
 }
@@ -133,7 +133,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Others had the core of the rank that everybody waits for.
+    /// Tests whether the rank with the largest loss lacked a core, because of other programs or a CPU quota.
     fn loaded_core(&self) -> Option<String> {
         let by_loss = |a: &&(usize, Shares), b: &&(usize, Shares)| a.1.lost.total_cmp(&b.1.lost);
         let (rank, shares) = self.ranks.iter().max_by(by_loss)?;
@@ -166,7 +166,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Messages cost about as much as what they are about.
+    /// Tests whether a call of user code takes so little time that messages cost too much in comparison.
     fn short_calls(&self) -> Option<String> {
         let calls = self.run.calls()?;
         let message = self.run.message_s?;
@@ -180,7 +180,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Rank 0 has its hands full with messages.
+    /// Tests whether rank 0 is saturated with messages, while the other ranks are idle.
     fn master(&self) -> Option<String> {
         if self.run.skeleton == Skeleton::Loop || self.ranks.len() < 2 {
             return None;
@@ -198,7 +198,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// The rank that everybody waits for is slower than the others.
+    /// Tests whether the busiest rank is slower than the others.
     fn slow_rank(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
         if shares.work < FULL * self.time || self.ranks.len() < 2 {
@@ -219,7 +219,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// A stage keeps the only rank that runs it busy.
+    /// Tests whether a stage that runs on a single rank keeps this rank busy.
     fn stage_of_one_rank(&self) -> Option<String> {
         let mapping = self.run.arrangements.iter().rev().find_map(|(_, arrangement)| match arrangement {
             Arrangement::Mapping(mapping) => Some(mapping),
@@ -286,14 +286,14 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Handling messages took much of the ranks' time.
+    /// Tests whether messages took a large share of the ranks' time.
     fn handling_messages(&self) -> Option<String> {
         let share = self.mean.messages / self.time;
         (share >= MUCH)
             .then(|| format!("because the ranks spent {} of the time on messages", percent(share, 0)))
     }
 
-    /// Nobody is busy enough to be waited for.
+    /// Tests whether half of the ranks could have done the work.
     fn too_many(&self) -> Option<String> {
         let needed = (self.mean.useful() * self.ranks.len() as f64 / (FULL * self.time)).ceil().max(1.0);
         (needed <= 0.5 * self.ranks.len() as f64).then(|| {

@@ -1,4 +1,4 @@
-//! How long user code takes, by kind: quantiles, and a picture of the distribution.
+//! Durations of user code by kind: quantiles, and a picture of the distribution.
 
 use std::fmt::Write;
 
@@ -7,18 +7,18 @@ use armature::observe::words::seconds;
 
 use crate::run::{Kind, Run, told};
 
-/// Rows of the table.
+/// Row of the table of durations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Durations {
-    /// The kind.
+    /// Name of the kind.
     pub name: String,
-    /// Number, total, median, nine tenths, 99 of 100, longest call.
+    /// Number, total time, median, 90th percentile, 99th percentile, and longest call.
     pub cells: Vec<String>,
-    /// The distribution, as a small picture.
+    /// Histogram as a small SVG picture.
     pub picture: String,
 }
 
-/// Kinds of which something was done, in order.
+/// Returns the rows of the kinds with completed items, in order.
 pub(crate) fn durations(run: &Run) -> Vec<Durations> {
     run.kinds.iter().filter(|kind| kind.done > 0).map(|kind| row(kind, run)).collect()
 }
@@ -39,7 +39,7 @@ fn row(kind: &Kind, run: &Run) -> Durations {
     Durations { name: kind.name.clone(), cells, picture: picture(kind) }
 }
 
-/// The time below which this part of all lies, to the middle of a step.
+/// Returns the quantile `part` of a kind's durations, as the geometric mean of the limits of its histogram step; `None` without durations.
 pub(crate) fn quantile(kind: &Kind, part: f64) -> Option<f64> {
     let total: u64 = kind.steps.values().sum();
     let wanted = part * total as f64;

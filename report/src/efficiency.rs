@@ -1,7 +1,7 @@
-//! Efficiencies as POP and TALP define them: parallel efficiency = load balance × communication efficiency.
+//! Parallel efficiencies as defined by POP and TALP: parallel efficiency = load balance × communication efficiency.
 //!
-//! With U the time that a rank computed (and had its core), N ranks and T the time that passed: parallel efficiency is (ΣU / N) / T, load
-//! balance (ΣU / N) / max U, communication efficiency max U / T.
+//! Let U be the time that a rank computed on a core, N the number of ranks and T the elapsed time. The parallel efficiency is (ΣU / N) / T, the
+//! load balance (ΣU / N) / max U, and the communication efficiency max U / T.
 
 use serde::Serialize;
 
@@ -12,50 +12,50 @@ use crate::run::Run;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Efficiencies {
-    /// What they are of: `run`, or the phase between two changes.
+    /// Name of the described part: `run`, or the start and end of a phase between two changes.
     pub name: String,
-    /// The same for programs.
+    /// Part of the run that the efficiencies describe.
     #[serde(skip)]
     pub extent: Extent,
-    /// When that begins, in seconds.
+    /// Start of the part, in seconds.
     pub from: f64,
-    /// How long it is, in seconds.
+    /// Length of the part in seconds.
     pub elapsed_time: f64,
-    /// Ranks that took part.
+    /// Number of ranks that took part.
     pub ranks: usize,
-    /// What all of them computed, in seconds.
+    /// Total computing time of the ranks, in seconds.
     pub useful_time: f64,
-    /// Mean time of computing over the time that passed.
+    /// Mean computing time divided by the elapsed time.
     pub parallel_efficiency: f64,
-    /// Mean time of computing over the longest one.
+    /// Mean computing time divided by the longest computing time.
     pub load_balance: f64,
-    /// Longest time of computing over the time that passed.
+    /// Longest computing time divided by the elapsed time.
     pub communication_efficiency: f64,
-    /// The same as the load balance for ranks of unequal speed: what they computed by their speeds, over what they would have, had each
-    /// computed as long as the busiest. `None` where speeds are not known.
+    /// Load balance weighted by the ranks' speeds: Σ(speed × computing time) / (Σ speed × longest computing time). `None` if the speeds are not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_balance: Option<f64>,
-    /// How much longer than the mean the busiest rank computed, in per cent of the mean.
+    /// Excess of the longest computing time over the mean, in per cent of the mean.
     pub imbalance_percent: f64,
-    /// Standard deviation of the ranks' times of computing over their mean.
+    /// Standard deviation of the ranks' computing times divided by their mean.
     pub coefficient_of_variation: f64,
 }
 
-/// Which part of a run efficiencies are of.
+/// Kind of the part of a run that efficiencies describe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// The whole run.
     #[default]
     Run,
-    /// Between two changes.
+    /// A phase between two changes.
     Phase,
 }
 
-/// The efficiencies of a run between two times; `None` if no rank says what it did then.
+/// Returns the efficiencies of the run between two times, or `None` if no rank recorded its activity in this time.
 pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Efficiencies> {
     let all: Vec<(usize, Shares)> = (0..run.ranks.len())
         .map(|rank| (rank, shares(run, rank, (from, to))))
-        // Who was parked took no part.
+        // Parked ranks take no part.
         .filter(|(_, shares)| shares.total() > 0.0 && shares.parked < PARKED * shares.total())
         .collect();
     let elapsed = to - from;
@@ -88,11 +88,11 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
     })
 }
 
-/// A rank that is parked for more of a time than this takes no part in it.
+/// Fraction of the time from which on a parked rank does not count as taking part.
 const PARKED: f64 = 0.99;
 
-/// Returns the efficiencies of the run, followed by those of the longest `most` phases between changes in order of time, and the number
-/// of all phases.
+/// Returns the efficiencies of the run, followed by those of the longest `most` phases between changes in order of time, and the number of all
+/// phases.
 pub fn tree(run: &Run, most: usize) -> (Vec<Efficiencies>, usize) {
     let mut borders = vec![0.0];
     borders.extend(run.changes.iter().map(|(at, _)| *at).filter(|at| *at > 0.0 && *at < run.seconds));
@@ -111,7 +111,7 @@ pub fn tree(run: &Run, most: usize) -> (Vec<Efficiencies>, usize) {
     (whole.into_iter().chain(phases.into_iter().filter_map(of_phase)).collect(), count)
 }
 
-/// Efficiencies as lines of comma-separated values, with a line of names before.
+/// Returns the efficiencies as comma-separated values with a header line.
 pub fn csv(rows: &[Efficiencies]) -> String {
     let mut text = String::from(
         "name,from,elapsedTime,ranks,usefulTime,parallelEfficiency,loadBalance,communicationEfficiency,capacityBalance,\

@@ -1,33 +1,33 @@
-//! One picture of a run as a file of its own, with its colours in it.
+//! A single picture of a run as an SVG file that contains its own styles.
 
 use crate::charts;
 use crate::run::Run;
 use crate::workflow;
 
-/// The pictures.
+/// Pictures that can be drawn separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Rates of the ranks over time, as measured and filtered.
+    /// Measured and filtered rates of the ranks over time.
     Rates,
-    /// What ran where over time.
+    /// Arrangement over time: ranks of each stage, units of each rank, or number of workers.
     Mapping,
-    /// What ranks did over time; of a workflow its tasks, as planned and as they ran.
+    /// Activities of the ranks over time; for a workflow, its tasks as planned and as they ran.
     Gantt,
-    /// Peak memory by rank; of a workflow what ranks held over time, and were to hold.
+    /// Peak memory by rank; for a workflow, the memory held by the ranks over time, with the plan and the limit.
     Memory,
-    /// Of a workflow: its tasks by rank, or with many tasks its ranks.
+    /// Task graph of a workflow, coloured by rank; if the tasks are too many, the graph of its ranks.
     Graph,
 }
 
-/// The rules of a picture that stands alone, on white.
+/// Styles of a separate picture on a white background.
 const STYLE: &str = include_str!("../assets/figure.css");
 
-/// One picture of a run as SVG; `None` if the log does not have what it shows.
+/// Returns one picture of the run as SVG, or `None` if the log lacks the data for it.
 pub fn figure(run: &Run, figure: Figure) -> Option<String> {
     let svg = match figure {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
-        // Tasks say more than what ranks did.
+        // The task chart of a workflow is more detailed than the activity chart.
         Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks), 1) {
             Some(gantt) => gantt.svg,
             None => charts::gantt(run)?.svg(),

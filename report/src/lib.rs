@@ -1,14 +1,14 @@
-//! What a run did, to look at: a page of its own, figures, and traces for other viewers. Events go in, text comes out; nothing here reads a
-//! file or knows MPI.
+//! Reports of a run: an HTML page, SVG figures, text, and traces for external viewers. Functions turn events into text; this crate reads no files
+//! and does not use MPI.
 //!
-//! - [`page()`] is one HTML file that needs no network, whatever the number of events: what is shown is down-sampled, and what is left out is
-//!   said.
-//! - [`diagnosis()`] is one sentence on what the ranks waited for.
-//! - [`Live`] is the same while a run goes on, as a few lines of text.
-//! - [`moment()`] says how a run stood at one time.
-//! - [`figure()`] is one of the page's pictures as SVG, for papers.
+//! - [`page()`] renders one HTML file that needs no network. Its size is limited for any number of events: data is down-sampled, and the page
+//!   states what is omitted.
+//! - [`diagnosis()`] returns a sentence that names the cause of waiting.
+//! - [`Live`] shows a running job as a few lines of text.
+//! - [`moment()`] describes the state of a run at one time.
+//! - [`figure()`] renders one picture of the page as SVG, for papers.
 //!
-//! What comes from events is shown as text, whatever it contains.
+//! Text from events is escaped, so that it cannot act as markup.
 //!
 //! ```
 //! use armature::observe::{Event, Log, Record};

@@ -1,4 +1,4 @@
-//! A run that goes on, as a picture in text: from the same events as the page, taken as they come.
+//! Text display of a running job, built from the events of the page as they arrive.
 
 use std::collections::VecDeque;
 
@@ -13,18 +13,18 @@ use crate::pace::{self, Pace};
 use crate::run::{Arrangement, Rank, Run, Skeleton, told};
 use crate::tables::{bytes_told, short_count};
 
-/// What ranks do is told of the last seconds. Over fewer, figures jump; over more, they say what was.
+/// Minimum length of the displayed part of the run, in seconds. A shorter part makes the figures jump; a longer one shows the past.
 const WINDOW: f64 = 10.0;
-/// Nor of less than one in this number of the run, as the parts of time that ranks tell of become longer with it.
+/// The displayed part is at least this fraction of the run (1/n), because the parts of time that ranks report grow with the run.
 const WINDOWS: f64 = 100.0;
-/// Events that are shown.
+/// Maximum number of displayed events.
 const TOLD: usize = 6;
-/// Columns of a name.
+/// Width of a task's name in columns.
 const NAME: usize = 24;
-/// Seconds for which nothing comes from a rank before that is told.
+/// Minimum silence of a rank that is reported, in seconds.
 const SILENT: f64 = 5.0;
 
-/// A job that goes on.
+/// State of a running job.
 ///
 /// ```
 /// use armature::observe::{Event, Record};
@@ -38,20 +38,20 @@ const SILENT: f64 = 5.0;
 #[derive(Debug, Default)]
 pub struct Live {
     run: Option<Run>,
-    /// What each rank has done in the run, of the last kind and of all kinds.
+    /// Number of items that each rank has completed in the run: of the last kind, and of all kinds.
     done: Vec<(u64, u64)>,
-    /// What happened last.
+    /// Latest events: time, text, and whether the event changed something.
     told: VecDeque<(f64, String, bool)>,
 }
 
 impl Live {
-    /// Takes events in the order in which [`Follower`](armature::observe::Follower) gives them.
+    /// Takes events in the order in which [`Follower`](armature::observe::Follower) returns them.
     pub fn take(&mut self, records: &[Record]) {
         for record in records {
             if self.run.as_ref().is_none_or(|run| run.number < record.run) {
                 *self = Live { run: Some(Run { number: record.run, ..Run::default() }), ..Live::default() };
             }
-            // What comes late of an earlier run is no news.
+            // Late events of an earlier run are ignored.
             if let Some(run) = self.run.as_mut().filter(|run| run.number == record.run) {
                 run.take(record);
                 self.note(record);
@@ -71,12 +71,12 @@ impl Live {
         }
     }
 
-    /// Seconds of the run that is going on, or was last, as far as ranks have told.
+    /// Returns the length of the current or last run so far, in seconds.
     pub fn seconds(&self) -> f64 {
         self.run.as_ref().map_or(0.0, |run| run.seconds)
     }
 
-    /// Whether no run goes on: the program does something else, or has come to its end.
+    /// Returns true if no run is in progress: the program does something else, or has ended.
     pub fn is_between_runs(&self) -> bool {
         self.run.as_ref().is_none_or(|run| run.has_ended)
     }
@@ -104,7 +104,7 @@ impl Live {
             },
             _ => return,
         };
-        // Of decisions to leave everything as it is, the last one in a row.
+        // Of consecutive decisions that change nothing, only the last one is displayed.
         if !acted && self.told.back().is_some_and(|last| !last.2) {
             self.told.pop_back();
         }
@@ -118,7 +118,7 @@ impl Live {
         self.done.iter().map(|done| done.0).sum()
     }
 
-    /// The picture in `height` lines: ranks for which there is no room are left out, all but one.
+    /// Returns the display with `height` lines. Ranks that do not fit are omitted, except for one.
     pub fn picture(&self, height: usize) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.\n".to_string() };
         let mut lines = vec![heading(run), self.progress(run)];
@@ -135,14 +135,14 @@ impl Live {
         lines.iter().map(|text| format!("{}\n", line(text.trim_end()))).collect()
     }
 
-    /// How the run stands, in a line.
+    /// Returns the state of the run as one line.
     pub fn line(&self) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.".to_string() };
         let why = waited_for(run, span(run)).unwrap_or_default();
         line(format!("{:>9.3} s  {}. {why}", run.seconds, self.progress(run)).trim_end())
     }
 
-    /// What is done, how fast that goes, and when it will end.
+    /// Returns the number of completed items, the rate, and the predicted end.
     fn progress(&self, run: &Run) -> String {
         let things = run.things();
         if !run.has_activity() {
@@ -186,7 +186,7 @@ impl Live {
         }
     }
 
-    /// The same where rank 0 tells how far it is, which it does where it is known how much there is to do.
+    /// Returns the progress of a run for which rank 0 reports it. Rank 0 does so if the amount of work is known.
     fn until_the_end(run: &Run, reached: &Reached) -> String {
         let Reached { done, total, what, .. } = reached;
         let text = format!("{} of {} {what} done", short_count(*done), short_count(*total));
@@ -201,7 +201,7 @@ impl Live {
         }
     }
 
-    /// The table of ranks in `height` lines.
+    /// Returns the table of ranks in `height` lines.
     fn table(&self, run: &Run, span: (f64, f64), height: usize) -> Vec<String> {
         let row = |rank: &str, host: &str, does: &str, shares: &[String], [done, rate, with]: [&str; 3]| {
             let shares: String = shares.iter().map(|share| format!("{share:>9} ")).collect();
@@ -209,7 +209,7 @@ impl Live {
         };
         let mut lines =
             vec![row("rank", "host", "does", &KINDS.map(String::from), ["done", "a second", "with"])];
-        // The head takes a line, and so do words on ranks that are left out.
+        // One line is for the head, and one for the number of omitted ranks.
         let room = height.saturating_sub(1);
         let most = if run.ranks.len() > room { room.saturating_sub(1).max(1) } else { room };
         for (rank, its) in run.ranks.iter().enumerate().take(most) {
@@ -232,24 +232,24 @@ impl Live {
     }
 }
 
-/// How long the part of the run is of which is told.
+/// Returns the length of the displayed part of the run, in seconds.
 fn window(run: &Run) -> f64 {
     WINDOW.max(run.seconds / WINDOWS).min(run.seconds)
 }
 
-/// When that begins and ends.
+/// Returns the begin and the end of the displayed part of the run.
 fn span(run: &Run) -> (f64, f64) {
     ((run.seconds - window(run)).max(0.0), run.seconds)
 }
 
-/// For how long nothing has been heard of a rank, if that is longer than usual.
+/// Returns the time since a rank's last report, in seconds, if it is longer than usual.
 fn silence(run: &Run, rank: &Rank) -> Option<f64> {
     let last = rank.parts.last().filter(|_| rank.end.is_none())?;
     let silence = run.seconds - last.to;
     (silence > SILENT.max(3.0 * last.activity.seconds)).then_some(silence)
 }
 
-/// Who is waited for, in a sentence.
+/// Returns a sentence on the rank that is silent for longest or, if none is, the diagnosis of the displayed part.
 fn waited_for(run: &Run, span: (f64, f64)) -> Option<String> {
     if run.has_ended {
         return None;
@@ -288,7 +288,7 @@ fn heading(run: &Run) -> String {
     text + &format!(", after {}", seconds(run.seconds))
 }
 
-/// What runs where, in a line.
+/// Returns the arrangement as one line.
 pub(crate) fn arranged(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {
@@ -305,7 +305,7 @@ pub(crate) fn arranged(arrangement: &Arrangement) -> String {
     }
 }
 
-/// What was done in a part of the time, of a kind or of all.
+/// Returns the number of completed items in a part of the time, of one kind or of all kinds.
 fn done_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
     let first = rank.parts.partition_point(|part| part.to <= from);
     let parts = rank.parts[first..].iter().filter(|part| part.activity.seconds > 0.0);
@@ -318,11 +318,11 @@ fn done_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
             };
             inside.min(1.0) * done as f64
         })
-        // A sum of nothing is negative zero otherwise.
+        // An empty `sum()` of floating-point numbers would be negative zero.
         .fold(0.0, |sum, done| sum + done)
 }
 
-/// In a word, what a rank does for most of the time.
+/// Returns the activity of a rank that takes most of its time.
 fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
     if rank.end.is_some() {
         return "has ended".to_string();
@@ -333,7 +333,7 @@ fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
     shares.largest().unwrap_or("–").to_string()
 }
 
-/// The task that it runs and what it holds, or the longest call of late.
+/// Returns the running tasks and the memory held by a rank, or its latest longest call.
 fn with(run: &Run, rank: &Rank) -> String {
     let mut text = String::new();
     for &number in &rank.running {

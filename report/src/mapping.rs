@@ -1,14 +1,14 @@
-//! Mappings as they stand in events.
+//! Mappings in the text form in which events contain them.
 
-/// Which ranks run which stages.
+/// Assignment of stages to ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// The stages in order, with the ranks of each, as text.
+    /// Stages in order, each with its ranks as text.
     pub stages: Vec<(String, String)>,
 }
 
 impl Mapping {
-    /// From the text form, as in `load@0 | seg+count@1,2 | out@0`. What is not of that form is one stage without ranks.
+    /// Parses the text form, such as `load@0 | seg+count@1,2 | out@0`. A text of another form becomes a stage without ranks.
     pub fn parse(text: &str) -> Self {
         let mut stages = Vec::new();
         for block in text.split('|') {

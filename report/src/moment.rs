@@ -1,4 +1,4 @@
-//! How a run stood at one time, in sentences.
+//! State of a run at one time, as sentences.
 
 use armature::observe::WaitedFor;
 use armature::observe::words::seconds;
@@ -9,14 +9,15 @@ use crate::live::arranged;
 use crate::run::{Run, TaskRun};
 use crate::tables::{bytes_told, shown_of};
 
-/// What ranks did is told of so much of the run before and after, and of no less than these seconds.
+/// Time before and after the moment for which activities are described: a fraction of the run, and a minimum in seconds.
 const PART: f64 = 0.01;
 const LEAST: f64 = 0.5;
-/// Tasks that are told of, of those that run and of those that wait.
+/// Maximum number of running tasks and of waiting tasks that are listed.
 const TASKS: usize = 16;
 
-/// How the run stood at a time, in seconds since it began: what was in force, what ran and what waited for what, what ranks did around that
-/// time, and what was decided before and after. `None` if it did not go on then.
+/// Returns the state of the run at a time, in seconds since its start: the arrangement, the running tasks, the waiting tasks and the causes of
+/// waiting, the ranks' activities around that time, and the last decision before and the first one after. `None` if the time is outside of the
+/// run.
 ///
 /// ```
 /// use armature::observe::{Event, Record};
@@ -91,7 +92,7 @@ fn more(count: usize, what: &str) -> Option<String> {
     Some(shown_of(count, TASKS, what)).filter(|told| !told.is_empty())
 }
 
-/// What a task waited for at a time, if it did: its waits end, one after the other, when it begins.
+/// Returns the cause for which a task waited at a time, if it did. The waiting times of a task end, one after another, when the task begins.
 fn waited_for(task: &TaskRun, at: f64) -> Option<&armature::observe::TaskWait> {
     let mut from = task.begin;
     for wait in task.waits.iter().rev() {

@@ -1,19 +1,19 @@
-//! How fast a run goes on, by what rank 0 told of how far it is.
+//! Rate of progress of a run, computed from rank 0's progress reports.
 
 use armature::observe::activity::Reached;
 
-/// Words on how far a run was that are kept although they are older than is asked for: where little is done, they are the latest.
+/// Number of progress reports that are kept although they are too old. In a slow run they are the latest ones.
 const KEPT: usize = 2;
 
-/// How much is done a second.
+/// Rate of progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
-    /// The time for which that is told, in seconds.
+    /// Length of the time to which the rate refers, in seconds.
     pub(crate) over: f64,
 }
 
-/// The pace of the last `window` seconds, or of as many more as it takes until something was done. `None` if nothing was.
+/// Returns the rate in the last `window` seconds, or in a longer time if nothing was completed in them. `None` if nothing was completed at all.
 pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<Pace> {
     let (last_at, last) = reached.last()?;
     let now = now.max(*last_at);
@@ -26,7 +26,7 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
     is_known.then(|| Pace { per_second: (last.done - done) as f64 / over, over })
 }
 
-/// Forgets what is of no use for paces that end after `from`.
+/// Removes the progress reports that are not needed for rates from time `from` on.
 pub(crate) fn forget(reached: &mut Vec<(f64, Reached)>, from: f64) {
     let old = reached.partition_point(|(at, _)| *at < from);
     reached.drain(..old.saturating_sub(KEPT));

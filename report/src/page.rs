@@ -1,4 +1,4 @@
-//! The page: all that is told of a run, in one file that needs no network.
+//! The HTML page: the report of a job in one file that needs no network.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,23 +18,23 @@ use crate::tables::{
 };
 use crate::workflow;
 
-/// Bytes of tables of events that a page has at most, of all runs together.
+/// Maximum size of the tables of events in bytes, for all runs of a page.
 const TABLES: usize = 1_100_000;
-/// Phases between changes whose efficiencies are shown.
+/// Maximum number of phases between changes whose efficiencies are shown.
 const PHASES: usize = 12;
-/// Ranks that have a row in tables, of all runs together.
+/// Maximum number of ranks in tables, for all runs of a page.
 pub(crate) const ROWS: usize = 1000;
-/// Runs of a job that are shown, the longest ones: a program may run very many.
+/// Maximum number of runs on a page. The longest ones are shown, because a program may run skeletons very many times.
 const RUNS: usize = 8;
 
-/// What is known of a job beside its events.
+/// Facts about a job that are not in its events.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// What the page is called: the directory, say.
+    /// Title of the page, such as the directory.
     pub title: String,
-    /// How the job ended, in a few words, if that is known.
+    /// Short description of the job's end, if it is known.
     pub verdict: Option<String>,
-    /// How often it was started again.
+    /// Number of restarts of the job, if it is known.
     pub restarts: Option<u32>,
 }
 
@@ -49,13 +49,13 @@ struct Page<'p> {
     shown: String,
 }
 
-/// What the page says of one run.
+/// Content of the page for one run.
 struct Section {
     id: usize,
     heading: String,
     diagnosis: String,
     facts: Vec<(String, String)>,
-    /// What the script needs, as JSON in which nothing ends an element.
+    /// Data for the script, as JSON that cannot end an HTML element.
     data: String,
     has_activity: bool,
     named: String,
@@ -78,7 +78,7 @@ struct Section {
     lines: String,
 }
 
-/// The page of a job's events.
+/// Renders the page of a job's events.
 ///
 /// ```
 /// use armature::observe::Log;
@@ -113,11 +113,11 @@ pub fn page(log: &Log, job: &Job) -> String {
         script: include_str!("../assets/page.js"),
         shown,
     };
-    // It writes to memory, and its filters do not fail.
+    // Rendering cannot fail, because it writes to memory and the filters of the template do not fail.
     page.render().unwrap_or_else(|error| format!("<!doctype html><title>report</title><p>{error}"))
 }
 
-/// The section of one of `runs` runs.
+/// Returns the section of one of `runs` runs.
 fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> Section {
     let bins = Bins::of(run, runs);
     let strip = charts::arrangement(run);
@@ -172,7 +172,7 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
     }
 }
 
-/// Says that not all are shown, if that is so.
+/// Returns a sentence on the number of decisions and changes.
 fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
@@ -234,15 +234,15 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     facts
 }
 
-/// Seconds since 1970 as a date and a time in UTC.
+/// Formats seconds since 1970 as a date and time in UTC.
 fn date(at: f64) -> String {
-    // Beyond the year 9999 a clock shows nothing that is worth showing.
+    // End of the year 9999, the last time that the format can represent.
     const LAST: u64 = 253_402_300_799;
     let since = Duration::from_secs((at.max(0.0) as u64).min(LAST));
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()
 }
 
-/// What the script needs.
+/// Returns the data for the script as JSON.
 fn data(run: &Run, bins: &Bins, lines: &str) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut places = std::collections::HashMap::new();
@@ -274,11 +274,11 @@ fn data(run: &Run, bins: &Bins, lines: &str) -> String {
         serde_json::json!(marks),
         serde_json::json!(run.ranks.iter().map(|rank| rank.host.as_str()).collect::<Vec<_>>()),
     );
-    // Inside of an element, nothing may look like its end.
+    // The data must not contain the end tag of the element in which it is placed.
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// Numbers with microseconds.
+/// Returns a JSON list of the numbers, rounded to six decimal places.
 fn micro(values: &[f64]) -> String {
     let rounded: Vec<f64> = values.iter().map(|value| (value * 1e6).round() / 1e6).collect();
     let list: Vec<String> = rounded.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! One run, as the events of its ranks tell of it.
+//! Model of a run, built from the events of its ranks.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 
 mod gather;
 
-/// Which skeleton ran.
+/// Skeleton of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Skeleton {
     /// A pipeline.
@@ -22,229 +22,229 @@ pub enum Skeleton {
     Loop,
     /// A workflow.
     Workflow,
-    /// The log does not say.
+    /// The log does not contain the skeleton.
     #[default]
     Unknown,
 }
 
-/// One run of a skeleton. Times are seconds since rank 0 began with it.
+/// Run of a skeleton. Times are in seconds since rank 0 began the run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// Which of the job's runs it is, from 0.
+    /// Number of the run in the job, from 0.
     pub number: u32,
-    /// Which skeleton ran.
+    /// Skeleton of the run.
     pub skeleton: Skeleton,
-    /// The name that the program gave it, where it has one.
+    /// Name that the program gave to the skeleton; empty if there is none.
     pub name: String,
-    /// The program, as far as that is known.
+    /// File name of the program; empty if it is not known.
     pub program: String,
-    /// When it began: seconds since 1970; `None` where no rank says so.
+    /// Start time in seconds since 1970; `None` if the log does not contain it.
     pub began: Option<f64>,
-    /// Whether it ended as it should.
+    /// True if the run ended without an error.
     pub has_ended: bool,
-    /// From its begin to the last that is known of it, in seconds.
+    /// Length of the run, up to the last known event, in seconds.
     pub seconds: f64,
-    /// Items, tasks or passes, where the log tells.
+    /// Number of completed items, tasks or passes, if the log contains it.
     pub done: Option<u64>,
-    /// Whether it was balanced while it ran: `off`, `once` or `live`; empty where the log does not tell.
+    /// Mode of balancing: `off`, `once` or `live`; empty if the log does not contain it.
     pub balance: String,
-    /// The ranks.
+    /// Ranks of the run.
     pub ranks: Vec<Rank>,
-    /// What user code does, by kind.
+    /// Kinds of user code.
     pub kinds: Vec<Kind>,
-    /// Mappings (pipelines) or units by rank (loops), from when on they were in force.
+    /// Arrangements, with the times at which they took effect.
     pub arrangements: Vec<(f64, Arrangement)>,
-    /// Decisions, whether something was changed or not.
+    /// Decisions, including those that changed nothing.
     pub decisions: Vec<Decision>,
-    /// Changes that were made: when, and in a word or two.
+    /// Changes: time and short description.
     pub changes: Vec<(f64, String)>,
-    /// What came of changes: when, before, predicted, after, in seconds per item.
+    /// Measured results of changes.
     pub outcomes: Vec<Outcome>,
-    /// Speeds of the ranks as measured or assumed at the latest, relative to the fastest.
+    /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,
-    /// Rates that a decision stood on, which are filtered: when, rank, units per second.
+    /// Filtered rates on which decisions were based: time, rank, units per second.
     pub filtered: Vec<(f64, usize, f64)>,
-    /// Links as estimated last: from, to, bytes per second, seconds of set-up.
+    /// Last estimates of the links between a sender and a receiver: bandwidth in bytes per second, set-up time in seconds.
     pub links: BTreeMap<(usize, usize), (f64, f64)>,
-    /// Bandwidth of the slowest link to rank 0 as it was probed, in bytes per second.
+    /// Probed bandwidth of the slowest link to rank 0, in bytes per second.
     pub slowest_probed: Option<f64>,
-    /// What a message with one task takes, in seconds, as a farm's master has it.
+    /// Cost of a message with one task, in seconds, as estimated by the master of a farm.
     pub message_s: Option<f64>,
-    /// For how long tasks that could have begun waited for memory, all ranks together, in seconds, where the log tells.
+    /// Total time that ready tasks waited for memory on all ranks, in seconds, if the log contains it.
     pub memory_wait_s: Option<f64>,
-    /// Tries of a workflow's tasks, in the order in which they began.
+    /// Attempts of a workflow's tasks, in the order in which they began.
     pub tasks: Vec<TaskRun>,
-    /// Plans of a workflow: when they were made, and when the last task ends by them, in seconds since the run began.
+    /// Plans of a workflow: time of planning, and planned end of the last task.
     pub plans: Vec<(f64, f64)>,
-    /// A plan was in force.
+    /// True if the planner has computed a plan in this run.
     pub(crate) is_planned: bool,
-    /// What was to run where and when by these plans, where the log tells: when they came into force, and their tasks.
+    /// Planned tasks of a workflow: time at which the plan took effect, and the plan.
     pub schedules: Vec<(f64, PlanInForce)>,
-    /// Values of a workflow's tasks and their bytes that went from one rank to another: by sender and receiver.
+    /// Values of a workflow's tasks sent between ranks, by sender and receiver: number of values and bytes.
     pub values_sent: BTreeMap<(usize, usize), (u64, u64)>,
-    /// How far it was, where rank 0 tells: the first time at which so much was done.
+    /// Progress reported by rank 0: time at which each number of completed items was first reported.
     pub reached: Vec<(f64, Reached)>,
-    /// How many tasks a workflow or a farm has, where the log tells; those that were done before are not counted.
+    /// Number of tasks of a workflow, without those that were known before the run, if the log contains it.
     pub total: Option<u64>,
-    /// Ranks that were lost.
+    /// Lost ranks.
     pub lost: Vec<usize>,
-    /// All events but those on ranks' time, as they are told.
+    /// Text of all events, except those of the account of the ranks' time.
     pub lines: Vec<Line>,
 }
 
-/// What runs where.
+/// Arrangement of the work on the ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrangement {
-    /// Of stages.
+    /// Mapping of a pipeline's stages.
     Mapping(Mapping),
-    /// Of a loop's units.
+    /// Number of a loop's units on each rank.
     Units(Vec<u64>),
-    /// Of a farm: how many ranks work.
+    /// Number of a farm's active workers.
     Workers(usize),
 }
 
-/// What came of a change.
+/// Measured result of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// When it was known.
+    /// Time at which the result was known.
     pub at: f64,
-    /// Seconds per item before the change.
+    /// Time before the change, in seconds per item.
     pub before_s: f64,
-    /// What was predicted.
+    /// Predicted time after the change, in seconds per item.
     pub predicted_s: f64,
-    /// What was measured.
+    /// Measured time after the change, in seconds per item.
     pub after_s: f64,
 }
 
-/// A try of a workflow's task.
+/// Attempt of a workflow's task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskRun {
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// The rank that ran it.
+    /// Rank that ran the task.
     pub rank: usize,
-    /// How often it had been tried before.
+    /// Number of earlier attempts.
     pub attempt: u32,
-    /// When it began.
+    /// Start time.
     pub begin: f64,
-    /// When it ended; `None` if the log does not tell.
+    /// End time; `None` if the log does not contain it.
     pub end: Option<f64>,
-    /// What it had waited for before, one after the other.
+    /// Waiting times before the start, one after another.
     pub waits: Vec<TaskWait>,
-    /// The tasks whose values it reads.
+    /// Tasks whose values the task reads.
     pub reads: Vec<String>,
-    /// Size of what it gives, in bytes, once it has ended.
+    /// Size of the task's value in bytes, once the attempt has ended.
     pub bytes: u64,
-    /// Why it failed, if it did.
+    /// Error of the attempt, if it failed.
     pub failure: Option<String>,
 }
 
 impl TaskRun {
-    /// For how long it has waited for this, in seconds.
+    /// Returns the time that the task waited for one cause, in seconds.
     pub fn waited(&self, what: WaitedFor) -> f64 {
         let some = self.waits.iter().filter(|wait| wait.waited_for == what);
         some.map(|wait| wait.seconds).filter(|seconds| seconds.is_finite()).sum()
     }
 }
 
-/// What a rank held for a workflow's tasks at one time.
+/// Memory that a rank held for a workflow's tasks at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldAt {
-    /// When.
+    /// Time of the measurement.
     pub at: f64,
-    /// How much, in bytes.
+    /// Memory in bytes.
     pub bytes: u64,
-    /// The most since the time before, in bytes.
+    /// Peak since the previous measurement, in bytes.
     pub most: u64,
 }
 
-/// A decision.
+/// Decision of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When.
+    /// Time of the decision.
     pub at: f64,
-    /// Whether something was changed.
+    /// True if the decision changed something.
     pub acted: bool,
-    /// In a sentence.
+    /// Decision as a sentence.
     pub text: String,
 }
 
-/// An event as it is told.
+/// Event as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// When.
+    /// Time of the event.
     pub at: f64,
-    /// Which rank tells it.
+    /// Rank that recorded the event.
     pub rank: usize,
-    /// In a sentence.
+    /// Event as a sentence.
     pub text: String,
 }
 
-/// One rank.
+/// Rank of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Rank {
-    /// The host that it ran on.
+    /// Name of the rank's host.
     pub host: String,
-    /// What it did, one part after the other.
+    /// Consecutive parts of the rank's time.
     pub parts: Vec<Part>,
-    /// Messages and bytes that it sent, by receiver.
+    /// Number of messages and bytes sent, by receiver.
     pub sent: BTreeMap<usize, (u64, u64)>,
-    /// The most memory that its process had, in bytes.
+    /// Peak memory use of the process, in bytes.
     pub memory_peak: Option<u64>,
-    /// Time in which a CPU quota stopped its control group, in seconds.
+    /// Time in which a CPU quota stopped the processes of the rank's control group, in seconds.
     pub throttled_s: f64,
-    /// What that may have.
+    /// Memory limit of the process, in bytes.
     pub memory_limit: Option<u64>,
-    /// What it held for a workflow's tasks, by its own account.
+    /// Memory that the rank held for a workflow's tasks, as reported by the rank.
     pub held: Vec<HeldAt>,
-    /// What it may hold for them, in bytes.
+    /// Limit of the memory that the rank may hold for tasks, in bytes.
     pub budget: Option<u64>,
-    /// The tries that it is at, as places in [`Run::tasks`].
+    /// Running attempts, as indices into [`Run::tasks`].
     pub running: Vec<usize>,
-    /// When it had done its part, if it says so.
+    /// Time at which the rank finished its part of the run, if the log contains it.
     pub end: Option<f64>,
 }
 
-/// A part of a rank's time.
+/// Part of a rank's time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// When it ends.
+    /// End of the part.
     pub to: f64,
-    /// What was done in it.
+    /// Account of the part.
     pub activity: Activity,
 }
 
 impl Part {
-    /// When it begins.
+    /// Returns the start of the part.
     pub fn from(&self) -> f64 {
         self.to - self.activity.seconds
     }
 }
 
-/// What user code does of one kind: a stage, say.
+/// Kind of user code, such as a stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kind {
-    /// Its name.
+    /// Name of the kind.
     pub name: String,
-    /// Items, tasks or units that were done.
+    /// Number of completed items, tasks or units.
     pub done: u64,
-    /// What they took together, in seconds.
+    /// Total time in seconds.
     pub seconds: f64,
-    /// How many took how long, by [step](Work::step_s).
+    /// Histogram of the durations: number of items by [step](Work::step_s).
     pub steps: BTreeMap<u32, u64>,
-    /// The longest call.
+    /// Longest call.
     pub longest: Option<Longest>,
-    /// By rank: what it took there, in seconds.
+    /// Number of completed items and their total time in seconds, by rank.
     pub by_rank: BTreeMap<usize, (u64, f64)>,
 }
 
 impl Run {
-    /// Whether any rank tells what it did with its time.
+    /// Returns true if the log contains the activity of any rank.
     pub fn has_activity(&self) -> bool {
         self.ranks.iter().any(|rank| !rank.parts.is_empty())
     }
 
-    /// What an item is called, in the plural.
+    /// Returns the name of the skeleton's items, in the plural.
     pub fn things(&self) -> &'static str {
         match self.skeleton {
             Skeleton::Pipeline => "items",
@@ -253,19 +253,20 @@ impl Run {
         }
     }
 
-    /// What [`done`](Run::done) counts.
+    /// Returns the name of the things that [`done`](Run::done) counts, in the plural.
     pub fn done_things(&self) -> &'static str {
         if self.skeleton == Skeleton::Loop { "passes" } else { self.things() }
     }
 
-    /// What an item, task or unit takes in the mean, in seconds.
+    /// Returns the mean time of an item, task or unit in seconds.
     pub fn calls(&self) -> Option<f64> {
         let (done, seconds) =
             self.kinds.iter().fold((0, 0.0), |sum, kind| (sum.0 + kind.done, sum.1 + kind.seconds));
         (done > 0).then(|| seconds / done as f64)
     }
 
-    /// Speeds of the ranks: as they were measured, or by what they did of the same kind in the same time.
+    /// Returns the ranks' speeds relative to the fastest rank: the measured ones or, with a single kind of user code, the rates at which the
+    /// ranks completed items. `None` if neither are known.
     pub fn relative_speeds(&self) -> Option<Vec<f64>> {
         if self.speeds.len() == self.ranks.len() && !self.speeds.is_empty() {
             return Some(self.speeds.clone());
@@ -277,13 +278,13 @@ impl Run {
         (most > 0.0).then(|| rates.iter().map(|rate| rate / most).collect())
     }
 
-    /// The filtered rates of a rank.
+    /// Returns the filtered rates of a rank: time, and units per second.
     pub fn filtered_of(&self, rank: usize) -> Vec<(f64, f64)> {
         self.filtered.iter().filter(|f| f.1 == rank).map(|f| (f.0, f.2)).collect()
     }
 }
 
-/// The longest that a rank did.
+/// Returns the description of a call: its kind, and the numbers of its items.
 pub(crate) fn told(longest: &Longest, kinds: &[Kind]) -> String {
     let name = kinds.get(longest.of).map_or("user code", |kind| kind.name.as_str());
     let number = match (longest.first, longest.count) {

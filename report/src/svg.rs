@@ -1,10 +1,10 @@
-//! Charts as SVG: drawn here, without a script, so that they can stand in a page, in a README or in a paper.
+//! Charts as SVG without a script, for a page, a README or a paper.
 //!
-//! Lines differ by dashes and have their names at their ends, areas differ by patterns: nothing is told by colour alone.
+//! Lines differ in their dashes and have labels at the right, and areas differ in their patterns, so that no information depends on colour alone.
 
 use std::fmt::Write;
 
-/// Text as it may stand in XML and HTML.
+/// Escapes text for XML and HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -14,7 +14,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // Not allowed in XML.
+            // XML does not allow control characters.
             c if c.is_control() && !matches!(c, '\n' | '\t') => safe.push('\u{fffd}'),
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             c => safe.push(c),
@@ -23,56 +23,55 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A curve.
+/// Curve of a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// What it is.
+    /// Label of the curve.
     pub name: String,
-    /// Its points, in order of x.
+    /// Points in order of x.
     pub points: Vec<(f64, f64)>,
-    /// Whether the value stays until the next point.
+    /// True if a value remains constant until the next point.
     pub is_stepped: bool,
 }
 
-/// Curves over time, or points.
+/// Chart with curves or points.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chart {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// The unit of y.
+    /// Unit of the y axis.
     pub unit: String,
-    /// From 0 to here in x.
+    /// End of the x axis, which begins at 0.
     pub to: f64,
-    /// What x is.
+    /// Label of the x axis.
     pub x_name: String,
-    /// Curves.
+    /// Curves of the chart.
     pub lines: Vec<Line>,
-    /// Points with what they are.
+    /// Points with a description.
     pub points: Vec<(f64, f64, String)>,
     /// Vertical lines with a name.
     pub marks: Vec<(f64, String)>,
-    /// Whether the line on which x and y are the same is drawn.
+    /// True if the diagonal x = y is drawn.
     pub diagonal: bool,
 }
 
-/// The size of a chart, in its own units; the page scales it.
+/// Width of a chart in units of its view box; the page scales the chart.
 pub(crate) const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 240.0;
-/// What is left for numbers and names.
+/// Margins for numbers and names.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 130.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 34.0;
-/// Points of a curve: more than pixels would not show.
+/// Maximum number of points of a curve; more points than pixels would not be visible.
 const POINTS: usize = 1200;
-/// Marks that have room.
+/// Maximum number of marks in a chart.
 pub(crate) const MARKS: usize = 40;
 
 impl Chart {
-    /// Its height.
     pub(crate) const HEIGHT: f64 = HEIGHT;
 
-    /// The chart as an element.
+    /// Renders the chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let (w, h) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
         let to = if self.to > 0.0 { self.to } else { 1.0 };
@@ -150,7 +149,7 @@ impl Chart {
                 let _ = write!(path, "H{:.1}", LEFT + w);
             }
             let name = escaped(&line.name);
-            // Names keep apart from each other.
+            // Labels are placed one below another, so that they do not overlap.
             free = (free + 14.0).min(HEIGHT - 4.0);
             let _ = write!(
                 svg,
@@ -175,22 +174,22 @@ impl Chart {
     }
 }
 
-/// A row of a strip: its name, and boxes with begin, end and text.
+/// Row of a strip: name, and boxes with begin, end and text.
 pub(crate) type Row = (String, Vec<(f64, f64, String)>);
 
-/// Rows of boxes over time, with a text in each: which ranks run a stage, say.
+/// Rows of labelled boxes over time, such as the ranks of each stage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strip {
-    /// What it shows.
+    /// Title of the strip.
     pub title: String,
-    /// The end of the time.
+    /// End of the time axis.
     pub to: f64,
-    /// Rows: a name, and boxes with begin, end and text.
+    /// Rows from top to bottom.
     pub rows: Vec<Row>,
 }
 
 impl Strip {
-    /// The strip as an element.
+    /// Renders the strip as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let (left, row) = (120.0, 22.0);
         let (w, to) = (WIDTH - left - 8.0, if self.to > 0.0 { self.to } else { 1.0 });
@@ -245,7 +244,7 @@ pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
     )
 }
 
-/// Round numbers from 0 to `top`, five or so.
+/// Returns about five round numbers from 0 to `top`.
 pub(crate) fn ticks(top: f64) -> Vec<f64> {
     if !(top.is_finite() && top > 0.0) {
         return vec![0.0];
@@ -257,7 +256,7 @@ pub(crate) fn ticks(top: f64) -> Vec<f64> {
     (0..=(top / step) as usize).map(|n| n as f64 * step).collect()
 }
 
-/// A number as it stands at an axis.
+/// Formats a number for an axis.
 pub(crate) fn number(x: f64) -> String {
     let (value, unit) = match x.abs() {
         a if a >= 1e9 => (x / 1e9, "G"),
@@ -271,7 +270,7 @@ pub(crate) fn number(x: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// A name cut to fit.
+/// Shortens a name to at most `most` characters.
 pub(crate) fn short_name(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_string();
@@ -279,7 +278,7 @@ pub(crate) fn short_name(name: &str, most: usize) -> String {
     name.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// So many points that they can be told apart: of neighbours the least and the greatest.
+/// Reduces a curve to about [`POINTS`] points: the smallest and the largest value of each group of neighbours.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(POINTS / 2).max(1);
     if size <= 2 {

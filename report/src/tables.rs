@@ -1,4 +1,4 @@
-//! The tables of the page.
+//! Tables of the page.
 
 use armature::observe::words::{percent, seconds, short};
 
@@ -6,21 +6,21 @@ use crate::account::{KINDS, shares};
 use crate::efficiency::Efficiencies;
 use crate::run::Run;
 
-/// Ranks whose traffic is shown as a table of pairs.
+/// Maximum number of ranks for which the traffic is shown as a matrix.
 const PAIRS: usize = 32;
-/// Pairs of ranks that are listed where there are more ranks than that: as many as somebody reads.
+/// Maximum number of listed pairs of ranks if the ranks are too many for a matrix.
 const LISTED: usize = 200;
 
-/// Shares are shown in tenths of a per cent.
+/// Unit of shares: a tenth of a per cent.
 const THOUSANDTHS: u32 = 1000;
 
-/// Efficiencies of a run or of one of its phases.
+/// Row with the efficiencies of a run or a phase.
 pub(crate) struct EfficiencyRow {
     pub(crate) name: String,
     pub(crate) cells: Vec<String>,
 }
 
-/// What a rank did with its time.
+/// Row with the shares of a rank's time, its messages and its memory.
 pub(crate) struct RankRow {
     pub(crate) rank: usize,
     pub(crate) host: String,
@@ -28,7 +28,7 @@ pub(crate) struct RankRow {
     pub(crate) bar: u32,
 }
 
-/// Messages from rank to rank: all pairs where there are few ranks, otherwise a list of those with the most bytes.
+/// Messages between ranks: a matrix for few ranks, otherwise a list of the pairs with the most bytes.
 pub(crate) struct Traffic {
     pub(crate) heads: Vec<usize>,
     pub(crate) rows: Vec<(usize, Vec<String>)>,
@@ -36,7 +36,6 @@ pub(crate) struct Traffic {
     pub(crate) shown: String,
 }
 
-/// The row of these efficiencies.
 pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
     let known = |part: Option<f64>| part.map_or("–".to_string(), |part| percent(part, 1));
     let cells = vec![
@@ -52,7 +51,6 @@ pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
     EfficiencyRow { name: e.name.clone(), cells }
 }
 
-/// The row of this rank.
 pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
     let shares = shares(run, rank, (0.0, run.seconds));
     let its = &run.ranks[rank];
@@ -72,7 +70,7 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
     RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
 }
 
-/// What its ranks sent.
+/// Returns the traffic between the ranks of a run.
 pub(crate) fn traffic(run: &Run) -> Traffic {
     let bytes = |from: usize, to: usize| run.ranks[from].sent.get(&to).copied();
     if run.ranks.len() <= PAIRS {
@@ -96,7 +94,7 @@ pub(crate) fn traffic(run: &Run) -> Traffic {
     Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
 }
 
-/// The table of events as JSON, as far as there is room, and words on what is missing.
+/// Returns the events as JSON up to a size of `room` bytes, and a sentence on the number of omitted events.
 pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
     let (mut json, mut kept) = (String::from("["), 0);
     for line in &run.lines {
@@ -119,12 +117,12 @@ pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
     (json, told)
 }
 
-/// Says that not all are shown, where that is the case.
+/// Returns a sentence that states how many entries are shown, or an empty text if all are.
 pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
     if count > most { format!("Showing {most} of {count} {what}.") } else { String::new() }
 }
 
-/// `512 B`, `12.0 kB`.
+/// Formats a number of bytes: `512 B`, `12.0 kB`.
 pub(crate) fn bytes_told(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
@@ -132,7 +130,7 @@ pub(crate) fn bytes_told(bytes: u64) -> String {
     }
 }
 
-/// A number of messages or items.
+/// Formats a number of messages or items.
 pub(crate) fn short_count(n: u64) -> String {
     if n < 100_000 { n.to_string() } else { short(n as f64) }
 }

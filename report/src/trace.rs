@@ -1,8 +1,7 @@
-//! The same as a trace for viewers of others: Perfetto's own form, and Chrome's JSON.
+//! Export of a run as a trace for external viewers, in the formats of Perfetto and Chrome.
 //!
-//! Each rank is a process. It has counters of the kinds of its time, slices for the longest call of
-//! user code in each part of its time, and points for what was decided and done there. A stage that moves is a flow from the rank that
-//! gives it to the one that gets it.
+//! Each rank is a process. Counters show the shares of the rank's time, slices the longest call of user code in each part of the time, and points
+//! the events of the rank. For a workflow, slices show the tasks. The migration of a stage is a flow from the old rank to the new one.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,12 @@ use serde_json::json;
 use crate::account::{KINDS, Shares};
 use crate::run::{Run, told};
 
-/// Something to draw. Times are nanoseconds since the first run began.
+/// Element of a trace. Times are in nanoseconds since the start of the first run.
 #[derive(Clone, Debug, PartialEq)]
 enum Item {
     Slice {
         rank: usize,
-        /// Slices of one lane do not overlap.
+        /// Lane of the slice. Slices of one lane do not overlap.
         lane: usize,
         begin: u64,
         end: u64,
@@ -29,7 +28,7 @@ enum Item {
         name: String,
         flow: Option<Flow>,
     },
-    /// By name, as a place in [`KINDS`].
+    /// Share of the rank's time in per cent; `of` is an index into [`KINDS`].
     Counter {
         rank: usize,
         at: u64,
@@ -38,20 +37,20 @@ enum Item {
     },
 }
 
-/// One end of a flow.
+/// One end of a flow, with the number of the flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flow {
     Begins(u64),
     Ends(u64),
 }
 
-/// A trace, before it has a form.
+/// Trace that is independent of the output format.
 struct Trace {
-    /// By rank: its host.
+    /// Host names by rank.
     hosts: BTreeMap<usize, String>,
-    /// By rank: how many lanes of slices it has.
+    /// Number of slice lanes by rank.
     lanes: BTreeMap<usize, usize>,
-    /// In order of time.
+    /// Elements in order of time.
     items: Vec<Item>,
 }
 
@@ -63,7 +62,7 @@ impl Item {
     }
 }
 
-/// A time in nanoseconds; before the begin there is nothing.
+/// Converts seconds into nanoseconds. Negative times become zero.
 fn nanos(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9).round() as u64
 }
@@ -76,7 +75,7 @@ impl Trace {
         let mut flows = BTreeMap::new();
         let mut end = 0.0f64;
         for (records, run) in log.records.chunk_by(|a, b| a.run == b.run).zip(&runs) {
-            // Without a common clock runs follow one another.
+            // Without a common clock, runs are placed one after another.
             let begin = match (first, run.began) {
                 (Some(first), Some(began)) => began - first,
                 _ => end,
@@ -106,7 +105,7 @@ impl Trace {
     fn add_ranks(&mut self, run: &Run, begin: f64) {
         for (rank, its) in run.ranks.iter().enumerate() {
             self.hosts.insert(rank, its.host.clone());
-            // Calls of one rank do not overlap.
+            // The longest calls of a rank are cut where they overlap.
             let mut free = 0;
             for part in &its.parts {
                 let activity = &part.activity;
@@ -132,7 +131,7 @@ impl Trace {
 }
 
 impl Trace {
-    /// Adds the tasks of a workflow, those of a rank that run at the same time in lanes of their own.
+    /// Adds the tasks of a workflow. Concurrent tasks of a rank are placed in separate lanes.
     fn add_tasks(&mut self, run: &Run, begin: f64) {
         let mut free: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for task in &run.tasks {
@@ -163,20 +162,20 @@ impl Trace {
     }
 }
 
-/// The events as a trace in the protobuf form of Perfetto.
+/// Returns the events as a trace in Perfetto's protobuf format.
 pub fn perfetto(log: &Log) -> Vec<u8> {
     let trace = Trace::of(log);
     let mut packets = Vec::new();
     for (&rank, host) in &trace.hosts {
         let name = if host.is_empty() { format!("rank {rank}") } else { format!("rank {rank} on {host}") };
-        // Viewers take process 0 for the idle one of the system.
+        // Viewers treat process 0 as the idle process of the system.
         let process = Proto::default().number(1, rank as u64 + 1).text(6, &name);
         packet(
             &mut packets,
             Proto::default().message(60, Proto::default().number(1, track(rank, 0)).message(3, process)),
         );
         for lane in 0..trace.lanes_of(rank) {
-            // Viewers read 32 bits of it.
+            // Viewers read only 32 bits of a thread number.
             let number = rank as u64 + 1 + ((lane as u64) << 20);
             let thread = Proto::default().number(1, rank as u64 + 1).number(2, number).text(5, "user code");
             let descriptor = Proto::default()
@@ -223,18 +222,18 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
     packets
 }
 
-/// Types of events, by the definition of `TrackEvent`.
+/// Event types from the definition of `TrackEvent`.
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// The number of a track: of the rank itself, of its calls, of its counters.
+/// Returns the number of a track of a rank: 0 for the rank itself, 1 for its calls, from 2 on for its counters.
 fn track(rank: usize, which: usize) -> u64 {
     1 + rank as u64 * 16 + which as u64
 }
 
-/// The number of the track of a lane of slices.
+/// Returns the number of the track of a slice lane.
 fn lane_track(rank: usize, lane: usize) -> u64 {
     track(rank, 1) + ((lane as u64) << 40)
 }
@@ -243,12 +242,12 @@ fn at(nanos: u64, event: Proto) -> Proto {
     Proto::default().number(8, nanos).message(11, event)
 }
 
-/// Adds a packet, which is field 1 of a trace, with the number of who writes it.
+/// Adds a packet, which is field 1 of a trace, with the number of its writer.
 fn packet(trace: &mut Vec<u8>, content: Proto) {
     trace.extend(Proto::default().message(1, content.number(10, 1)).0);
 }
 
-/// A message of protocol buffers that is being written.
+/// Protobuf message that is being encoded.
 #[derive(Default)]
 struct Proto(Vec<u8>);
 
@@ -289,7 +288,7 @@ impl Proto {
     }
 }
 
-/// The events as a trace in Chrome's form, a list of JSON objects.
+/// Returns the events as a trace in Chrome's format, a list of JSON objects.
 pub fn chrome(log: &Log) -> String {
     let trace = Trace::of(log);
     let micros = |nanos: u64| nanos as f64 / 1e3;

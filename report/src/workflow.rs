@@ -1,5 +1,5 @@
-//! What is shown of a workflow: its tasks by rank, as planned and as they ran, its graph, the path of tasks that decided how long it
-//! took, what ranks held, and what tasks waited for.
+//! Report of a workflow: its tasks by rank as planned and as they ran, its graph, its critical path, the memory of the ranks, and the waiting
+//! times of tasks.
 
 use armature::observe::WaitedFor;
 use armature::observe::words::{count, seconds};
@@ -21,9 +21,9 @@ pub(crate) use graph::{Graph, graph};
 pub(crate) use memory::{memories, memory};
 pub(crate) use path::critical_path;
 
-/// Tasks that are listed by how long they waited.
+/// Maximum number of listed tasks, those with the longest waiting times.
 const LISTED: usize = 20;
-/// What tasks wait for, in the order of the tables.
+/// Causes of waiting, in the order of the tables.
 const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Input, "inputs"),
     (WaitedFor::Transfer, "transfer"),
@@ -31,7 +31,7 @@ const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Core, "a free core"),
 ];
 
-/// The part of the page that only workflows have.
+/// Section of the page for a workflow.
 pub(crate) struct Section {
     pub(crate) gantt: Gantt,
     pub(crate) path: String,
@@ -45,7 +45,7 @@ pub(crate) struct Section {
     pub(crate) longest_of: String,
 }
 
-/// That of a run, one of so many on a page; `None` if it is no workflow, or has no tasks.
+/// Returns the section of one of `runs` runs on a page; `None` if the run is no workflow or has no tasks.
 pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
     if run.skeleton != Skeleton::Workflow {
         return None;
@@ -74,13 +74,13 @@ fn all_waited(task: &TaskRun) -> f64 {
     CAUSES.iter().map(|cause| task.waited(cause.0)).sum()
 }
 
-/// How long the chain of tasks ran that decided how long a workflow took, and what went by between them; `None` if the run has no tasks.
+/// Returns a description of the critical path: the time in its tasks, and the causes of waiting between them. `None` if the run has no tasks.
 pub fn critical_path_told(run: &Run) -> Option<String> {
     let path = critical_path(&run.tasks);
     (!path.is_empty()).then(|| told(run, &path))
 }
 
-/// The path in a sentence or two.
+/// Describes the critical path in two sentences.
 fn told(run: &Run, path: &[usize]) -> String {
     let mut ran = 0.0;
     let mut waited = [0.0; CAUSES.len()];
@@ -88,7 +88,7 @@ fn told(run: &Run, path: &[usize]) -> String {
     for &number in path {
         let task = &run.tasks[number];
         ran += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
-        // Only what it waited for behind the task before it made the path longer.
+        // A task's waiting time lengthens the path only as far as it lies after the end of the previous task.
         let mut gap = before.map_or(0.0, |end| (task.begin - end).max(0.0));
         for (sum, cause) in waited.iter_mut().zip(&CAUSES).filter(|(_, cause)| cause.0 != WaitedFor::Input) {
             let part = task.waited(cause.0).min(gap);
@@ -108,7 +108,7 @@ fn told(run: &Run, path: &[usize]) -> String {
     text + ". Each of them began when the one before it had ended, because it reads what that gave, or runs on the same rank."
 }
 
-/// By rank: tasks, and what they waited for together.
+/// Returns the number of tasks and their waiting times by rank.
 fn by_rank(run: &Run, most: usize) -> Vec<(String, Vec<String>)> {
     let mut sums = vec![(0u64, [0.0; CAUSES.len()]); run.ranks.len()];
     for task in &run.tasks {

@@ -64,6 +64,7 @@ fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
     let page = page(&log, &job());
     assert!(page.contains("By the plan at the beginning the run takes "), "no words on the plan");
     assert!(page.contains("One more plan was made while it ran"));
+    assert!(page.contains("1 change was made.") && !page.contains("Nothing was decided"));
     assert!(page.contains(">planned</text>"), "no memory that was planned");
     assert!(page.contains("<h3>The graph</h3>"));
     let graph = figure(run, Figure::Graph).unwrap();

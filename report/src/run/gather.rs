@@ -1,4 +1,4 @@
-//! Runs are put together from the events of all ranks.
+//! Construction of runs from the events of all ranks.
 
 use armature::observe::activity::{Activity, RankStart, Traffic, Work};
 use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, WaitedFor};
@@ -6,13 +6,13 @@ use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, Wait
 use super::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 use crate::mapping::Mapping;
 
-/// Seconds from 1970 to 2000: no clock of a real run shows less, and no simulated one more.
+/// Time between 1970 and 2000 in seconds. Clocks of real runs show a later time, and clocks of simulated runs an earlier one.
 const YEAR_2000: f64 = 946_684_800.0;
-/// A job of more ranks is not shown.
+/// Maximum number of ranks that an event can announce.
 const MOST_RANKS: usize = 1 << 20;
 
 impl Run {
-    /// The runs of a log, in order.
+    /// Returns the runs of a log, in order.
     pub fn all(records: &[Record]) -> Vec<Run> {
         records.chunk_by(|a, b| a.run == b.run).map(Run::of).collect()
     }
@@ -26,14 +26,14 @@ impl Run {
         run
     }
 
-    /// All has been taken that is known so far.
+    /// Updates the length of the run after events were taken.
     pub(crate) fn settle(&mut self) {
         let last_part = self.ranks.iter().filter_map(|rank| rank.parts.last()).map(|part| part.to);
         let last = last_part.chain(self.lines.iter().map(|line| line.at)).fold(0.0, f64::max);
         self.seconds = if self.has_ended && self.seconds > 0.0 { self.seconds } else { last };
     }
 
-    /// Takes an event of this run.
+    /// Adds an event to the run.
     pub(crate) fn take(&mut self, record: &Record) {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
@@ -83,7 +83,7 @@ impl Run {
         let its = self.rank(rank);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
         if rank == 0 {
-            // A simulator's clock begins with the simulation.
+            // The clock of a simulator begins with the simulation.
             self.began = (start.clock_s > YEAR_2000).then_some(start.clock_s);
         }
         self.program.clone_from(&start.program);
@@ -144,7 +144,7 @@ impl Run {
         let running = &mut self.ranks[rank].running;
         let number = match running.iter().position(|&number| self.tasks[number].task == ended.task) {
             Some(place) => running.remove(place),
-            // Its begin is not in the log.
+            // The log does not contain the start of the task.
             None => {
                 let begin = at - if ended.seconds.is_finite() { ended.seconds } else { 0.0 };
                 self.tasks.push(TaskRun { task: ended.task.clone(), rank, begin, ..TaskRun::default() });
@@ -155,14 +155,14 @@ impl Run {
         (run.end, run.bytes, run.failure) = (Some(at), ended.bytes, ended.failure.clone());
     }
 
-    /// There are at least this many ranks.
+    /// Ensures that the run has at least this number of ranks.
     fn see_ranks(&mut self, ranks: usize) {
-        // A log that is damaged may speak of any number.
+        // A damaged log may contain any number.
         let last = ranks.clamp(1, MOST_RANKS) - 1;
         self.rank(last);
     }
 
-    /// An event that is told in a line, too.
+    /// Adds an event that is also listed as text.
     fn decided(&mut self, at: f64, event: &Event) {
         match event {
             Event::Start { ranks, mapping, balance } => {
@@ -200,7 +200,7 @@ impl Run {
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
             Event::Planned(planned) => {
-                // The first plan is how the run begins.
+                // The first plan is no change.
                 if planned.by.is_some() && !planned.kept && self.is_planned {
                     self.changes.push((at, "another plan".to_string()));
                 }
@@ -216,7 +216,7 @@ impl Run {
                 self.changes.push((at, format!("rank {rank} lost")));
             }
             Event::Switch { epoch, mapping } => {
-                // The first one is that of the start.
+                // The first mapping is that of the start.
                 if *epoch > 1 {
                     self.changes.push((at, format!("mapping {epoch}")));
                 }
@@ -266,7 +266,7 @@ impl Run {
                         self.arrange(at, Arrangement::Workers(workers));
                     }
                 }
-                // A switch follows.
+                // A switch event follows.
                 _ => {}
             }
         }

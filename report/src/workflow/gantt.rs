@@ -1,4 +1,4 @@
-//! Tasks by rank over time: as they were planned, and below, on the same axis, as they ran, with the critical path.
+//! Gantt chart of a workflow: tasks by rank as planned and, below on the same axis, as they ran, with the critical path.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,29 +12,29 @@ use crate::run::{Run, TaskRun};
 use crate::svg::{WIDTH, escaped, open};
 use crate::tables::shown_of;
 
-/// Tasks that are drawn, of all panels together: each takes some 300 bytes, and more could not be told apart.
+/// Maximum number of drawn tasks in all panels. A task takes about 300 bytes, and more tasks could not be distinguished.
 const DRAWN: usize = 3000;
-/// Of these, in each panel of planned ones.
+/// Maximum number of drawn tasks in each panel of a plan, included in [`DRAWN`].
 const PLANNED: usize = 750;
-/// Room for what a panel is.
+/// Height of a panel's heading.
 const HEAD: f64 = 18.0;
 
-/// A chart and words on it.
+/// Chart with captions.
 pub(crate) struct Gantt {
     pub(crate) svg: String,
-    /// What was planned, in a sentence or two; empty where the log has no plan.
+    /// Description of the plans in one or two sentences; empty if the log has no plan.
     pub(crate) planned: String,
-    /// What is left out.
+    /// Sentences on omitted tasks.
     pub(crate) shown: String,
 }
 
-/// The chart, which has the room of one of `charts` on a page; `None` if there are no tasks.
+/// Returns the chart, which may use the share of one of `charts` charts on a page; `None` if there are no tasks.
 pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     if run.tasks.is_empty() {
         return None;
     }
     let charts = charts.max(1);
-    // The plan at the beginning, and the one at the end.
+    // Only the first and the last plan are drawn.
     let mut drawn: Vec<&(f64, PlanInForce)> = run.schedules.iter().collect();
     if drawn.len() > 2 {
         drawn.drain(1..drawn.len() - 1);
@@ -77,10 +77,10 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     Some(Gantt { svg: svg + "</svg>", planned, shown: left_out.join(" ") })
 }
 
-/// What plans said, and what came of it.
+/// Compares the planned and the measured time of the run.
 fn told_of_plans(run: &Run) -> String {
     let Some((at, plan)) = run.schedules.first() else { return String::new() };
-    // What the planner said covers also the tasks that are not told.
+    // The predicted end includes tasks that are not in the event.
     let ends = run.plans.iter().find(|(made, _)| made == at).map_or_else(
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,
@@ -132,7 +132,7 @@ fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     let on_path: HashSet<usize> = path.iter().copied().collect();
     let end = |task: &TaskRun| task.end.unwrap_or(run.seconds).max(task.begin);
     let mut drawn: Vec<usize> = (0..run.tasks.len()).filter(|&n| run.tasks[n].rank < RANKS).collect();
-    // Those of the path first, and then the longest ones.
+    // Attempts on the critical path are drawn first, then the longest ones.
     let length = |n: usize| end(&run.tasks[n]) - run.tasks[n].begin;
     drawn.sort_by_key(|&n| (!on_path.contains(&n), Reverse(step(length(n))), n.reverse_bits()));
     drawn.truncate(most);
@@ -151,12 +151,13 @@ fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     drawn.into_iter().map(bar).collect()
 }
 
-/// A length in steps of a tenth: within one, lengths are alike, and of tasks that are alike some from everywhere are drawn.
+/// Returns the length on a logarithmic scale with eight steps per factor of two. Lengths within a step count as equal, so that the drawn tasks of
+/// equal length are spread over the run.
 fn step(seconds: f64) -> i64 {
     (8.0 * seconds.log2()).floor() as i64
 }
 
-/// A try of a task, for who points at it.
+/// Describes an attempt of a task for the tooltip.
 pub(super) fn told(task: &TaskRun, end: f64) -> String {
     let mut text = format!("{} from {} to {}", task.task, seconds(task.begin), seconds(end));
     if task.attempt > 0 {

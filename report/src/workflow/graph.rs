@@ -1,4 +1,4 @@
-//! The graph of a workflow, its tasks coloured and numbered by rank; of many tasks the graph of its ranks.
+//! Task graph of a workflow, with tasks coloured and numbered by rank; for many tasks, the graph of the ranks.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -10,34 +10,34 @@ use crate::run::Run;
 use crate::svg::{WIDTH, escaped, open, short_name};
 use crate::tables::shown_of;
 
-/// Tasks that are drawn one by one: more cannot be told apart.
+/// Maximum number of tasks that are drawn individually; more tasks could not be distinguished.
 const TASKS: usize = 500;
-/// Edges that have room.
+/// Maximum number of drawn edges.
 const EDGES: usize = 3000;
-/// Colours that can be told apart; further ranks have squares, and circles again.
+/// Number of distinguishable colours. The next group of ranks has squares instead of circles, and so on alternately.
 pub(super) const COLOURS: usize = 8;
-/// The size of a node, the height of a row, and the least and the greatest width of a column.
+/// Radius of a node, height of a row, and minimum and maximum width of a column.
 const NODE: f64 = 9.0;
 const ROW: f64 = 23.0;
 const COLUMN: (f64, f64) = (34.0, 150.0);
-/// Columns as wide as this have room for names, if there are no more than so many tasks.
+/// Minimum column width, and maximum number of tasks, for which names are drawn.
 const NAMED: (f64, usize) = (80.0, 80);
 const EDGE: f64 = 24.0;
 
-/// A picture and words on it.
+/// Picture with a caption.
 pub(crate) struct Graph {
     pub(crate) svg: String,
     pub(crate) told: String,
 }
 
-/// A task as it ended.
+/// Task with its last attempt.
 struct Node<'r> {
     name: &'r str,
-    /// Its last try, as a place in [`Run::tasks`]; `None` if it was done before the run.
+    /// Last attempt, as an index into [`Run::tasks`]; `None` if the task was completed before the run.
     last_try: Option<usize>,
 }
 
-/// The graph of a workflow as far as its log tells; `None` if there are no tasks.
+/// Returns the graph of a workflow as far as the log contains it; `None` if there are no tasks.
 pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
     let (mut nodes, mut number): (Vec<Node<'_>>, HashMap<&str, usize>) = (Vec::new(), HashMap::new());
     for (n, task) in run.tasks.iter().enumerate() {
@@ -91,7 +91,7 @@ pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
 fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usize]) -> String {
     let Layout { places, ways, columns, rows } = layout(nodes.len(), edges);
     let gaps = columns.saturating_sub(1).max(1) as f64;
-    // The last column has its names to the right, too.
+    // The last column needs space for names on its right side.
     let wide = ((WIDTH - 2.0 * EDGE) / (gaps + 0.7)).clamp(COLUMN.0, COLUMN.1);
     let is_named = wide >= NAMED.0 && nodes.len() <= NAMED.1;
     let width = (2.0 * EDGE + wide * gaps).max(WIDTH);
@@ -104,7 +104,7 @@ fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usi
     }
     let steps: HashSet<(usize, usize)> = on_path.windows(2).map(|pair| (pair[0], pair[1])).collect();
     let mut ordered: Vec<usize> = (0..edges.len()).collect();
-    // What is thick is above.
+    // Thick edges are drawn last, so that they are on top.
     ordered.sort_by_key(|&edge| steps.contains(&edges[edge]));
     for edge in ordered {
         let (from, to) = edges[edge];
@@ -170,7 +170,7 @@ fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usi
     svg + "</svg>"
 }
 
-/// A line through these points that is level at each.
+/// Returns a curve through the points that is horizontal at each point.
 fn curve(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut path = String::new();
     let mut last: Option<(f64, f64)> = None;

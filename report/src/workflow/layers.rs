@@ -1,24 +1,24 @@
-//! Places of a graph's nodes: in layers, each to the right of those that it needs, with few crossings. Pure.
+//! Layered layout of a graph: each node is to the right of the nodes that it depends on, with few edge crossings. Pure computation.
 
-/// Rows of a column: a layer of more nodes has several columns.
+/// Maximum number of nodes in a column. A layer with more nodes has several columns.
 pub(super) const ROWS: usize = 40;
-/// Points at which edges pass through layers, of all edges together; with more, edges are drawn straight.
+/// Maximum number of points at which edges pass through layers. With more points, all edges are drawn straight.
 const MOST_POINTS: usize = 2000;
-/// Sweeps over the layers that look for an order with fewer crossings: what is to be won is won in the first ones.
+/// Maximum number of sweeps over the layers to reduce crossings; most of the reduction happens in the first sweeps.
 const SWEEPS: usize = 12;
 
-/// Where nodes stand: column and row, the rows of a column about 0.
+/// Layout of a graph. The place of a node is its column and its row; the rows of a column are centred on 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Layout {
     pub(super) places: Vec<(f64, f64)>,
-    /// By edge: where it passes on its way.
+    /// Points through which each edge passes.
     pub(super) ways: Vec<Vec<(f64, f64)>>,
     pub(super) columns: usize,
-    /// Rows of the highest column.
+    /// Number of rows of the highest column.
     pub(super) rows: usize,
 }
 
-/// Places `nodes` nodes with these edges. Those that run in circles, as in a log that is damaged, do not count.
+/// Returns the layout of a graph with `nodes` nodes. Edges of cycles, which only a damaged log contains, are ignored.
 pub(super) fn layout(nodes: usize, edges: &[(usize, usize)]) -> Layout {
     let layer = layers(nodes, edges);
     let mut points = Points::new(&layer, edges);
@@ -39,7 +39,8 @@ pub(super) fn layout(nodes: usize, edges: &[(usize, usize)]) -> Layout {
     Layout { places, ways, columns, rows }
 }
 
-/// Of each node the longest path to it; a node that needs nothing stands next to the first that needs it.
+/// Returns the layer of each node: the length of the longest path to the node. A node without dependencies is moved next to the first node that
+/// depends on it.
 fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let (mut after, mut missing) = (vec![Vec::new(); nodes], vec![0usize; nodes]);
     for &(from, to) in edges {
@@ -65,22 +66,22 @@ fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-/// Nodes, and points at which edges pass through layers between their ends. Edges from one node have them in common.
+/// Nodes, and the points at which edges pass through layers between their ends. Edges from the same node share their points.
 struct Points {
     layer: Vec<usize>,
-    /// By layer: its points in order.
+    /// Ordered points of each layer.
     rows: Vec<Vec<usize>>,
-    /// By point: those in the next layer that it leads to, and those in the one before that lead to it.
+    /// Neighbours of each point in the next layer, and in the previous layer.
     next: Vec<Vec<usize>>,
     before: Vec<Vec<usize>>,
-    /// By edge: the points on its way.
+    /// Points through which each edge passes.
     ways: Vec<Vec<usize>>,
 }
 
 impl Points {
     fn new(layer: &[usize], edges: &[(usize, usize)]) -> Self {
         let nodes = layer.len();
-        // How far the longest edge of each node goes.
+        // Number of layers that the longest edge of each node passes through.
         let mut reach = vec![0usize; nodes];
         for &(from, to) in edges {
             reach[from] = reach[from].max(layer[to].saturating_sub(layer[from] + 1));
@@ -126,7 +127,7 @@ impl Points {
         self.before[to].push(from);
     }
 
-    /// Orders each layer by the means of the neighbours' places, forwards and backwards in turn, and keeps the order with the fewest
+    /// Orders each layer by the mean position of the points' neighbours, alternately forwards and backwards, and keeps the order with the fewest
     /// crossings.
     fn order(&mut self) {
         let (mut best, mut fewest) = (self.rows.clone(), self.crossings());
@@ -145,7 +146,7 @@ impl Points {
                     .map(|&point| {
                         let of = &neighbours[point];
                         let sum: usize = of.iter().map(|&other| place[other]).sum();
-                        // Who has no neighbours stays.
+                        // A point without neighbours keeps its position.
                         (
                             if of.is_empty() { place[point] as f64 } else { sum as f64 / of.len() as f64 },
                             point,
@@ -164,7 +165,7 @@ impl Points {
         self.rows = best;
     }
 
-    /// By point: its place in its layer.
+    /// Returns the position of each point in its layer.
     fn place(&self) -> Vec<usize> {
         let mut place = vec![0; self.layer.len()];
         for row in &self.rows {
@@ -173,7 +174,7 @@ impl Points {
         place
     }
 
-    /// How often two lines between neighbouring layers cross; lines over several layers do not count.
+    /// Returns the number of crossings of lines between adjacent layers. Lines over several layers are not counted.
     fn crossings(&self) -> u64 {
         let place = self.place();
         let mut all = 0;
@@ -184,7 +185,7 @@ impl Points {
                 ends.extend(near.map(|&next| (place[point], place[next])));
             }
             ends.sort_unstable();
-            // Of those before it, each line crosses those that end further on.
+            // A line crosses the earlier lines that end at a later position. `seen` is a Fenwick tree of the ends.
             let mut seen = vec![0u64; self.rows.get(layer + 1).map_or(0, Vec::len) + 1];
             for (count, &(_, end)) in (0..).zip(&ends) {
                 let (mut not_beyond, mut at) = (0, end + 1);

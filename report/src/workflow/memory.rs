@@ -1,4 +1,4 @@
-//! What ranks held for tasks over time, beside what they were to hold by the plan and what they may.
+//! Memory that ranks held for tasks over time, compared with the plan and the limit.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use crate::run::{HeldAt, Run};
 use crate::svg::{Chart, Line, WIDTH, open};
 use crate::tables::shown_of;
 
-/// Ranks whose memory is drawn.
+/// Maximum number of ranks whose memory is drawn.
 const MEMORIES: usize = 8;
 
-/// What ranks held over time in one figure, a chart of each below the other; `None` if no rank tells.
+/// Returns the memory charts of the ranks as one figure, one chart below another; `None` if no rank reported its memory.
 pub(crate) fn memory(run: &Run) -> Option<String> {
     let (charts, _) = memories(run);
     if charts.is_empty() {
@@ -28,8 +28,8 @@ pub(crate) fn memory(run: &Run) -> Option<String> {
     Some(svg + "</svg>")
 }
 
-/// What ranks held over time, those first that came nearest to what they may or held most. The second value says how many are not
-/// shown.
+/// Returns the memory charts of the ranks that came nearest to their limit or held the most memory, and a sentence on the number of omitted
+/// ranks.
 pub(crate) fn memories(run: &Run) -> (Vec<Chart>, String) {
     let most = |rank: usize| run.ranks[rank].held.iter().map(|held| held.most).max().unwrap_or(0);
     let mut order: Vec<usize> =

@@ -1,50 +1,50 @@
-//! A part of a Gantt chart: the bars of each rank below each other, above a time axis.
+//! Panel of a Gantt chart: the bars of each rank, one rank below another, above a time axis.
 
 use std::fmt::Write;
 
 use crate::svg::{WIDTH, escaped, number, short_name, ticks};
 
-/// Ranks that have room.
+/// Maximum number of ranks with a row.
 pub(super) const RANKS: usize = 64;
-/// Tasks that a rank runs at once are drawn below each other, up to this number.
+/// Maximum number of lanes of a rank. Concurrent tasks are drawn in separate lanes.
 const LANES: usize = 4;
-/// Room for names, the height of a lane, and that of the axis.
+/// Width of the margin for names, height of a lane, and height of the axis.
 const LEFT: f64 = 70.0;
 const LANE: f64 = 18.0;
 const AXIS: f64 = 22.0;
-/// The width of a letter of a name, at most.
+/// Maximum width of a letter.
 const LETTER: f64 = 7.2;
 
-/// A task.
+/// Bar of a task.
 pub(super) struct Bar<'r> {
     pub(super) name: &'r str,
     pub(super) rank: usize,
     pub(super) begin: f64,
     pub(super) end: f64,
     pub(super) class: &'static str,
-    /// What is told to who points at it.
+    /// Text of the tooltip.
     pub(super) told: String,
-    /// Whether a line runs through it to the next one of these.
+    /// True if the task is on the critical path; a line connects the bars on the path.
     pub(super) is_on_path: bool,
 }
 
-/// What panels above each other have in common.
+/// Scale shared by the panels of a chart.
 pub(super) struct Scale {
-    /// The end of the time, which is above 0.
+    /// End of the time axis; greater than 0.
     pub(super) to: f64,
-    /// Ranks that have a row.
+    /// Number of ranks with a row.
     pub(super) ranks: usize,
 }
 
-/// Elements from 0 on downwards.
+/// SVG elements of a panel whose top is at 0.
 pub(super) struct Panel {
     pub(super) elements: String,
     pub(super) height: f64,
 }
 
-/// Bars that are sorted by their begin.
+/// Returns the panel of bars that are sorted by their begin.
 pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
-    // By rank: when each of its lanes is free.
+    // Time at which each lane of a rank is free.
     let mut lanes: Vec<Vec<f64>> = vec![vec![f64::NEG_INFINITY]; scale.ranks];
     let placed: Vec<(&Bar<'_>, usize)> = bars
         .iter()
@@ -74,7 +74,7 @@ pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
     let mut svg = String::new();
     for tick in ticks(scale.to) {
         let at = x(tick);
-        // At the edge there is no room to the right.
+        // A label in the middle of the last tick would exceed the right edge.
         let anchor = if at > WIDTH - 24.0 { "end" } else { "middle" };
         let _ = write!(
             svg,

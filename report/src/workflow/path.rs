@@ -1,14 +1,14 @@
-//! The critical path: which task each one really waited for, from the last one to end back to the beginning.
+//! Critical path: the chain of tasks that determined the end of the run, traced from the last task back to the beginning.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::run::TaskRun;
 
-/// Clocks of two events on one rank agree to this, in seconds.
+/// Tolerance between the times of two events on one rank, in seconds.
 const SAME: f64 = 1e-6;
 
-/// The tries on the path, as places in `tasks`, in order of time. Before each of them comes the one that ended last of those whose
-/// values it reads and of those that its rank ran before it.
+/// Returns the attempts on the critical path in order of time, as indices into `tasks`. The predecessor of an attempt is the one that ended last
+/// among the tasks whose values it reads and the attempts that its rank had run before.
 pub(crate) fn critical_path(tasks: &[TaskRun]) -> Vec<usize> {
     let ended = || tasks.iter().enumerate().filter_map(|(number, task)| Some((number, task, task.end?)));
     let mut by_name: HashMap<&str, usize> = HashMap::new();
@@ -77,6 +77,19 @@ mod tests {
                 prop_assert!(path.windows(2).all(|pair| tasks[pair[0]].end.unwrap() <= tasks[pair[1]].begin + SAME));
             }
         }
+    }
+
+    #[test]
+    fn the_path_of_one_rank_is_all_of_its_tasks() {
+        let task = |n: usize| TaskRun {
+            task: n.to_string(),
+            begin: n as f64,
+            end: Some((n + 1) as f64),
+            reads: if n % 3 == 2 { vec![(n / 2).to_string()] } else { Vec::new() },
+            ..TaskRun::default()
+        };
+        let tasks: Vec<TaskRun> = (0..20).map(task).collect();
+        assert_eq!(critical_path(&tasks), (0..20).collect::<Vec<_>>());
     }
 
     #[test]

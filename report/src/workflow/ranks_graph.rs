@@ -1,4 +1,4 @@
-//! The graph of a workflow whose tasks are too many to be drawn: its ranks, and what went from one to another.
+//! Rank graph of a workflow with too many tasks to draw: its ranks, and the data sent between them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::f64::consts::TAU;
@@ -10,18 +10,18 @@ use crate::svg::{WIDTH, escaped, open};
 use crate::tables::{bytes_told, short_count, shown_of};
 use armature::observe::words::count;
 
-/// Ranks in a circle, and arrows between them, that can be told apart.
+/// Maximum numbers of drawn ranks and of arrows between them; more could not be distinguished.
 const RANKS: usize = 32;
 const ARROWS: usize = 200;
-/// Room that the bytes of an arrow take beside it: half of the width and half of the height.
+/// Space for the label of an arrow: half of its width and half of its height.
 const LABEL: (f64, f64) = (32.0, 9.0);
-/// The size of the picture, of the circle, and of the largest rank.
+/// Height of the picture, radius of the circle of ranks, and largest and smallest radius of a rank.
 const HEIGHT: f64 = 560.0;
 const RADIUS: f64 = 215.0;
 const LARGEST: f64 = 28.0;
 const SMALLEST: f64 = 11.0;
 
-/// What a rank's tasks read of another's.
+/// Data that the tasks of one rank read from another rank.
 #[derive(Clone, Copy, Default)]
 struct Arrow {
     edges: u64,
@@ -29,10 +29,10 @@ struct Arrow {
     bytes: u64,
 }
 
-/// The picture of a workflow of so many tasks.
+/// Returns the rank graph of a workflow with `tasks` tasks.
 pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let mut by_rank: BTreeMap<usize, u64> = BTreeMap::new();
-    // Where a task ran last is where its value was.
+    // The value of a task is on the rank of the last attempt.
     let mut rank_of: HashMap<&str, usize> = HashMap::new();
     for task in &run.tasks {
         if rank_of.insert(&task.task, task.rank).is_none_or(|before| before != task.rank) {
@@ -69,7 +69,7 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     Graph { svg: drawn_in_a_circle(&ranks, &between, &arrows), told }
 }
 
-/// By sender and receiver, a rank's own values too.
+/// Returns the data read by sender and receiver, including reads within a rank.
 fn arrows(run: &Run, rank_of: &HashMap<&str, usize>) -> BTreeMap<(usize, usize), Arrow> {
     let mut arrows: BTreeMap<(usize, usize), Arrow> = BTreeMap::new();
     for task in &run.tasks {
@@ -90,7 +90,7 @@ fn drawn_in_a_circle(
     arrows: &BTreeMap<(usize, usize), Arrow>,
 ) -> String {
     let most = ranks.iter().map(|rank| rank.1).max().unwrap_or(1).max(1) as f64;
-    // In a narrow circle of many they may not touch.
+    // Neighbouring ranks on the circle must not touch.
     let room = (TAU * RADIUS / ranks.len().max(1) as f64 * 0.42).min(LARGEST);
     let places: HashMap<usize, (f64, f64, f64)> = ranks
         .iter()
@@ -105,7 +105,7 @@ fn drawn_in_a_circle(
     let mut svg = open(WIDTH, HEIGHT, "Ranks, and what went from one to another");
     let widest = between.first().map_or(0, |(_, arrow)| arrow.bytes) as f64;
     let mut labels = String::new();
-    // Places that are taken: their middle, and half of their width and height.
+    // Occupied areas: centre, half of the width and half of the height.
     let mut taken: Vec<(f64, f64, f64, f64)> =
         places.values().map(|&(x, y, size)| (x, y, size, size)).collect();
     for ((from, to), arrow) in between {
@@ -123,7 +123,7 @@ fn drawn_in_a_circle(
             r#"<g><title>{}</title><path class="edge" style="stroke-width:{wide:.1}" d="{path}"/><path class="arrow" d="{head}"/></g>"#,
             escaped(&text)
         );
-        // The widest arrows come first, and those for which no room is left tell it to who points at them.
+        // Arrows are sorted by width. An arrow without space for a label shows its data only in the tooltip.
         let (x, y) = middle;
         let is_free = |taken: &(f64, f64, f64, f64)| {
             (taken.0 - x).abs() >= taken.2 + LABEL.0 || (taken.1 - y).abs() >= taken.3 + LABEL.1
@@ -153,7 +153,7 @@ fn drawn_in_a_circle(
                 d = 2.0 * size
             ),
         };
-        // Beside the circle, away from its middle.
+        // The label is on the side of the node that faces away from the centre of the circle.
         let side = if x < WIDTH / 2.0 - 1.0 { ("end", -1.0) } else { ("start", 1.0) };
         let _ = write!(
             svg,
@@ -169,14 +169,14 @@ fn drawn_in_a_circle(
     svg + &labels + "</svg>"
 }
 
-/// An arrow's line, its head, and the place for what is said of it.
+/// Line and head of an arrow, and the position of its label.
 struct Shape {
     path: String,
     head: String,
     middle: (f64, f64),
 }
 
-/// From one circle to another, bent to one side, so that the one that leads back has a place of its own.
+/// Returns the arrow from one circle to another. It is bent to one side, so that the arrow in the opposite direction does not coincide with it.
 fn shape(a: (f64, f64, f64), b: (f64, f64, f64), wide: f64) -> Option<Shape> {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let length = dx.hypot(dy);
