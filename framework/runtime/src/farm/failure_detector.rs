@@ -139,12 +139,12 @@ impl FailureDetector {
         if !died {
             return LastActivity::Innocent;
         }
-        match trails.and_then(TrailReader::read) {
-            Some((id, task)) => LastActivity::Chunk { id, task },
-            // The task of a chunk that waits at the compute side is not known.
-            None => LastActivity::Behind(
-                self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX),
-            ),
+        // The task of a chunk that waits at the compute side is not known.
+        let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);
+        match trails.map(TrailReader::read) {
+            Some(Some((id, task))) => LastActivity::Chunk { id, task },
+            Some(None) => LastActivity::Unnoted(task),
+            None => LastActivity::Behind(task),
         }
     }
 

@@ -93,6 +93,7 @@ fn messages_of_a_farm_are_as_they_were() {
         ("somewhere", LastActivity::Behind(None)),
         ("in a chunk", LastActivity::Chunk { id: 300, task: None }),
         ("in a task of a chunk", LastActivity::Chunk { id: 300, task: Some(70_000) }),
+        ("in no suspect", LastActivity::Unnoted(Some(300))),
     ];
     for (what, last_activity) in last_activity {
         let lost = Lost { rank: 3, why: "its process has ended".into(), chunks: vec![1, 300], last_activity };

@@ -24,6 +24,8 @@ pub(crate) enum LastActivity {
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known.
     Chunk { id: u64, task: Option<u64> },
+    /// As `Behind`, of a rank whose trail names no chunk. The rank had begun no suspect, because the trail names a suspect before it begins.
+    Unnoted(Option<u64>),
 }
 
 /// Tasks of one chunk of a dead rank that have the same verdict.
@@ -68,7 +70,7 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
             }
             (at, 0, false)
         }
-        LastActivity::Behind(task) => {
+        LastActivity::Behind(task) | LastActivity::Unnoted(task) => {
             let named = |chunk: &OutstandingChunk<K>| task.and_then(|task| place(chunk, task));
             let at = chunks.iter().position(|chunk| named(chunk).is_some()).unwrap_or(0);
             (at, chunks.get(at).and_then(named).unwrap_or(0), true)
@@ -90,6 +92,10 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
             shares.push(Share { chunk: n, places: 0..from, blame: Verdict::Innocent });
             shares.push(Share { chunk: n, places: from..chunk.count, blame });
         }
+    }
+    if matches!(last_activity, LastActivity::Unnoted(_)) {
+        let not_begun = shares.iter_mut().filter(|share| chunks[share.chunk].suspicion.is_there());
+        not_begun.for_each(|share| share.blame = Verdict::Innocent);
     }
     shares.retain(|share| !share.places.is_empty());
     shares

@@ -60,6 +60,20 @@ fn without_a_trail_everything_from_the_last_word_on_is_suspect() {
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
+/// A rank that is killed before the task comes to it, of which another rank has died, is no second death in that task.
+#[test]
+fn a_suspect_is_not_blamed_where_the_trail_does_not_name_it() {
+    use Verdict::{Guilty, Innocent, Suspect};
+    let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
+    let suspect = || OutstandingChunk { suspicion, ..chunk(4, 10, 1) };
+    assert_eq!(said(&[suspect()], LastActivity::Unnoted(None)), [(0, 0..1, Innocent)]);
+    assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
+    // Short chunks are not named.
+    assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unnoted(None)), [(0, 0..1, Guilty)]);
+    let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unnoted(None));
+    assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
+}
+
 #[test]
 fn deaths_that_a_task_was_suspected_of_count_when_it_is_found_guilty() {
     let was = Suspicion { certain: 0, shared: 2, death: 3, most: 5 };
