@@ -96,11 +96,11 @@ fn what_is_missing_is_told_and_the_rest_is_shown() {
     let file = events.join("activity-0.jsonl");
     let text = fs::read_to_string(&file).unwrap().replace("\"schema\":2", "\"schema\":99");
     fs::write(&file, text).unwrap();
-    for command in ["report", "events", "explain", "trace"] {
-        let output = armature(&[command], dir.path());
+    for command in [&["report"][..], &["events"], &["explain"], &["trace"], &["top", "--once"]] {
+        let output = armature(command, dir.path());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(said.contains("activity-0.jsonl has events of schema 99"), "{command}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(said.contains("activity-0.jsonl has events of schema 99"), "{command:?}: {said}");
     }
 }
 

@@ -45,6 +45,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
         _ => None,
     });
     let is_without_a_rank = records.iter().any(|record| matches!(record.event, Event::Lost { .. }));
+    let has_ended = records.iter().any(|record| record.event.is_end());
+    assert!(totals.is_some() || !has_ended, "{what}, run {}: it has ended and has no totals", records[0].run);
     let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
     for rank in 0..busy.len() {
         let told = told(records, rank);

@@ -124,6 +124,19 @@ fn a_job_that_is_started_again_knows_what_its_ranks_died_of() {
         assert!(!outcome.hung && outcome.left_behind.is_empty() && !outcome.status.success(), "{outcome}");
         assert!(outcome.stderr.contains(expected), "`{expected}` was not printed\n{outcome}");
     }
+    let line = [ARMATURE, "run", "--recover", "--restarts", "3"];
+    let job = Job::new(PROGRAM, 2).arg("workflow-deadly").through(line).limit(Duration::from_secs(60));
+    let path = directory.path().join("another journal");
+    let outcome = job.env("ARMATURE_TEST_JOURNAL", path.to_str().unwrap()).run();
+    assert!(!outcome.hung && !outcome.status.success(), "{outcome}");
+    assert!(
+        outcome.stderr.contains("restart 1 of 3") && outcome.stderr.contains("after 2 tries"),
+        "{outcome}"
+    );
+    assert!(
+        !outcome.stderr.contains("restart 2"),
+        "a task that has had its tries is no reason to go on\n{outcome}"
+    );
 }
 
 /// Values that wait on disk are in a directory of the rank's own, which its process cannot remove when it is killed.
