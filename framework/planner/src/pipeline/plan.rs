@@ -119,8 +119,8 @@ pub struct Plan {
 /// The result depends on the arguments alone, unless the stop flag is set during the search: equal arguments always give the same plan.
 ///
 /// # Errors
-/// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform. [`ErrorKind::Options`] if the radius is not at least 0 and less than
-/// 1. [`ErrorKind::Mapping`] if a start is not a mapping of this pipeline to this platform. [`ErrorKind::Infeasible`] if no mapping satisfies the
+/// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform. [`ErrorKind::Options`] if the radius is negative, 1 or more.
+/// [`ErrorKind::Mapping`] if a start is not a mapping of this pipeline to this platform. [`ErrorKind::Infeasible`] if no mapping satisfies the
 /// rules, which happens if pinned stages need a shared processor and the options exclude sharing.
 ///
 /// ```
