@@ -158,7 +158,9 @@ impl Starter {
                     }
                     Err(error) => Some(error.to_string()),
                 };
-                self.connection.queue(&FromStarter::Ready(refusal))
+                self.connection.queue(&FromStarter::Ready(refusal))?;
+                // Before any command starts: if this process dies soon, the caller must know that it was ready.
+                self.connection.flush()
             }
             ToStarter::Run(request) => {
                 self.queue.push_back(*request);
