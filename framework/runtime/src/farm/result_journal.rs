@@ -81,7 +81,7 @@ impl ResultJournal {
         let identity = Identity::new(name, kind.layout(), fingerprint);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
             if task >= FIRST_NOTE {
-                notes.add(wire::from_bytes(&payload)?);
+                notes.add(wire::from_bytes(&payload).map_err(|_| strange(task, path))?);
             } else {
                 known.insert(task, payload);
             }

@@ -68,7 +68,8 @@ impl TaskJournal {
         let (mut needed, mut tried, mut notes) = (BTreeMap::new(), BTreeMap::new(), 0);
         let (journal, _) = Journal::open(path, &identity, |number, payload| {
             if number >= FIRST_NOTE {
-                let (task, known): (u64, Tried) = wire::from_bytes(&payload)?;
+                let note = wire::from_bytes::<(u64, Tried)>(&payload);
+                let (task, known) = note.map_err(|_| strange(path, "holds a damaged note about a death"))?;
                 tried.insert(task_of(path, graph, task)?, known);
                 notes += 1;
                 return Ok(());
