@@ -1,5 +1,5 @@
-//! k-means: points on a plane are divided into groups, each around its mean. A farm of iterations: the tasks of each are made from
-//! the results of the one before.
+//! k-means: points on a plane are divided into groups, each around its mean. A farm in iterations: the tasks of an iteration are
+//! made from the results of the previous iteration.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/k-means
@@ -7,39 +7,15 @@
 
 use std::ops::Range;
 
-use armature::farm::{Context, Farm, Worker};
+use armature::farm::{Context, Farm};
 use armature::{BoxError, Session};
 
 type Point = [f64; 2];
-/// Of each group: the sum of its points, and how many there are.
+/// The sum of the points of each group, and their number.
 type Sums = Vec<(Point, u64)>;
 
-/// Points of a task.
+/// Number of points of a task.
 const BLOCK: usize = 10_000;
-
-/// What each rank has: all points, which it reads once.
-struct Assign {
-    points: Vec<Point>,
-}
-
-impl Worker for Assign {
-    type In = (Range<usize>, Vec<Point>);
-    type Out = Sums;
-
-    /// Adds these points up, each in the group whose mean is next to it.
-    fn work(&mut self, (block, means): Self::In, _: &mut Context) -> Result<Sums, BoxError> {
-        let mut sums = vec![([0.0; 2], 0); means.len()];
-        for &[x, y] in &self.points[block] {
-            let distance = |mean: &Point| (mean[0] - x).powi(2) + (mean[1] - y).powi(2);
-            let next = |a: &usize, b: &usize| distance(&means[*a]).total_cmp(&distance(&means[*b]));
-            let group = (0..means.len()).min_by(next).ok_or("there is no group")?;
-            let (sum, count) = &mut sums[group];
-            *sum = [sum[0] + x, sum[1] + y];
-            *count += 1;
-        }
-        Ok(sums)
-    }
-}
 
 fn main() -> std::process::ExitCode {
     armature::main(|session| {
@@ -50,9 +26,9 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// The means of `groups` groups of points, on rank 0.
+/// Returns the means of `groups` groups of points, on rank 0.
 pub(crate) fn k_means(
-    session: &Session,
+    session: &mut Session,
     count: usize,
     groups: usize,
 ) -> Result<Option<Vec<Point>>, BoxError> {
@@ -61,12 +37,15 @@ pub(crate) fn k_means(
         let blocks = (0..count).step_by(BLOCK).map(|start| start..(start + BLOCK).min(count));
         blocks.map(|block| (block, means.to_vec())).collect()
     };
-    // The factory is called on each rank that does tasks, before its first one. A real program reads a file in it.
-    let mut farm = Farm::worker("assign", || Ok(Assign { points: points(count).collect() }));
-    let summary = farm.iterate(session, tasks(&means), |sums, _| {
+    // Each rank makes all points once, before its first task. A real program reads a file here.
+    let mut farm = Farm::with_setup("assign", || {
+        let points: Vec<Point> = points(count).collect();
+        Ok(move |(block, means): (Range<usize>, Vec<Point>), _: &mut Context| assign(&points[block], &means))
+    });
+    farm.iterate(session, tasks(&means), |sums, _| {
         let before = means.clone();
         for (group, mean) in means.iter_mut().enumerate() {
-            // In the order of the blocks, so that the means are the same to the bit on any number of ranks.
+            // The blocks are added in their order, so that the means are bit-identical on any number of ranks.
             let sum = sums.iter().map(|block| block[group]);
             let ([x, y], count) =
                 sum.fold(([0.0; 2], 0), |([x, y], n), (p, m)| ([x + p[0], y + p[1]], n + m));
@@ -74,13 +53,27 @@ pub(crate) fn k_means(
                 *mean = [x / count as f64, y / count as f64];
             }
         }
-        // It ends when no mean has moved.
+        // The farm ends when no mean has moved.
         Ok((means != before).then(|| tasks(&means)))
     })?;
-    Ok(summary.map(|_| means))
+    Ok(session.is_root().then_some(means))
 }
 
-/// Points in a few clouds, the same on all ranks.
+/// Adds up the points of each group. A point belongs to the group with the nearest mean.
+fn assign(points: &[Point], means: &[Point]) -> Result<Sums, BoxError> {
+    let mut sums = vec![([0.0; 2], 0); means.len()];
+    for &[x, y] in points {
+        let distances = means.iter().map(|mean| (mean[0] - x).powi(2) + (mean[1] - y).powi(2));
+        let nearest = distances.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let (group, _) = nearest.ok_or("there is no group")?;
+        let (sum, count) = &mut sums[group];
+        *sum = [sum[0] + x, sum[1] + y];
+        *count += 1;
+    }
+    Ok(sums)
+}
+
+/// Returns points in a few clouds, the same points on all ranks.
 fn points(count: usize) -> impl Iterator<Item = Point> {
     (0..count as u64).map(|number| {
         let random = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1_u64 << 24) as f64;
@@ -94,17 +87,14 @@ mod tests {
 
     use super::*;
 
-    /// One task after the other, without a farm.
+    /// Runs one task after the other, without a farm.
     fn serial(count: usize, groups: usize) -> Vec<Point> {
-        let mut means: Vec<Point> = points(groups).collect();
-        let mut assign = Assign { points: points(count).collect() };
+        let (points, mut means): (Vec<_>, Vec<_>) = (points(count).collect(), points(groups).collect());
         loop {
             let before = means.clone();
             let mut total = vec![([0.0; 2], 0); groups];
-            for start in (0..count).step_by(BLOCK) {
-                let task = (start..(start + BLOCK).min(count), before.clone());
-                let sums = assign.work(task, &mut Context::for_test()).unwrap();
-                for (([x, y], n), (more, m)) in total.iter_mut().zip(sums) {
+            for block in points.chunks(BLOCK) {
+                for (([x, y], n), (more, m)) in total.iter_mut().zip(assign(block, &before).unwrap()) {
                     (*x, *y, *n) = (*x + more[0], *y + more[1], *n + m);
                 }
             }

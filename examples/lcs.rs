@@ -8,7 +8,7 @@
 use armature::loops::{Cells, Line, Shape, Table, TableLoop};
 use armature::{BoxError, Config, Session};
 
-/// The value of a row and a column is the length for the letters of `a` and `b` up to these. Above and to the left of the table are zeros.
+/// A value is the length for the letters of `a` up to its row and of `b` up to its column. Above and to the left of the table are zeros.
 struct Lengths<'t> {
     a: &'t [u8],
     b: &'t [u8],
@@ -33,7 +33,11 @@ impl Table for Lengths<'_> {
     }
 }
 
-fn main() -> armature::Result<()> {
+fn main() -> std::process::ExitCode {
+    armature::exit_code(run())
+}
+
+fn run() -> armature::Result<()> {
     let (config, args) = Config::from_args_and_rest()?;
     armature::run(&config, |session| {
         let [a, b] = &args[..] else { return Err("usage: lcs FILE FILE".into()) };
@@ -45,21 +49,21 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// What both texts have in common, on rank 0.
-pub(crate) fn lcs(session: &Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
+/// Returns the longest common subsequence of `a` and `b`, on rank 0.
+pub(crate) fn lcs(session: &mut Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
     let shape = Shape { rows: a.len() as u64, columns: b.len() };
     // The way back through the table needs all of it on rank 0, so ranks keep all columns of their rows.
     let kept = (b.len() as u64).max(1);
     let mut table = TableLoop::new("lcs", shape, Lengths { a, b }).panel_width(kept);
     table.run(session)?;
-    let length = |lengths: &[u32], i: usize, j: usize| match (i.checked_sub(1), j.checked_sub(1)) {
-        (Some(row), Some(column)) => lengths[row * b.len() + column],
-        _ => 0,
-    };
-    Ok(table.collect(session)?.map(|lengths| trace_back(a, b, |i, j| length(&lengths, i, j))))
+    let Some(lengths) = table.collect(session)? else { return Ok(None) };
+    Ok(Some(trace_back(a, b, |i, j| match (i, j) {
+        (0, _) | (_, 0) => 0,
+        _ => lengths[(i - 1) * b.len() + j - 1],
+    })))
 }
 
-/// The letters on the way back from the end of both texts; `length` is that of what they have in common in their first letters.
+/// Returns the common letters on the way back from the end of both texts. `length` is a function of the numbers of first letters.
 fn trace_back(a: &[u8], b: &[u8], length: impl Fn(usize, usize) -> u32) -> Vec<u8> {
     let (mut i, mut j, mut common) = (a.len(), b.len(), Vec::new());
     while i > 0 && j > 0 {

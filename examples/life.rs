@@ -1,5 +1,5 @@
-//! The Game of Life on a torus: the board has no edges, what leaves it on one side comes back on the other. A stencil whose rows are a
-//! ring: each rank has some rows of the board, and gets the rows above and below them from its neighbours.
+//! The Game of Life on a torus: the first and the last row are neighbours, and the first and the last column, too. A stencil with periodic
+//! rows: each rank has some rows of the board, and gets the rows above and below them from its neighbours.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/life
@@ -8,7 +8,7 @@
 use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
 use armature::{BoxError, Session};
 
-/// What a board is at first, which each rank makes for its own rows.
+/// The first board, of which each rank makes its own rows.
 struct Life<F> {
     is_alive: F,
 }
@@ -28,7 +28,7 @@ impl<F: Fn(u64, u64) -> bool + Send> Stencil for Life<F> {
     }
 }
 
-/// Makes `new` of the inner rows of `old`.
+/// Computes `new` from `old`, which has one more row above and below.
 fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
     for (rows, new) in old.windows(3 * width).step_by(width).zip(new.chunks_exact_mut(width)) {
         for (column, new) in new.iter_mut().enumerate() {
@@ -37,7 +37,7 @@ fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
                 .chunks_exact(width)
                 .map(|row| columns.map(|column| row[column]).iter().sum::<u8>())
                 .sum();
-            // The cell itself is among those that were counted.
+            // The cell itself is counted, too.
             *new = u8::from(around == 3 || around == 4 && rows[width + column] == 1);
         }
     }
@@ -53,9 +53,9 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// The board after this number of generations, on rank 0.
+/// Returns the board after this number of generations, on rank 0.
 pub(crate) fn live(
-    session: &Session,
+    session: &mut Session,
     shape: Shape,
     is_alive: impl Fn(u64, u64) -> bool + Send,
     generations: u64,
@@ -65,7 +65,7 @@ pub(crate) fn live(
     Ok(life.collect(session)?)
 }
 
-/// A board on which a third of the cells is alive.
+/// Returns a board on which a third of the cells is alive.
 fn random(shape: Shape) -> impl Fn(u64, u64) -> bool + Send + Copy {
     move |row, column| {
         let cell = row * shape.columns as u64 + column;

@@ -1,5 +1,5 @@
-//! Bodies that attract each other. A loop whose values all ranks get: each rank has all bodies, and the ranks share out whose
-//! acceleration they compute.
+//! Bodies that attract each other. A loop over indices, whose values all ranks get: every rank has all bodies, and computes
+//! the accelerations of some of them.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/n-body
@@ -17,7 +17,7 @@ pub(crate) struct Body {
 
 /// The time between two steps.
 const STEP: f64 = 1e-3;
-/// Keeps bodies that meet from leaving at any speed.
+/// Limits the attraction of bodies that meet.
 const SOFTENING: f64 = 1e-2;
 
 fn main() -> std::process::ExitCode {
@@ -32,8 +32,8 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// The bodies after this number of steps, on every rank.
-pub(crate) fn simulate(session: &Session, count: u64, steps: u32) -> Result<Vec<Body>, BoxError> {
+/// Returns the bodies after this number of steps, on every rank.
+pub(crate) fn simulate(session: &mut Session, count: u64, steps: u32) -> Result<Vec<Body>, BoxError> {
     let mut bodies: Vec<Body> = (0..count).map(body).collect();
     for _ in 0..steps {
         let accelerations =
@@ -64,7 +64,7 @@ fn advance(bodies: &mut [Body], accelerations: &[[f64; 3]]) {
     }
 }
 
-/// A body on a spiral, at rest.
+/// Returns a body on a spiral, at rest.
 fn body(number: u64) -> Body {
     let n = number as f64;
     Body { mass: 1.0 + n % 3.0, place: [n.sqrt() * n.cos(), n.sqrt() * n.sin(), n % 7.0], speed: [0.0; 3] }

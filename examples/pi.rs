@@ -1,13 +1,13 @@
-//! Pi: the area under 4 / (1 + x²) between 0 and 1. A loop whose values are added up.
+//! Pi: the area under 4 / (1 + x²) between 0 and 1. A loop over indices, whose values are added up.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/pi            # or, without MPI: target/release/pi --ranks 4
 //! ```
 
-use armature::loops::reduce;
+use armature::loops::ParallelFor;
 use armature::{BoxError, Session};
 
-/// The area is cut into this number of slices, which are what ranks share out.
+/// Number of slices of the area, the indices of the loop.
 const SLICES: u64 = 1_000;
 
 fn main() -> std::process::ExitCode {
@@ -20,10 +20,11 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Pi, on every rank, with this number of points in each slice.
-pub(crate) fn pi(session: &Session, points: u64) -> Result<f64, BoxError> {
-    // The sum is made in the order of the slices, so that it is the same to the bit on any number of ranks.
-    Ok(reduce(session, "pi", 0..SLICES, |number| slice(number, points), 0.0, |sum, area| sum + area)?)
+/// Returns pi on every rank, computed from this number of points in each slice.
+pub(crate) fn pi(session: &mut Session, points: u64) -> Result<f64, BoxError> {
+    // The areas are added in the order of the slices, so that the sum is bit-identical on any number of ranks.
+    let slices = ParallelFor::new("pi", 0..SLICES);
+    Ok(slices.fold_in_order(session, |number| slice(number, points), 0.0, |sum, area| sum + area)?)
 }
 
 fn slice(number: u64, points: u64) -> f64 {

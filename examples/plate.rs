@@ -1,4 +1,4 @@
-//! Heat on a plate with a cold block, until nothing changes any more. A stencil: each value is made of its neighbours as they were a
+//! Heat on a plate with a cold block, until the temperatures change no more. A stencil: each value is computed from its neighbours in the
 //! step before.
 //!
 //! ```sh
@@ -8,14 +8,14 @@
 use armature::loops::{OldGrid, Shape, Stencil, StencilLoop, Until};
 use armature::{BoxError, Session};
 
-/// Steps between two looks at how much has changed.
+/// Number of steps between two checks of the largest change.
 const STEPS: u64 = 50;
-/// Steps after which it is given up.
+/// Maximum number of steps.
 const MOST: u64 = 1_000_000;
 
 struct Plate {
     shape: Shape,
-    /// The largest change of a value on this rank since it was asked for.
+    /// The largest change of a value on this rank since the last check.
     change: f64,
 }
 
@@ -29,20 +29,19 @@ impl Stencil for Plate {
     }
 
     fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
-        // `old` begins with the row above those that are made.
-        let row_of = |row| old.row_of(row);
-        self.change = self.change.max(step(self.shape, row_of, old.values, new));
+        self.change = self.change.max(step(self.shape, |row| old.row_of(row), old.values, new));
         Ok(())
     }
 }
 
-/// Whether a value stays cold.
+/// Returns true if a value is in the cold block.
 fn is_cold(shape: Shape, row: u64, column: usize) -> bool {
     (shape.rows / 4..shape.rows / 3).contains(&row)
         && (shape.columns / 4..shape.columns / 3).contains(&column)
 }
 
-/// Makes `new` of the inner rows of `old`; returns the largest change. `row_of` says which row of the plate a row of `old` is.
+/// Computes `new` from `old`, which has one more row above and below, and returns the largest change. `row_of` returns the number in the
+/// plate of a row of `old`.
 fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64]) -> f64 {
     let (mut change, width): (f64, _) = (0.0, shape.columns);
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -70,17 +69,17 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Goes on until no value changes by more than `limit`. All ranks get the number of steps, rank 0 the plate.
+/// Runs until no value changes by more than `limit`. Returns the number of steps on all ranks, and the plate on rank 0.
 pub(crate) fn settle(
-    session: &Session,
+    session: &mut Session,
     shape: Shape,
     limit: f64,
 ) -> Result<(u64, Option<Vec<f64>>), BoxError> {
     let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
-    let change = |plate: &mut Plate| std::mem::take(&mut plate.change);
-    // Rank 0 is asked of the largest change of all ranks.
+    let until = Until::at_most(MOST).every(STEPS);
+    // A check takes the change of each rank, and compares the largest one with the limit on rank 0.
     let end =
-        plate.run_until(session, Until::at_most(MOST).every(STEPS), change, |change| change <= limit)?;
+        plate.run_until(session, until, |body| std::mem::take(&mut body.change), |change| change <= limit)?;
     if !end.is_converged {
         return Err(format!("the plate has not settled after {} steps", end.passes).into());
     }
@@ -123,7 +122,6 @@ mod tests {
             "rows 5 and 6 are cold"
         );
         for ranks in 1..=3 {
-            // What the first rank returns.
             let settled = armature::run(&Config::new().ranks(ranks), |session| settle(session, shape, limit));
             assert_eq!(settled.unwrap(), (steps, Some(plate.clone())));
         }

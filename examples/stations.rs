@@ -1,5 +1,5 @@
-//! The coldest, mean and warmest temperature of each weather station in a file of lines `station;temperature`. A pipeline: rank 0
-//! reads, all ranks parse what they get, rank 0 puts it together. Memory does not grow with the file.
+//! The coldest, mean and warmest temperature of each weather station in a file of lines `station;temperature`. A pipeline: rank 0 reads
+//! blocks of lines, all ranks parse them, rank 0 merges the results. The memory in use does not grow with the file.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/stations measurements.csv
@@ -13,14 +13,18 @@ use std::path::Path;
 use armature::pipeline::Pipeline;
 use armature::{BoxError, Config, Session};
 
-/// Coldest, sum, warmest, and how many.
+/// Coldest, sum and warmest of the temperatures, and their number.
 type Seen = (f64, f64, f64, u64);
 type Stations = BTreeMap<String, Seen>;
 
-/// Bytes of the file in one item.
+/// Bytes of the file in an item.
 const BLOCK: u64 = 1 << 20;
 
-fn main() -> armature::Result<()> {
+fn main() -> std::process::ExitCode {
+    armature::exit_code(run())
+}
+
+fn run() -> armature::Result<()> {
     let (config, args) = Config::from_args_and_rest()?;
     armature::run(&config, |session| {
         let [file] = &args[..] else { return Err("usage: stations FILE".into()) };
@@ -31,22 +35,21 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// What each station has seen, on rank 0; nothing on the others.
-pub(crate) fn stations(session: &Session, file: &Path, block: u64) -> Result<Stations, BoxError> {
+/// Returns the temperatures of each station on rank 0, and an empty map on the other ranks.
+pub(crate) fn stations(session: &mut Session, file: &Path, block: u64) -> Result<Stations, BoxError> {
     let mut all = Stations::new();
-    // The source is made on rank 0, so only rank 0 needs the file.
-    Pipeline::try_source("read", || blocks(file, block))
-        .try_map("parse", |lines: String| parse(&lines))
-        .for_each("merge", |part| {
-            for (name, seen) in part {
-                merge(&mut all, name, seen);
-            }
-        })
-        .run(session)?;
+    // Only rank 0 calls the source, so only rank 0 needs the file.
+    Pipeline::try_source("read", || blocks(file, block)).try_map("parse", |lines| parse(&lines)).for_each(
+        session,
+        "merge",
+        |part| {
+            part.into_iter().for_each(|(name, seen)| merge(&mut all, name, seen));
+        },
+    )?;
     Ok(all)
 }
 
-/// The file in blocks of whole lines.
+/// Returns the file in blocks of whole lines.
 fn blocks(file: &Path, block: u64) -> impl Iterator<Item = Result<String, BoxError>> {
     let mut open = None;
     std::iter::from_fn(move || {

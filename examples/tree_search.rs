@@ -1,5 +1,5 @@
-//! In how many ways can n queens stand on a board of n × n so that none attacks another? A search in a tree of which nobody knows
-//! beforehand where it is deep: a farm whose tasks make tasks.
+//! In how many ways can n queens stand on a board of n × n so that none attacks another? A search in a tree whose deep branches are not
+//! known in advance: a farm whose tasks create tasks.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/tree-search 14
@@ -8,10 +8,14 @@
 use armature::farm::Farm;
 use armature::{BoxError, Config, Session};
 
-/// Rows that are left to a task as a whole: a few thousand boards at most, which are not worth a task each.
+/// Maximum number of remaining rows that one task searches completely. They have a few thousand boards at most, too few for further tasks.
 const REST: usize = 5;
 
-fn main() -> armature::Result<()> {
+fn main() -> std::process::ExitCode {
+    armature::exit_code(run())
+}
+
+fn run() -> armature::Result<()> {
     let (config, args) = Config::from_args_and_rest()?;
     armature::run(&config, |session| {
         let size = args.first().map_or(Ok(10), |arg| arg.parse()).ok().filter(|size| (1..=20).contains(size));
@@ -23,9 +27,9 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// In how many ways `size` queens can stand, on rank 0.
-pub(crate) fn ways(session: &Session, size: u32) -> Result<Option<u64>, BoxError> {
-    // A task with few rows left is counted; of another one, each place for the next queen is a task.
+/// Returns the number of ways in which `size` queens can stand, on rank 0.
+pub(crate) fn ways(session: &mut Session, size: u32) -> Result<Option<u64>, BoxError> {
+    // A task with few remaining rows counts the boards. Other tasks create a task for each place of the next queen.
     let mut farm = Farm::exploring("queens", move |queens: &Vec<u32>, more| {
         if queens.len() + REST >= size as usize {
             return count(queens, size);
@@ -34,14 +38,11 @@ pub(crate) fn ways(session: &Session, size: u32) -> Result<Option<u64>, BoxError
         0
     });
     let mut total = 0;
-    let summary = farm.explore(session, [Vec::new()], |ways| -> Result<(), BoxError> {
-        total += ways?;
-        Ok(())
-    })?;
-    Ok(summary.map(|_| total))
+    farm.explore(session, [Vec::new()], |ways| total += ways)?;
+    Ok(session.is_root().then_some(total))
 }
 
-/// The columns of `queens` row by row, with one more queen, wherever none of them attacks it.
+/// Returns all boards with one more queen that no other queen attacks. A board is the column of the queen in each row.
 fn next(queens: &[u32], size: u32) -> Vec<Vec<u32>> {
     let is_free = |column: &u32| {
         (1..).zip(queens.iter().rev()).all(|(rows, queen)| ![0, rows].contains(&queen.abs_diff(*column)))

@@ -1,4 +1,4 @@
-//! How often each word occurs in the files below a directory that all ranks see. A farm: a task is a file.
+//! Counts the words of all files below a directory that all ranks can read. A farm: each file is a task.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/word-count /usr/share/doc
@@ -12,7 +12,11 @@ use armature::{BoxError, Config, Session};
 
 type Counts = BTreeMap<String, u64>;
 
-fn main() -> armature::Result<()> {
+fn main() -> std::process::ExitCode {
+    armature::exit_code(run())
+}
+
+fn run() -> armature::Result<()> {
     let (config, args) = Config::from_args_and_rest()?;
     let directory = args.first().map_or(".", String::as_str);
     armature::run(&config, |session| {
@@ -25,19 +29,18 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// The words and how often they occur, on rank 0.
-pub(crate) fn count_words(session: &Session, directory: &Path) -> Result<Option<Counts>, BoxError> {
-    // Rank 0 alone lists the files: the others get the names of those that they read.
+/// Returns the number of occurrences of each word, on rank 0.
+pub(crate) fn count_words(session: &mut Session, directory: &Path) -> Result<Option<Counts>, BoxError> {
+    // Only rank 0 lists the files. The other ranks receive the names of the files that they read.
     let files = if session.is_root() { files_below(directory)? } else { Vec::new() };
     let mut total = Counts::new();
-    // In whichever order they are read, the sums are the same.
+    // The sums do not depend on the order of the files.
     let mut farm = Farm::try_new("count", |file: PathBuf| count(&file)).unordered();
-    let summary = farm.for_each(session, files, |_, counts| -> Result<(), BoxError> {
-        // A file that cannot be read ends the job; to go on, look at what the `Err` says and return `Ok`.
-        counts?.into_iter().for_each(|(word, count)| *total.entry(word).or_default() += count);
-        Ok(())
+    // A file that cannot be read ends the job. With `for_each_result` the job would continue, and the sink would get the error.
+    farm.for_each(session, files, |_, counts| {
+        counts.into_iter().for_each(|(word, count)| *total.entry(word).or_default() += count);
     })?;
-    Ok(summary.map(|_| total))
+    Ok(session.is_root().then_some(total))
 }
 
 fn files_below(directory: &Path) -> Result<Vec<PathBuf>, BoxError> {
@@ -89,8 +92,9 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_there_is_named() {
-        let missing = |session: &Session| count_words(session, "/no/such/directory".as_ref());
-        let error = armature::run(&Config::new().ranks(2), missing).unwrap_err().to_string();
+        let config = Config::new().ranks(2);
+        let counts = armature::run(&config, |session| count_words(session, "/no/such/directory".as_ref()));
+        let error = counts.unwrap_err().to_string();
         assert!(error.contains("/no/such/directory"), "{error}");
     }
 }

@@ -53,7 +53,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 }
 
 /// One stream; checks the result.
-fn once(session: &Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
+fn once(session: &mut Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
     let mut sum = 0;
     let numbers = match of_each {
         0 => Pipeline::source("numbers", || 0..items).map("same", |n| n),
@@ -69,9 +69,8 @@ fn once(session: &Session, Setting { items, of_each }: Setting) -> Result<(), ar
         .map("second", second)
         .map("third", third)
         .map("fourth", fourth)
-        .for_each("fold", |word| sum = fold(sum, word))
         .mapping(MappingChoice::Text(mapping.into()))
-        .run(session)?;
+        .for_each(session, "fold", |word| sum = fold(sum, word))?;
     if session.is_root() && sum != expected(items as usize) {
         return Err(format!("the results are wrong: checksum {sum:#x}").into());
     }

@@ -181,7 +181,7 @@ pub fn main(words: &[String]) -> Outcome {
 }
 
 impl Job {
-    fn rank(&self, session: &Session) -> Result<(), BoxError> {
+    fn rank(&self, session: &mut Session) -> Result<(), BoxError> {
         let stages = self.stages()?;
         let start = Instant::now();
         let (mut sum, mut arrived) = (0, 0);
@@ -199,14 +199,15 @@ impl Job {
             }
         };
         let mut pipeline =
-            toil::pipeline(stages, self.items, sink).mapping(choice(&self.mapping)).dispatch(self.dispatch);
+            toil::pipeline(stages, self.items).mapping(choice(&self.mapping)).dispatch(self.dispatch);
         pipeline = pipeline.batch(BatchMode::Fixed(1)).balance(self.balance);
         for (number, after) in self.schedule() {
             let other = self.exchange.as_ref().map_or("", |(_, other)| other);
             pipeline =
                 pipeline.remap_after(after, choice(if number % 2 == 0 { other } else { &self.mapping }));
         }
-        let Some(summary) = pipeline.run(session)? else { return Ok(()) };
+        let run = pipeline.for_each(session, "fold", sink)?;
+        let Some(summary) = run.into_summary() else { return Ok(()) };
         if arrived != self.items || sum != toil::expected(stages, self.items) {
             return Err(format!("the results are wrong: {arrived} items, checksum {sum:#x}").into());
         }

@@ -245,9 +245,8 @@ pub fn main(words: &[String]) -> Outcome {
                         Ok(Watched { stage: Reducer::new(shape.columns), watch: watch()? })
                     })
                     .serial()
-                    .for_each("write", |_| rows += 1)
                     .mapping(mapping.clone())
-                    .run(session)?;
+                    .for_each(session, "write", |_| rows += 1)?;
                 if session.is_root() && rows != size {
                     return Err(format!("{rows} rows of {size} came").into());
                 }
@@ -262,9 +261,8 @@ pub fn main(words: &[String]) -> Outcome {
                     .stage("verify", move || {
                         Ok(Watched { stage: Verify::new(for_verify.clone(), true), watch: watch()? })
                     })
-                    .for_each("reduce", |found| matches += found.count)
                     .mapping(mapping.clone())
-                    .run(session)?;
+                    .for_each(session, "reduce", |found| matches += found.count)?;
                 if session.is_root() && matches != size / 6 {
                     return Err(format!("{matches} matches came instead of {}", size / 6).into());
                 }

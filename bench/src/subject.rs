@@ -51,7 +51,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 }
 
 /// One stream of items; checks the result.
-fn once(session: &Session, chain: Chain) -> Result<Duration, armature::BoxError> {
+fn once(session: &mut Session, chain: Chain) -> Result<Duration, armature::BoxError> {
     let start = Instant::now();
     let sum = match chain.size {
         8 => numbers(session, chain.items)?,
@@ -71,16 +71,15 @@ fn mapping() -> MappingChoice {
 }
 
 /// Items of 8 bytes.
-fn numbers(session: &Session, items: usize) -> armature::Result<u64> {
+fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("numbers", || 0..items as u64)
         .map("first", first)
         .map("second", second)
         .map("third", third)
         .map("fourth", fourth)
-        .for_each("fold", |word| sum = fold(sum, word))
         .mapping(mapping())
-        .run(session)?;
+        .for_each(session, "fold", |word| sum = fold(sum, word))?;
     Ok(sum)
 }
 
@@ -91,7 +90,7 @@ type Array = Plain<[u64; 128]>;
 /// items of a batch lie in one vector, which is sent and received as it is. Buffers, as in [`blocks`], have a handle
 /// each. Where batches are small (64 items), arrays take two thirds of their processor time; in large batches they
 /// take as much.
-fn arrays(session: &Session, items: usize) -> armature::Result<u64> {
+fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     let on_word = |f: fn(u64) -> u64| move |array: &mut Array| array[0] = f(array[0]);
     let mut sum = 0;
     let make = move || {
@@ -107,23 +106,21 @@ fn arrays(session: &Session, items: usize) -> armature::Result<u64> {
         .update("second", on_word(second))
         .update("third", on_word(third))
         .update("fourth", on_word(fourth))
-        .for_each("fold", |array| sum = fold(sum, array[0]))
         .mapping(mapping())
-        .run(session)?;
+        .for_each(session, "fold", |array| sum = fold(sum, array[0]))?;
     Ok(sum)
 }
 
 /// Items of `size` bytes, of which the stages change the first word.
-fn blocks(session: &Session, items: usize, size: usize) -> armature::Result<u64> {
+fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("blocks", || Blocks::new(items, size))
         .map("first", |block| on_word(block, first))
         .map("second", |block| on_word(block, second))
         .map("third", |block| on_word(block, third))
         .map("fourth", |block| on_word(block, fourth))
-        .for_each("fold", |block: BytesMut| sum = fold(sum, word_of(&block)))
         .mapping(mapping())
-        .run(session)?;
+        .for_each(session, "fold", |block: BytesMut| sum = fold(sum, word_of(&block)))?;
     Ok(sum)
 }
 

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use armature::BoxError;
-use armature::pipeline::{Context, Pipeline, Runnable, Stage, StageResult};
+use armature::pipeline::{Context, Pipeline, Stage, StageResult};
 use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
@@ -62,18 +62,17 @@ pub const MOVED: &[Toil] = &[
     toil("write", 5_000, Place::Root),
 ];
 
-/// The pipeline over so many items; `sink` sees the results in order.
-pub fn pipeline<'p>(stages: &'p [Toil], items: u64, sink: impl FnMut(u64) + Send + 'p) -> Runnable<'p> {
+/// The pipeline over so many items; its results come in order.
+pub fn pipeline(stages: &[Toil], items: u64) -> Pipeline<'_, u64> {
     let source = Pipeline::source("numbers", move || 0..items);
-    let with = |pipeline: Pipeline<'p, u64>, stage: &'p Toil| {
+    stages.iter().fold(source, |pipeline, stage| {
         let steps = stage.steps;
         match stage.place {
             Place::Free => pipeline.map(stage.name, move |item| advance(item, steps)),
             Place::Serial => pipeline.stage(stage.name, move || Ok(Track { steps, seen: 0 })).serial(),
             Place::Root => pipeline.stage(stage.name, move || Ok(Track { steps, seen: 0 })).at_root(),
         }
-    };
-    stages.iter().fold(source, with).for_each("fold", sink)
+    })
 }
 
 /// What a planner needs to know of the pipeline; work is in steps.

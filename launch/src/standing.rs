@@ -49,7 +49,7 @@ impl Standing {
                 Standing::Killed
             }
             State::Starting => Standing::Starting,
-            State::Running => Standing::Running,
+            _ => Standing::Running,
         }
     }
 

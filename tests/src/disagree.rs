@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use armature::farm::{Chunking, Farm};
-use armature::loops::{Checkpoint, DoAll, DoAllLoop, Settings};
+use armature::loops::{Checkpoint, DoAll, DoAllLoop, ParallelFor, Settings};
 use armature::pipeline::Pipeline;
 use armature::{BoxError, Item, Session, loops};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ const LINE: &str = "Figure does not come back as it was sent: `Figure::Line` (va
 /// All of them.
 pub(crate) fn faults() -> Vec<Fault> {
     use Place::{Any, Root};
-    let fault = |name, run: fn(&Session) -> Result<(), BoxError>, rank, text| {
+    let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, text| {
         let case = Case { name, run };
         Fault { case, ranks: 1, rank, stage: None, item: None, panic: false, text }
     };
@@ -117,16 +117,16 @@ impl Bare {
 
 /// A farm of tasks that `make` makes of numbers and `work` does.
 fn farm<I: Item, O: Item>(
-    session: &Session,
+    session: &mut Session,
     make: fn(u64) -> I,
     work: impl FnMut(I) -> O + Send + Clone,
 ) -> Result<(), BoxError> {
-    let found = Farm::new("odd", work).collect(session, (0..600).map(make))?;
-    Err(format!("{} results came", found.map_or(0, |(results, _)| results.len())).into())
+    let found = Farm::new("odd", work).collect(session, (0..600).map(make))?.on_root();
+    Err(format!("{} results came", found.map_or(0, |results| results.len())).into())
 }
 
 /// Only the last of very many results is a line, and it travels.
-fn late(session: &Session) -> Result<(), BoxError> {
+fn late(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
     let farm = Farm::new("odd", work).chunking(Chunking::Fixed(100));
     farm.dedicated_master().unordered().for_each(session, 0..5_000, |_, _| ())?;
@@ -134,7 +134,7 @@ fn late(session: &Session) -> Result<(), BoxError> {
 }
 
 /// The results are kept in a file. The first are dots, and more of them than are looked at one by one.
-fn journal(session: &Session) -> Result<(), BoxError> {
+fn journal(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
     // The file is rank 0's, which alone opens it.
@@ -144,20 +144,18 @@ fn journal(session: &Session) -> Result<(), BoxError> {
     Err("all results came".into())
 }
 
-fn source(session: &Session) -> Result<(), BoxError> {
+fn source(session: &mut Session) -> Result<(), BoxError> {
     Pipeline::source("numbers", || (0..600).map(figure))
         .map("front", |_| 1_u64)
-        .for_each("out", drop)
-        .run(session)?;
+        .for_each(session, "out", drop)?;
     Err("all items came".into())
 }
 
-fn edge(session: &Session) -> Result<(), BoxError> {
+fn edge(session: &mut Session) -> Result<(), BoxError> {
     Pipeline::source("numbers", || 0..600)
         .map("front", figure)
         .map("back", |_| 1_u64)
-        .for_each("out", drop)
-        .run(session)?;
+        .for_each(session, "out", drop)?;
     Err("all items came".into())
 }
 
@@ -179,11 +177,13 @@ impl DoAll for Figures {
     }
 }
 
-fn units(session: &Session, late: bool) -> Result<(), BoxError> {
+fn units(session: &mut Session, late: bool) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let settings = match late {
         true => {
-            Settings::new().checkpoint(Checkpoint::new(shared(session, &dir)?, "1").every(Duration::ZERO))
+            // All ranks use the directory of rank 0.
+            let place = session.broadcast(Some(dir.path().to_path_buf()))?;
+            Settings::new().checkpoint(Checkpoint::new(place, "1").every(Duration::ZERO))
         }
         false => Settings::new(),
     };
@@ -192,24 +192,13 @@ fn units(session: &Session, late: bool) -> Result<(), BoxError> {
     Err("all passes are over".into())
 }
 
-/// A directory of rank 0 that all ranks see.
-fn shared(session: &Session, dir: &tempfile::TempDir) -> Result<String, BoxError> {
-    Ok(loops::reduce(
-        session,
-        "place",
-        0..1,
-        |_| dir.path().display().to_string(),
-        String::new(),
-        |_, path| path,
-    )?)
-}
-
-fn values(session: &Session) -> Result<(), BoxError> {
+fn values(session: &mut Session) -> Result<(), BoxError> {
     let all = loops::map(session, "odd", 0..600, figure)?;
     Err(format!("{} values came", all.len()).into())
 }
 
-fn fold(session: &Session) -> Result<(), BoxError> {
-    let last = loops::reduce(session, "odd", 0..60, |n| n, Figure::Dot(0), |_, n| Figure::Line(n))?;
+fn fold(session: &mut Session) -> Result<(), BoxError> {
+    let odd = ParallelFor::new("odd", 0..60);
+    let last = odd.fold_in_order(session, |n| n, Figure::Dot(0), |_, n| Figure::Line(n))?;
     Err(format!("{last:?} came").into())
 }

@@ -79,7 +79,7 @@ impl Fault {
 /// All faults.
 pub fn all() -> Vec<Fault> {
     use Place::{Last, Root};
-    let fault = |name, run: fn(&Session) -> Result<(), BoxError>, rank, stage, item, panic| {
+    let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, stage, item, panic| {
         let text = if panic { "burst" } else { "torn" };
         Fault { case: Case { name, run }, ranks: 1, rank, stage, item, panic, text }
     };
@@ -157,7 +157,7 @@ fn fail(panic: bool) -> Result<(), BoxError> {
 }
 
 /// A pipeline that fails at one place: in the source, a factory, a replica, a serial stage, the sink.
-fn pipeline(session: &Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
+fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
     let check = move |here: &str, item: u64| if here == place && item == BAD { fail(panic) } else { Ok(()) };
     let (rank, size) = (session.rank(), session.size());
     let everyone: Vec<String> = (0..size).map(|r| r.to_string()).collect();
@@ -173,14 +173,13 @@ fn pipeline(session: &Session, place: &'static str, panic: bool) -> Result<(), B
             Ok(Narrow(Box::new(move |x| check("narrow", x))))
         })
         .serial()
-        .try_for_each("out", move |x| check("sink", x))
         .mapping(MappingChoice::Text(mapping))
-        .run(session)?;
+        .try_for_each(session, "out", move |x| check("sink", x))?;
     Ok(())
 }
 
 /// A chain of tasks of which one fails at every try.
-fn workflow(session: &Session, panic: bool) -> Result<(), BoxError> {
+fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     let mut builder = Description::builder("tasks");
     for number in 0..=BAD + 5 {
         builder.task(Task::new(number.to_string(), Action::Closure("next".into())));
@@ -192,7 +191,7 @@ fn workflow(session: &Session, panic: bool) -> Result<(), BoxError> {
         let before: Vec<u64> = inputs.take_all()?;
         if cx.number() == BAD { fail(panic).map(|()| 0) } else { Ok(1 + before.iter().sum::<u64>()) }
     };
-    Workflow::new(builder.build()?).closure("next", next).run(session)?;
+    Workflow::from_description(builder.build()?).retries(1).closure("next", next).run(session)?;
     Ok(())
 }
 
@@ -235,7 +234,7 @@ impl<'de, const WHERE: u8> Deserialize<'de> for Thorn<WHERE> {
 }
 
 /// An item that fails on its way from rank 0 to the last rank. Items travel one by one until then.
-fn thorns<const WHERE: u8>(session: &Session) -> Result<(), BoxError>
+fn thorns<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
 where
     Thorn<WHERE>: Item,
 {
@@ -246,48 +245,45 @@ where
             Thorn::<WHERE>(x)
         })
         .map("back", |Thorn(x)| x)
-        .for_each("out", drop)
         .mapping(MappingChoice::Text(format!("front@0 | back@{}", session.size() - 1)))
-        .run(session)?;
+        .for_each(session, "out", drop)?;
     Ok(())
 }
 
 /// A body that fails on the last rank, before or after a pipeline that all run.
-fn around(session: &Session, panic: bool, before: bool) -> Result<(), BoxError> {
+fn around(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {
         fail(panic)?;
     }
     Pipeline::source("numbers", || 0..50u64)
         .map("a", |x| x)
-        .for_each("out", drop)
         .mapping(MappingChoice::Orderly)
-        .run(session)?;
+        .for_each(session, "out", drop)?;
     if bad { fail(panic) } else { Ok(()) }
 }
 
 /// The last rank has built another pipeline.
-fn other_pipeline(session: &Session) -> Result<(), BoxError> {
+fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     let name = if session.rank() == session.size() - 1 { "c" } else { "b" };
     Pipeline::source("numbers", || 0..50u64)
         .map("a", |x| x)
         .map(name, |x| x)
-        .for_each("out", drop)
         .mapping(MappingChoice::Orderly)
-        .run(session)?;
+        .for_each(session, "out", drop)?;
     Ok(())
 }
 
 /// A loop that is as long as a farm has results, which only rank 0 has.
-fn sized_by_a_result(session: &Session) -> Result<(), BoxError> {
-    let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?;
-    let length = results.map_or(0, |(results, _)| results.len() as u64);
+fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
+    let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?.on_root();
+    let length = results.map_or(0, |results| results.len() as u64);
     map(session, "sized", 0..length, |x| x)?;
     Ok(())
 }
 
 /// Only rank 0 runs a farm.
-fn alone(session: &Session) -> Result<(), BoxError> {
+fn alone(session: &mut Session) -> Result<(), BoxError> {
     if session.is_root() {
         Farm::new("alone", |x: u64| 2 * x).collect(session, 0..20)?;
     }
@@ -295,7 +291,7 @@ fn alone(session: &Session) -> Result<(), BoxError> {
 }
 
 /// A mapping file that does not fit.
-fn mapped(session: &Session, text: &str) -> Result<(), BoxError> {
+fn mapped(session: &mut Session, text: &str) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("mapping");
     if session.is_root() {
@@ -304,32 +300,30 @@ fn mapped(session: &Session, text: &str) -> Result<(), BoxError> {
     Pipeline::source("numbers", || 0..50u64)
         .map("a", |x| x)
         .map("b", |x| x)
-        .for_each("out", drop)
         .mapping(MappingChoice::File(path))
-        .run(session)?;
+        .for_each(session, "out", drop)?;
     Ok(())
 }
 
 /// Goes on until somebody ends it (ten minutes): for tests that stop or kill ranks.
-fn endless(session: &Session) -> Result<(), BoxError> {
+fn endless(session: &mut Session) -> Result<(), BoxError> {
     let everyone: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
     Pipeline::source("numbers", || 0..600_000u64)
         .map("wide", |x| {
             std::thread::sleep(Duration::from_millis(1));
             x
         })
-        .for_each("out", |x| {
+        .mapping(MappingChoice::Text(format!("wide@{}", everyone.join(","))))
+        .for_each(session, "out", |x| {
             if x == 20 {
                 println!("endless: under way");
             }
-        })
-        .mapping(MappingChoice::Text(format!("wide@{}", everyone.join(","))))
-        .run(session)?;
+        })?;
     Err("endless came to its end".into())
 }
 
 /// The last rank never joins the others in the pipeline: they wait for it until their limit is reached.
-fn never_comes(session: &Session) -> Result<(), BoxError> {
+fn never_comes(session: &mut Session) -> Result<(), BoxError> {
     if session.rank() == session.size() - 1 {
         std::thread::sleep(Duration::from_secs(600));
     }

@@ -53,7 +53,7 @@ pub struct Case {
     /// Its name on the command line of `armature-cases`.
     pub name: &'static str,
     /// The body; every rank runs it.
-    pub run: fn(&Session) -> Result<(), BoxError>,
+    pub run: fn(&mut Session) -> Result<(), BoxError>,
 }
 
 /// All cases, in the order in which they run.

@@ -28,7 +28,7 @@ pub fn config(ranks: usize) -> Config {
 pub fn run<R: Send>(
     what: &str,
     config: &Config,
-    body: impl Fn(&Session) -> Result<R, BoxError> + Sync,
+    body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync,
 ) -> armature::Result<R> {
     guarded(what, LIMIT, || armature::run(config, body))
 }

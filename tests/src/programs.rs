@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use armature::farm::Farm;
 use armature::loops::{
-    DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, Ranges, Shape, Stencil, StencilLoop, map,
-    parallel_for, reduce, reduce_any_order,
+    DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, ParallelFor, Ranges, Shape, Stencil,
+    StencilLoop, map, reduce,
 };
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
@@ -136,7 +136,7 @@ impl Program {
     ///
     /// # Errors
     /// What the skeletons report, and results that are not the serial ones.
-    pub fn run(&self, session: &Session, other: &Program) -> Result<(), BoxError> {
+    pub fn run(&self, session: &mut Session, other: &Program) -> Result<(), BoxError> {
         let is_other = session.size() > 1 && session.rank() == session.size() - 1;
         let program = if is_other { other } else { self };
         program.0.iter().try_for_each(|step| step.run(session))
@@ -249,7 +249,7 @@ impl Stencil for Grow {
 const ITEMS: u64 = 20;
 
 impl Step {
-    fn run(&self, session: &Session) -> Result<(), BoxError> {
+    fn run(&self, session: &mut Session) -> Result<(), BoxError> {
         let right =
             |result: bool| that(result, || format!("{self:?} has another result than the serial program"));
         match self {
@@ -297,7 +297,7 @@ fn grown(shape: Shape, steps: u64) -> Vec<u64> {
 }
 
 fn farm<O: armature::Item + PartialEq + Clone>(
-    session: &Session,
+    session: &mut Session,
     name: char,
     method: u8,
     retries: u32,
@@ -306,13 +306,13 @@ fn farm<O: armature::Item + PartialEq + Clone>(
     let mut farm = Farm::new(&name.to_string(), f).retries(retries);
     let mut results = Vec::new();
     match method {
-        0 => drop(farm.for_each(session, 0..ITEMS, |_, result| results.extend(result.ok()))?),
-        1 => results.extend(farm.collect(session, 0..ITEMS)?.into_iter().flat_map(|(results, _)| results)),
+        0 => drop(farm.for_each(session, 0..ITEMS, |_, result| results.push(result))?),
+        1 => results.extend(farm.collect(session, 0..ITEMS)?.on_root().into_iter().flatten()),
         2 => drop(farm.iterate(session, 0..ITEMS, |set, _| {
             results = set;
             Ok(None)
         })?),
-        _ => drop(farm.try_iterate(session, 0..ITEMS, |set, _| {
+        _ => drop(farm.iterate_results(session, 0..ITEMS, |set, _| {
             results = set.into_iter().flatten().collect();
             Ok(None)
         })?),
@@ -321,7 +321,7 @@ fn farm<O: armature::Item + PartialEq + Clone>(
 }
 
 fn pipeline(
-    session: &Session,
+    session: &mut Session,
     stages: &str,
     (serial, ordered, wide): (bool, bool, bool),
 ) -> Result<bool, BoxError> {
@@ -336,26 +336,26 @@ fn pipeline(
     if !ordered {
         pipeline = pipeline.unordered();
     }
-    let end = if wide {
-        pipeline.map("end", u128::from).for_each("collect", |x| results.push(x))
+    pipeline = pipeline.mapping(MappingChoice::Orderly);
+    if wide {
+        pipeline.map("end", u128::from).for_each(session, "collect", |x| results.push(x))?;
     } else {
-        pipeline.map("end", |x| x as u32).for_each("collect", |x| results.push(x.into()))
-    };
-    end.mapping(MappingChoice::Orderly).run(session)?;
+        pipeline.map("end", |x| x as u32).for_each(session, "collect", |x| results.push(x.into()))?;
+    }
     results.sort_unstable();
     let added = stages.len() as u128;
     Ok(!session.is_root() || results == (0..u128::from(ITEMS)).map(|x| x + added).collect::<Vec<_>>())
 }
 
-fn looped(session: &Session, name: char, function: u8, indices: Range<u64>) -> Result<bool, BoxError> {
+fn looped(session: &mut Session, name: char, function: u8, indices: Range<u64>) -> Result<bool, BoxError> {
     let name = name.to_string();
     let sum = indices.clone().sum::<u64>();
     Ok(match function {
         0 => map(session, &name, indices.clone(), |x| x)? == indices.collect::<Vec<_>>(),
-        1 => reduce(session, &name, indices, |x| x, 0, |sum, x| sum + x)? == sum,
-        2 => reduce_any_order(session, &name, indices, |x| x, 0, |sum, x| sum + x)? == sum,
+        1 => ParallelFor::new(&name, indices).fold_in_order(session, |x| x, 0, |sum, x| sum + x)? == sum,
+        2 => reduce(session, &name, indices, |x| x, 0, |sum, x| sum + x)? == sum,
         3 => {
-            parallel_for(session, &name, indices, |_| Ok(()))?;
+            ParallelFor::new(&name, indices).run(session, |_| Ok(()))?;
             true
         }
         _ => {

@@ -38,11 +38,47 @@ fn on_half_of_the_ranks() {
     [2, 4].into_iter().for_each(|ranks| passes("half", ranks));
 }
 
+/// With any driver, also where a second run would use MPI on the thread that communicates.
+#[test]
+fn a_run_in_a_task_is_refused() {
+    for driver in ["auto", "inline", "threaded"] {
+        let job = Job::new(PROGRAM, 2).arg("inside").env("ARMATURE_DRIVER", driver);
+        let outcome = job.limit(Duration::from_secs(60)).run();
+        assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    }
+}
+
+/// What `run` has returned on each of three ranks that could answer, and what the guards in its closure have said.
+#[track_caller]
+fn returned(case: &str) -> Vec<String> {
+    let outcome = Job::new(PROGRAM, 3).arg(case).limit(Duration::from_secs(60)).run();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert_eq!(outcome.errors().len(), 1, "it is printed where it arose\n{outcome}");
+    let mut lines: Vec<String> =
+        outcome.stdout.lines().filter(|line| !line.ends_with(": ok")).map(String::from).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn run_returns_the_error_on_every_rank_that_can_answer() {
+    let dropped = (0..3).map(|rank| format!("dropped on rank {rank}"));
+    let returns = ["Peer", "Peer", "User"].map(|kind| format!("returned {kind}: rank 1: no fuel"));
+    assert_eq!(returned("returned"), dropped.chain(returns).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_failure_that_user_code_has_handled_is_one_of_the_job() {
+    let lines = returned("handled");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("farm tear: task 5: torn")), "{lines:?}");
+}
+
 #[test]
 fn a_failure_on_half_of_the_ranks_ends_those_that_wait_in_mpi() {
     let outcome = Job::new(PROGRAM, 4).arg("half-fails").limit(Duration::from_secs(60)).run();
     assert!(!outcome.status.success() && !outcome.hung, "{outcome}");
-    assert!(outcome.stderr.contains("armature: rank 1: no fuel"), "{outcome}");
+    assert!(outcome.stderr.contains(": rank 1: no fuel"), "{outcome}");
     assert!(!outcome.stdout.contains(": ok"), "{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
 }

@@ -144,8 +144,8 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
         spin(range.start);
         Ok(())
     };
-    let run = |session: &armature::Session| {
-        Ok(ParallelFor::new("spin", 0..600).block_size(1).run(session, body)?)
+    let run = |session: &mut armature::Session| {
+        Ok(ParallelFor::new("spin", 0..600).block_size(1).run(session, body)?.into_summary())
     };
     let config = Config::new().driver(Driver::Inline);
     let summary = armature::run(&config, run).unwrap().unwrap();
@@ -159,13 +159,10 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
 fn no_turn_of_the_load_is_missing_from_what_stages_took() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
-    let run = |session: &armature::Session| {
+    let run = |session: &mut armature::Session| {
         let pipeline = Pipeline::source("numbers", || 0..600u64).map("spin", spin);
-        Ok(pipeline
-            .for_each("drop", drop)
-            .mapping(MappingChoice::Serial)
-            .batch(BatchMode::Fixed(1))
-            .run(session)?)
+        let pipeline = pipeline.mapping(MappingChoice::Serial).batch(BatchMode::Fixed(1));
+        Ok(pipeline.for_each(session, "drop", drop)?.into_summary())
     };
     let config = Config::new().driver(Driver::Inline);
     let summary = armature::run(&config, run).unwrap().unwrap();

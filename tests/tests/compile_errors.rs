@@ -33,7 +33,7 @@ fn library() -> PathBuf {
             moves(1);
             armature::run(&Config::new(), |session| {
                 let rank = session.rank() as u64;
-                Ok(Farm::new("sum", move |n: u64| n + rank).collect(session, 0..3)?.map(drop))
+                Ok(Farm::new("sum", move |n: u64| n + rank).collect(session, 0..3)?.on_root())
             }).unwrap();
         }"#;
     let this = std::env::current_exe().expect("the test knows itself");
@@ -82,7 +82,7 @@ fn the_compiler_says_what_to_do() {
             r#"use armature::farm::Farm;
             fn main() {
                 let _ = armature::run(&armature::Config::new(), |session| {
-                    Ok(Farm::new("a", |n: u64| n + session.rank() as u64).collect(session, 0..3)?.map(drop))
+                    Ok(Farm::new("a", |n: u64| n + session.rank() as u64).collect(session, 0..3)?.on_root())
                 });
             }"#,
             &[
@@ -97,7 +97,7 @@ fn the_compiler_says_what_to_do() {
             fn main() {
                 let _ = armature::run(&armature::Config::new(), |session| {
                     let lines = std::io::stdin().lines().map_while(Result::ok);
-                    Ok(Farm::new("a", |line: String| line.len()).collect(session, lines)?.map(drop))
+                    Ok(Farm::new("a", |line: String| line.len()).collect(session, lines)?.on_root())
                 });
             }"#,
             &["cannot move to another thread", "std::io::BufReader::new(std::io::stdin()).lines()"],
@@ -108,7 +108,7 @@ fn the_compiler_says_what_to_do() {
             fn main() {
                 let _ = armature::run(&armature::Config::new(), |session| {
                     let ranks = Pipeline::source("a", || 0..3u64).map("b", |n| n + session.rank() as u64);
-                    Ok(ranks.collect().run(session)?.map(drop))
+                    Ok(ranks.collect(session)?.on_root())
                 });
             }"#,
             &["cannot move to another thread", "let rank = session.rank();"],
@@ -130,6 +130,28 @@ fn the_compiler_says_what_to_do() {
                 });
             }"#,
             &["cannot move to another thread", "let rank = session.rank();"],
+        ),
+        (
+            "a skeleton in the sink of a skeleton",
+            r#"use armature::farm::Farm;
+            fn main() {
+                let _ = armature::run(&armature::Config::new(), |session| {
+                    let sink = |_, n| drop(session.broadcast(Some(n)));
+                    Ok(Farm::new("a", |n: u64| n).for_each(session, 0..3, sink)?.on_root())
+                });
+            }"#,
+            &["cannot move to another thread", "a `Session` stays on the thread of its rank"],
+        ),
+        (
+            "a skeleton in the fold of a loop",
+            r#"use armature::loops::ParallelFor;
+            fn main() {
+                let _ = armature::run(&armature::Config::new(), |session| {
+                    let largest = |a: u64, n: u64| session.all_reduce(n, u64::max).unwrap_or(a);
+                    Ok(ParallelFor::new("a", 0..3).fold_in_order(session, |n| n, 0, largest)?)
+                });
+            }"#,
+            &["cannot borrow `*session` as mutable because previous closure requires unique access"],
         ),
         (
             "a counter that is not shared between threads",

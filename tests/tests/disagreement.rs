@@ -53,8 +53,7 @@ fn no_difference_goes_unnoticed_under_mpirun() {
             Job::new(PROGRAM, 2 + seed % 2).arg("differ").arg(seed.to_string()).limit(SOON * 6).run();
         assert!(!outcome.status.success() && !outcome.hung, "{seed}: {outcome}");
         assert!(outcome.left_behind.is_empty(), "{seed}: {outcome}");
-        let told = outcome.stderr.lines().filter(|line| line.starts_with("armature: rank "));
-        let told: Vec<&str> = told.collect();
+        let told = outcome.errors();
         assert!(matches!(told[..], [line] if line.contains(", where rank 0 ")), "{seed}: {outcome}");
     }
 }
@@ -81,8 +80,7 @@ const AS_IT_IS: &str = "exec \"$@\"";
 fn refused(job: Job, texts: &[&str]) {
     let outcome = job.run();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    let lines: Vec<&str> =
-        outcome.stderr.lines().filter(|line| line.starts_with("armature: rank ")).collect();
+    let lines = outcome.errors();
     let [line] = lines[..] else { panic!("{} lines: {outcome}", lines.len()) };
     assert!(texts.iter().all(|text| line.contains(text)), "{texts:?}: {outcome}");
 }
@@ -117,10 +115,7 @@ fn two_builds_in_one_job_are_refused_unless_they_are_allowed() {
     let [same, other] = [&same, &other].map(|path| path.to_str().expect("a name in UTF-8"));
     accepted(two([PROGRAM, same], [&["3"], &["3"]], AS_IT_IS));
     let job = || two([PROGRAM, other], [&["3"], &["3"]], AS_IT_IS);
-    refused(
-        job(),
-        &["armature: rank 1: runs ", other, "another build than ", PROGRAM, "ARMATURE_CHECK_BUILD=off"],
-    );
+    refused(job(), &[": rank 1: runs ", other, "another build than ", PROGRAM, "ARMATURE_CHECK_BUILD=off"]);
     let outcome = accepted(job().env("ARMATURE_CHECK_BUILD", "off"));
     assert!(outcome.stderr.contains("rank(s) {1} run another build than rank 0"), "{outcome}");
 }
@@ -178,7 +173,7 @@ impl DoAll for Nothing {
 }
 
 /// A skeleton whose option is set, or not.
-type Optional = fn(&Session, bool) -> Result<(), BoxError>;
+type Optional = fn(&mut Session, bool) -> Result<(), BoxError>;
 
 #[test]
 fn options_of_skeletons_that_must_be_equal_are_named() {
@@ -205,18 +200,22 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
             |session, is_set| {
                 let source = Pipeline::source("points", || (0..9).map(|x| [x]));
                 let source = if is_set { source.plain() } else { source };
-                source.map("first", |[x]: [i32; 1]| x).collect().run(session)?;
+                source.map("first", |[x]: [i32; 1]| x).collect(session)?;
                 Ok(())
             },
             "with behind \"points\" items of type [i32; 1], sent as plain memory, where rank 0 does so with",
         ),
         (
             |session, is_set| {
-                let pipeline = Pipeline::source("numbers", || 0..9).map("same", |x: i32| x).collect();
-                if is_set { pipeline.on_all_ranks() } else { pipeline }.run(session)?;
+                let pipeline = Pipeline::source("numbers", || 0..9).map("same", |x: i32| x);
+                if is_set {
+                    pipeline.collect_on_all(session)?;
+                } else {
+                    pipeline.collect(session)?;
+                }
                 Ok(())
             },
-            "with on_all_ranks true, where rank 0 does so with on_all_ranks false:",
+            "with method collect_on_all, where rank 0 does so with method collect:",
         ),
         (
             |session, is_set| {
@@ -250,7 +249,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
             |session, is_set| {
                 let mut one = Description::builder("one");
                 one.task(Task::new("a", Action::Closure("a".into())));
-                let workflow = Workflow::new(one.build()?).closure("a", |_, _| Ok(1));
+                let workflow = Workflow::from_description(one.build()?).closure("a", |_, _| Ok(1));
                 let ranks = (0..session.size()).map(|rank| Processor::new(format!("{rank}"), 1.0, 1 << 30));
                 let cluster = Cluster::new(ranks.collect(), 1e9)?;
                 let mut workflow = if is_set { workflow.cluster(cluster) } else { workflow };
@@ -261,7 +260,10 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
         ),
     ];
     for (skeleton, text) in cases {
-        let ran = local::run(text, &local::config(2), |session| skeleton(session, session.rank() == 1));
+        let ran = local::run(text, &local::config(2), |session| {
+            let is_set = session.rank() == 1;
+            skeleton(session, is_set)
+        });
         let error = ran.expect_err(text);
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(1)), "{error}");
         assert!(error.message().contains(text), "{text}: {error}");

@@ -93,7 +93,7 @@ fn the_log_agrees_with_the_summary() {
     std::fs::write(&lines, text).unwrap();
     let book = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let (board, word) = (Shape { rows: 60, columns: 70 }, [b"acgtta".repeat(50), b"ctagga".repeat(50)]);
-    type Body<'b> = &'b (dyn Fn(&Session) -> Result<(), BoxError> + Sync);
+    type Body<'b> = &'b (dyn Fn(&mut Session) -> Result<(), BoxError> + Sync);
     let programs: [(&str, Body<'_>); 9] = [
         ("k_means", &|session| k_means::k_means(session, 15_000, 4).map(drop)),
         ("lcs", &|session| lcs::lcs(session, &word[0], &word[1]).map(drop)),

@@ -335,7 +335,7 @@ fn a_task_that_ends_its_process_becomes_a_failed_task() {
         let outcome = deadly(ranks, how, &[]).run();
         is_survived(&outcome, 2..=2);
         assert!(outcome.stdout.contains("task 40 failed on rank"), "{outcome}");
-        assert!(outcome.stdout.contains("after 2 attempts: the process of rank"), "{outcome}");
+        assert!(outcome.stdout.contains("after 2 tries: the process of rank"), "{outcome}");
     }
 }
 
@@ -373,6 +373,24 @@ fn a_task_that_ends_its_process_ends_a_job_that_takes_no_failed_tasks() {
     assert!(outcome.stderr.contains("task 40: the process of rank"), "{outcome}");
     assert!(!outcome.stderr.contains("restart 1 of") && !outcome.hung, "{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
+}
+
+/// Without retries a farm ends with the first death. It may have had another cause, so the job is started again; the second death in the same task
+/// has not.
+#[test]
+fn a_job_without_retries_is_started_again_after_one_death_in_a_task() {
+    if !survives() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = dir.path().join("journal");
+    let job = deadly(4, "abort", &["--restarts", "3"]).env("ARMATURE_TEST_DEDICATED", "1");
+    let job = job.env("ARMATURE_TEST_JOURNAL", journal.to_str().expect("a text"));
+    let outcome = job.env("ARMATURE_TEST_RETRIES", "0").env("ARMATURE_TEST_FAIL_FAST", "1").run();
+    assert_eq!(outcome.status.code(), Some(1), "{outcome}");
+    assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let restarts = [1, 2].map(|restart| outcome.stderr.contains(&format!("restart {restart} of 3")));
+    assert_eq!(restarts, [true, false], "{outcome}");
 }
 
 /// All workers die of it, and with a master that does no tasks the job with them; the next one remembers.

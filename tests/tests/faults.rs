@@ -52,7 +52,7 @@ fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
     assert!(!outcome.hung && outcome.took < SOON, "not within {SOON:?}\n{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
-    let reports = outcome.stderr.lines().filter(|l| l.starts_with("armature: ")).count();
+    let reports = outcome.errors().len();
     assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
 }
 
@@ -67,8 +67,7 @@ fn fails_under_mpirun(name: &str) {
         // Every rank looks at the items that it has, and compares what it runs.
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
         ended_by_failures(&outcome, most);
-        let own: Vec<&str> = outcome.stderr.lines().filter(|l| l.starts_with("armature: ")).collect();
-        fault.check(&own.join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+        fault.check(&outcome.errors().join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
         // Before the failure nobody is through; behind it the others are, and wait for the failing rank.
         let through = outcome.stdout.contains(": ok");
         assert!(!through || fault.case.name.ends_with("-after"), "{outcome}");
@@ -141,7 +140,7 @@ fn a_stopped_rank_is_named_with_the_state_of_all() {
     for driver in ["threaded", "inline"] {
         let outcome = with_a_signal(endless(driver), 2, Signal::STOP);
         for part in [
-            "armature: rank 0: has waited 2 s for a sign of life from rank 2; last it said:",
+            ": rank 0: has waited 2 s for a sign of life from rank 2; last it said:",
             "\n    rank 0: ",
             "\n    rank 1: ",
             "\n    rank 2: ",
@@ -209,10 +208,9 @@ fn a_busy_rank_is_not_taken_for_dead() {
                     std::thread::sleep(Duration::from_millis(100));
                     x
                 })
-                .for_each("out", drop)
                 .batch(BatchMode::Fixed(1))
                 .mapping(armature::pipeline::MappingChoice::Serial)
-                .run(session)?;
+                .for_each(session, "out", drop)?;
             Ok(())
         })
         .unwrap_or_else(|e| panic!("{driver:?}: {e}"));
@@ -291,11 +289,10 @@ fn a_long_item_is_no_standstill() {
             .map("third", slow)
             .map("fourth", slow)
             .map("fifth", slow)
-            .for_each("out", drop)
             .mapping(armature::pipeline::MappingChoice::Text(
                 "first@1 | second@2 | third@1 | fourth@2 | fifth@1".into(),
             ))
-            .run(session)?;
+            .for_each(session, "out", drop)?;
         Ok(())
     })
     .unwrap_or_else(|e| panic!("{e}"));

@@ -82,7 +82,7 @@ fn what_is_in_flight_is_bounded_by_the_window() {
             let what = format!("window of {window} batches of {batch} on {ranks} ranks");
             let config = set(local::config(ranks), "ARMATURE_WINDOW", &window.to_string());
             let config = set(config, "ARMATURE_BATCH", &batch.to_string());
-            let bounded = |s: &armature::Session| cases::bounded(s, Some(window), Some(batch));
+            let bounded = |s: &mut armature::Session| cases::bounded(s, Some(window), Some(batch));
             local::run(&what, &config, bounded).unwrap_or_else(|e| panic!("{what}: {e}"));
         }
     }

@@ -37,7 +37,7 @@ impl log::Log for Kept {
 fn told(
     start: &str,
     progress: Progress,
-    body: impl Fn(&Session) -> Result<(), BoxError> + Sync,
+    body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync,
 ) -> Vec<String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -52,7 +52,7 @@ fn told(
 
 /// The first line tells how far a run of this `name` is, with this text.
 #[track_caller]
-fn tells(name: &str, text: &str, body: impl Fn(&Session) -> Result<(), BoxError> + Sync) {
+fn tells(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
     let lines = told(name, Progress::On, body);
     let first = lines.first().unwrap_or_else(|| panic!("nothing is told of {name}"));
     assert!(first.contains(text), "{name}: `{text}` is not told in `{first}`");
@@ -146,7 +146,7 @@ fn a_farm_tells_how_far_it_is() {
 fn a_pipeline_tells_how_far_it_is() {
     tells("pipeline \"tell\"", "of 40 items", |session| {
         let work = Pipeline::source("numbers", || 0..40u64).map("work", work);
-        Ok(work.collect().name("tell").run(session).map(drop)?)
+        Ok(work.name("tell").collect(session).map(drop)?)
     });
 }
 
@@ -188,18 +188,18 @@ fn a_single_sweep_tells_how_far_it_is() {
             Ok(())
         }
     }
-    let moves = |name: &str, what: &str, body: &(dyn Fn(&Session) -> Result<(), BoxError> + Sync)| {
+    let moves = |name: &str, what: &str, body: &(dyn Fn(&mut Session) -> Result<(), BoxError> + Sync)| {
         let lines = told(name, Progress::Auto, body);
         let (_, rest) =
             lines.first().and_then(|line| line.split_once(what)).expect("one is told of, and how much of it");
         let percent: u32 = rest.split_once(" %").expect("per cent").0.parse().expect("a number");
         assert!((10..95).contains(&percent) && rest.contains(" left"), "{lines:?}");
     };
-    let sweep = |session: &Session| {
+    let sweep = |session: &mut Session| {
         let shape = Shape { rows: 4, columns: 16 };
         Ok(DoAcrossLoop::new("one sweep", shape, Slow).strip_width(1).run(session, 1).map(drop)?)
     };
-    let table = |session: &Session| {
+    let table = |session: &mut Session| {
         let shape = Shape { rows: 4, columns: 14 };
         Ok(TableLoop::new("one panel", shape, Slow).strip_width(1).run(session).map(drop)?)
     };
@@ -226,12 +226,12 @@ fn a_loop_until_convergence_has_no_end_that_is_known() {
 }
 
 /// A workflow of two tasks, the first of which takes this long.
-fn two_tasks(name: &str, session: &Session, time: Duration) -> Result<(), BoxError> {
+fn two_tasks(name: &str, session: &mut Session, time: Duration) -> Result<(), BoxError> {
     let mut two = Description::builder(name);
     for task in ["long", "short"] {
         two.task(Task::new(task, Action::Closure(task.into())));
     }
-    let mut two = Workflow::new(two.build()?)
+    let mut two = Workflow::from_description(two.build()?)
         .closure("long", move |_, _| {
             sleep(time);
             Ok(0_u64)
@@ -259,7 +259,7 @@ const LONG: Duration = Duration::from_millis(12_500);
 
 /// One line is told in a run of this `kind` of skeleton: that one rank waits for the other, which does this.
 #[track_caller]
-fn tells_of_a_wait(kind: &str, does: &str, body: impl Fn(&Session) -> Result<(), BoxError> + Sync) {
+fn tells_of_a_wait(kind: &str, does: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
     let lines = told(&format!("in the {kind} rank "), Progress::Off, body);
     let of_this = lines.iter().filter(|line| line.contains(does)).collect::<Vec<_>>();
     let [line] = of_this[..] else { panic!("{kind}: `{does}` is not told once in {lines:#?}") };
@@ -283,8 +283,8 @@ fn a_pipeline_tells_who_is_waited_for() {
                 sleep(LONG)
             }
         });
-        let slow = slow.collect().batch(armature::BatchMode::Fixed(1));
-        Ok(slow.mapping(MappingChoice::Text("slow@1".into())).run(session).map(drop)?)
+        let slow = slow.batch(armature::BatchMode::Fixed(1)).mapping(MappingChoice::Text("slow@1".into()));
+        Ok(slow.collect(session).map(drop)?)
     });
 }
 

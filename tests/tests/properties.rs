@@ -57,7 +57,7 @@ impl Plan {
     }
 
     /// Returns what rank 0 knows at the end.
-    fn run(&self, session: &Session) -> Result<Option<Summary>, armature::BoxError> {
+    fn run(&self, session: &mut Session) -> Result<Option<Summary>, armature::BoxError> {
         let work = Work::on(session);
         let mut out = Vec::new();
         let items = self.items;
@@ -73,16 +73,15 @@ impl Plan {
             pipeline = pipeline.unordered();
         }
         let mapping = MappingChoice::Given(Mapping::new(self.blocks.clone()));
-        let mut pipeline =
-            pipeline.for_each("collect", |item| out.push(item)).mapping(mapping).dispatch(self.dispatch);
-        pipeline = pipeline.batch(self.batch).window_bytes(self.window_bytes).request_ahead(self.ahead);
+        pipeline = pipeline.mapping(mapping).dispatch(self.dispatch).batch(self.batch);
+        pipeline = pipeline.window_bytes(self.window_bytes).request_ahead(self.ahead);
         if let Some(window) = self.window {
             pipeline = pipeline.window(window);
         }
         for (after, blocks) in &self.remaps {
             pipeline = pipeline.remap_after(*after, MappingChoice::Given(Mapping::new(blocks.clone())));
         }
-        let summary = pipeline.run(session)?;
+        let summary = pipeline.for_each(session, "collect", |item| out.push(item))?.into_summary();
         let mut expected = self.expected();
         if !self.ordered {
             out.sort_unstable();

@@ -170,7 +170,8 @@ fn a_rescue_file_leaves_out_what_is_done() {
         failed(
             place.run(ranks, &[]),
             &[
-                "task \"bad\", after 2 tries",
+                "task \"bad\" failed on rank ",
+                " after 2 tries: ",
                 "1 task has failed (\"bad\"), and 1 that depends on it was not run",
             ],
         );
@@ -364,8 +365,8 @@ fn failed_tasks_are_explained_and_end_the_run_when_there_are_enough() {
     failed(
         output,
         &[
-            "exit code 3 after ",
-            " s: cannot open it (task \"a\", after 1 try)",
+            "task \"a\" failed on rank 0 after 1 try: exit code 3 after ",
+            " s: cannot open it\n",
             "2 tasks have failed (\"a\", \"b\")",
             "TASK` shows what a task wrote",
         ],
@@ -441,7 +442,7 @@ fn a_task_that_fails_fails_the_job_under_every_option() {
         let run = ["workflow", "run", "-n", "2", "--job-status", "status", "--program", TASKS];
         let output = place.armature(&[&run, options, &["bad.dag"]].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        failed(output, &["failed: rank ", "(task \"b\", after 1 try)"]);
+        failed(output, &["task \"b\" failed on rank ", " after 1 try: exit code 3 after "]);
         assert!(!said.contains("launcher") && !said.contains("restart"), "{said}");
         let status = JobStatus::read(&place.path("status")).unwrap().unwrap();
         assert_eq!((status.state, status.code, status.restart), (State::Failed, 1, false));

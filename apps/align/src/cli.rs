@@ -13,7 +13,6 @@ use armature_apps::names;
 use armature_apps::terminal::{print, tell};
 use armature_files::output::Output;
 use clap::Parser;
-use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -75,7 +74,7 @@ fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("align", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
 impl Cli {
@@ -148,7 +147,7 @@ fn read(cli: &Cli) -> Result<Read, String> {
     Ok((scores, first, second))
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let done = cli.args.run(|session, verify| on_rank(session, cli, verify), |seconds| Ok(*seconds))?;
     if let Some((summary, serial)) = done {
         cli.args.tell_aside("the last pair", &summary);
@@ -160,7 +159,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// One rank's part. Rank 0 reads, prints, and compares with the serial program if that is asked for: then it gives the seconds that this takes.
-fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
+fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
@@ -210,7 +209,7 @@ fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary
 }
 
 /// What jobs before this one have found of each pair.
-fn known(session: &Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
+fn known(session: &mut Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
     let known = |pair: Pair<'_>| kept::read(&dir.join(&pair.place), &pair.of);
     let known = session.is_root().then(|| pairs(read, cli.gaps()).map(known).collect::<Result<_, _>>());

@@ -49,7 +49,7 @@ impl Table for Pair<'_> {
 /// # Errors
 /// Sequences whose score may be too large; those of the loop.
 pub fn align(
-    session: &Session,
+    session: &mut Session,
     (first, second): (&[u8], &[u8]),
     scores: &Scores,
     gaps: Gaps,
@@ -66,7 +66,7 @@ pub fn align(
     let shape = Shape { rows: first.len() as u64, columns: second.len() };
     let pair = Pair { first, second, scores, gaps, best: Best::default() };
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
-    let summary = table.run(session)?;
+    let summary = table.run(session)?.into_summary();
     // Wherever rows were filled, the best is the same.
     Ok((session.all_reduce(table.body().best, Best::or)?, summary))
 }

@@ -22,9 +22,9 @@ pub struct FarmArgs {
     /// A task that takes longer is given up and tried on another rank [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     task_limit: Option<Duration>,
-    /// How often a task that failed is tried again, on another rank where there is one [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1000))]
-    retries: Option<u16>,
+    /// How often a task that failed is tried again, on another rank where there is one
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1000))]
+    retries: u16,
     /// Show at the end what every rank did
     #[arg(long)]
     summary: bool,
@@ -52,7 +52,7 @@ impl FarmArgs {
             self.idle_options()
                 .for_each(|option| tell(format_args!("{option} does nothing: there is only one rank")));
         }
-        let mut farm = farm.chunking(self.chunking);
+        let mut farm = farm.chunking(self.chunking).retries(self.retries.into());
         if self.dedicated_master {
             farm = farm.dedicated_master();
         }
@@ -61,9 +61,6 @@ impl FarmArgs {
         }
         if let Some(limit) = self.task_limit {
             farm = farm.task_limit(limit);
-        }
-        if let Some(retries) = self.retries {
-            farm = farm.retries(retries.into());
         }
         farm
     }
@@ -107,8 +104,9 @@ mod tests {
     fn what_is_said_reaches_the_farm() {
         let farm = |words| {
             let line = parse(words).unwrap();
-            let show =
-                |session: &Session| Ok(format!("{:?}", line.set_up(session, Farm::new("same", |x: u64| x))));
+            let show = |session: &mut Session| {
+                Ok(format!("{:?}", line.set_up(session, Farm::new("same", |x: u64| x))))
+            };
             armature::run(&armature::Config::new(), show).unwrap()
         };
         let plain = farm("");

@@ -1,6 +1,5 @@
 //! Code shared by the programs in `apps`.
 //!
-//! - [`run`]: exit code and error message of every program
 //! - [`farm`](mod@farm): options of every farm
 //! - [`pipeline`]: options of every pipeline
 //! - [`loops`]: options of every loop
@@ -16,6 +15,5 @@ pub mod loops;
 pub mod names;
 pub mod pipeline;
 pub mod random;
-pub mod run;
 pub mod spin;
 pub mod terminal;

@@ -36,7 +36,7 @@ impl LoopArgs {
     /// An environment variable with an invalid value, and the errors of `work` and `compare`.
     pub fn run<T>(
         &self,
-        work: impl Fn(&Session, bool) -> Result<Option<(Summary, T)>, BoxError> + Sync,
+        work: impl Fn(&mut Session, bool) -> Result<Option<(Summary, T)>, BoxError> + Sync,
         compare: impl Fn(&T) -> Result<f64, BoxError> + Sync,
     ) -> armature::Result<Option<(Summary, Option<f64>)>> {
         armature::run(&self.run.config()?, |session| {
@@ -133,11 +133,11 @@ impl CheckpointArgs {
         CheckpointArgs { checkpoint: self.dir().map(|dir| dir.join(name)), ..*self }
     }
 
-    /// Returns the settings with the requested checkpoint. `fingerprint` describes everything on which the initial units depend.
-    pub fn add_to(&self, settings: Settings, fingerprint: &str) -> Settings {
+    /// Returns the settings with the requested checkpoint. `identity` names everything on which the initial units depend.
+    pub fn add_to(&self, settings: Settings, identity: &str) -> Settings {
         match &self.checkpoint {
             Some(dir) => settings.checkpoint(
-                Checkpoint::new(dir, fingerprint).every(Duration::from_secs_f64(self.checkpoint_every)),
+                Checkpoint::new(dir, identity).every(Duration::from_secs_f64(self.checkpoint_every)),
             ),
             None => settings,
         }
@@ -147,7 +147,7 @@ impl CheckpointArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armature::loops::parallel_for;
+    use armature::loops::ParallelFor;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn a_result_is_compared_where_that_is_asked_for() {
         let run = |words: &str, compare: fn(&u64) -> Result<f64, BoxError>| {
-            let work = |session: &Session, whole: bool| {
-                let summary = parallel_for(session, "nothing", 0..3, |_| Ok(()))?;
-                Ok(summary.map(|summary| (summary, if whole { 3 } else { 0 })))
+            let work = |session: &mut Session, whole: bool| {
+                let outcome = ParallelFor::new("nothing", 0..3).run(session, |_| Ok(()))?;
+                Ok(outcome.into_summary().map(|summary| (summary, if whole { 3 } else { 0 })))
             };
             let done = parse(words).unwrap().run(work, compare);
             done.map(|done| done.unwrap().1).map_err(|e| e.to_string())

@@ -3,7 +3,7 @@
 use crate::names::shown;
 use crate::terminal::tell;
 use armature::Config;
-use armature::pipeline::{MappingChoice, Runnable, Summary};
+use armature::pipeline::{MappingChoice, Pipeline, Summary};
 use clap::Args;
 
 /// Settings of a run of a pipeline.
@@ -43,7 +43,7 @@ impl PipelineArgs {
     }
 
     /// Applies the initial mapping and the later mappings to the pipeline.
-    pub fn map<'p, C>(&self, job: Runnable<'p, C>) -> Runnable<'p, C> {
+    pub fn map<'p, T>(&self, job: Pipeline<'p, T>) -> Pipeline<'p, T> {
         let job = job.mapping(self.mapping());
         self.remap.iter().cloned().fold(job, |job, (after, mapping)| job.remap_after(after, mapping))
     }

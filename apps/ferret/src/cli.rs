@@ -19,7 +19,6 @@ use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::{self, Reader, print, tell};
 use armature_files::{output::Output, regular};
 use clap::{Args, Parser, Subcommand};
-use std::error::Error;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -183,10 +182,10 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("ferret", run(Cli::parse().command))
+    armature::exit_code(run(Cli::parse().command))
 }
 
-fn run(command: Command) -> Result<(), Box<dyn Error>> {
+fn run(command: Command) -> Result<(), armature::BoxError> {
     match command {
         Command::Index(args) => index(&args),
         Command::Query(args) => query(&args),
@@ -200,7 +199,7 @@ fn run(command: Command) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
+fn index(args: &IndexArgs) -> Result<(), armature::BoxError> {
     let listing = Listing::of(&args.images)?;
     // The output is created before the computation, so that a file that cannot be written causes no wasted work.
     let refuse = |e: io::Error| format!("cannot write the database {}: {e}", args.output.display());
@@ -220,7 +219,7 @@ fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
+fn query(args: &QueryArgs) -> Result<(), armature::BoxError> {
     let config = args.run.config()?;
     let wanted = Search {
         db: args.db.clone(),
@@ -240,7 +239,7 @@ fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<dyn Error>> {
+fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), armature::BoxError> {
     let images = Database::open(&args.db)?.len();
     let profile = tape.profile(vec![format!("{images} images in the database, k {}", args.k)]);
     if profile.items.is_empty() {
@@ -253,7 +252,7 @@ fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<d
 }
 
 /// Executes a query run on this rank together with the other ranks. Rank 0 has the query files and the output.
-fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option<Found>, BoxError> {
+fn answer(session: &mut Session, args: &QueryArgs, wanted: &Search) -> Result<Option<Found>, BoxError> {
     if !session.is_root() {
         return search(session, None, wanted);
     }
@@ -274,14 +273,14 @@ fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option
     Ok(found)
 }
 
-fn synth(args: &SynthArgs) -> Result<(), Box<dyn Error>> {
+fn synth(args: &SynthArgs) -> Result<(), armature::BoxError> {
     let queries = args.scenes.plan().write(&args.directory)?;
     let (scenes, path) = (args.scenes.scenes, names::path(&args.directory));
     tell(format_args!("{scenes} scenes and {queries} queries in {path}"));
     Ok(())
 }
 
-fn vary(args: &VaryArgs) -> Result<(), Box<dyn Error>> {
+fn vary(args: &VaryArgs) -> Result<(), armature::BoxError> {
     let listing = Listing::of(&args.images)?;
     let variants = Variants { copies: args.copies, side: args.side, seed: args.seed };
     let (queries, skipped) = variants.write(&listing, &args.output)?;
@@ -293,7 +292,7 @@ fn vary(args: &VaryArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn eval_synth(plan: &Plan, times: bool) -> Result<(), Box<dyn Error>> {
+fn eval_synth(plan: &Plan, times: bool) -> Result<(), armature::BoxError> {
     let (index, questions) = synthetic(plan, Settings::default())?;
     let variants = if plan.all_variants { "all variants" } else { "one variant" };
     let Plan { scenes, seed, .. } = plan;
@@ -308,7 +307,7 @@ fn eval_synth(plan: &Plan, times: bool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn eval_pairs(database: &Path, queries: &Path, truth: Option<&Path>) -> Result<(), Box<dyn Error>> {
+fn eval_pairs(database: &Path, queries: &Path, truth: Option<&Path>) -> Result<(), armature::BoxError> {
     let key = match truth {
         None => Key::SameName,
         Some(path) => {

@@ -73,7 +73,11 @@ pub struct Found {
 /// # Errors
 /// The database cannot be opened or differs from that of rank 0; the output cannot be written; with `strict`, an image is unusable; or a tape was
 /// given on more than one rank.
-pub fn search(session: &Session, root: Option<Root<'_>>, search: &Search) -> Result<Option<Found>, BoxError> {
+pub fn search(
+    session: &mut Session,
+    root: Option<Root<'_>>,
+    search: &Search,
+) -> Result<Option<Found>, BoxError> {
     if search.tape.is_some() && session.size() > 1 {
         let ranks = session.size();
         return Err(format!(
@@ -111,10 +115,9 @@ pub fn search(session: &Session, root: Option<Root<'_>>, search: &Search) -> Res
         .stage("rank", move || Ok(Recorded::new(Rank { opened: for_rank.get()?, k }, 4, tape)))
         .stage("out", || Ok(Recorded::new(Format, 5, tape)))
         .serial()
-        .try_for_each("write", |lines| Ok(output.write_all(lines.as_bytes())?))
         .mapping(search.mapping.clone())
-        .run(session)?;
-    Ok(run.map(|run| Found {
+        .try_for_each(session, "write", |lines| Ok(output.write_all(lines.as_bytes())?))?;
+    Ok(run.into_summary().map(|run| Found {
         answered: run.delivered,
         skipped: run.items - run.delivered + left_out as u64,
         run,

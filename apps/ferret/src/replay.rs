@@ -44,7 +44,7 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A mapping that does not fit, or items that arrive out of order, are missing, or have lost bytes.
-pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, BoxError> {
+pub fn replay(session: &mut Session, replay: &Replay) -> Result<Option<Replayed>, BoxError> {
     let clock = session.stopwatch();
     let simulated = session.is_simulated();
     let (profile, items) = (&replay.profile, replay.items);
@@ -65,20 +65,20 @@ pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, Bo
         .stage(rank, stage(4))
         .stage(out, stage(5))
         .serial()
-        .try_for_each("write", |parcel: Parcel| {
-            let expected = times.len() as u64;
-            if parcel.number != expected {
-                return Err(format!("item {} came where item {expected} was due", parcel.number).into());
-            }
-            times.push(clock.elapsed());
-            checksum = mixed(checksum, parcel.digest);
-            parcel.check(profile.item(parcel.number).stages[5].bytes)
-        })
         .mapping(replay.mapping.clone())
         .dispatch(replay.dispatch);
     let remaps = replay.remaps.iter().cloned();
-    let run = remaps.fold(job, |job, (after, mapping)| job.remap_after(after, mapping)).run(session)?;
-    let Some(run) = run else { return Ok(None) };
+    let job = remaps.fold(job, |job, (after, mapping)| job.remap_after(after, mapping));
+    let outcome = job.try_for_each(session, "write", |parcel| {
+        let expected = times.len() as u64;
+        if parcel.number != expected {
+            return Err(format!("item {} came where item {expected} was due", parcel.number).into());
+        }
+        times.push(clock.elapsed());
+        checksum = mixed(checksum, parcel.digest);
+        parcel.check(profile.item(parcel.number).stages[5].bytes)
+    })?;
+    let Some(run) = outcome.into_summary() else { return Ok(None) };
     if times.len() as u64 != items {
         return Err(format!("{} items arrived, but {items} were sent", times.len()).into());
     }

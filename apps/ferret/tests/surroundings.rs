@@ -195,7 +195,8 @@ fn another_database_on_one_thread_is_noticed() {
             let wanted = Search { db, k: 3, strict: false, mapping, tape: None };
             let mut output = Vec::new();
             let root = Root { listing: &listing, output: &mut output, reader: Default::default() };
-            search(session, session.is_root().then_some(root), &wanted)
+            let root = session.is_root().then_some(root);
+            search(session, root, &wanted)
         });
         let text = found.unwrap_err().to_string();
         let stage = if other == 1 { "ind" } else { "rank" };

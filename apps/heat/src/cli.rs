@@ -8,7 +8,6 @@ use armature_apps::grid::{self, parse_shape};
 use armature_apps::loops::LoopArgs;
 use armature_apps::terminal::print;
 use clap::Parser;
-use std::error::Error;
 use std::process::ExitCode;
 
 /// The heat equation on a plate, by explicit steps, rows spread over the ranks.
@@ -32,12 +31,12 @@ struct Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("heat", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let Cli { size, steps, args } = cli;
-    let work = |session: &Session, whole| simulate(session, *size, *steps, args.settings(), whole);
+    let work = |session: &mut Session, whole| simulate(session, *size, *steps, args.settings(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *steps, grid)?))?;
     if let Some((summary, serial)) = done {
         args.tell(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary)?;
@@ -89,7 +88,7 @@ mod tests {
     #[test]
     fn a_wrong_bit_is_found() {
         let shape = Shape { rows: 9, columns: 7 };
-        let work = |session: &Session| simulate(session, shape, 3, Default::default(), true);
+        let work = |session: &mut Session| simulate(session, shape, 3, Default::default(), true);
         let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
         finds_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
     }

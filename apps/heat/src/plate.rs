@@ -29,14 +29,14 @@ impl Stencil for Plate {
 /// # Errors
 /// The errors of the loop.
 pub fn simulate(
-    session: &Session,
+    session: &mut Session,
     shape: Shape,
     steps: u64,
     settings: Settings,
     whole: bool,
 ) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
     let mut heat = StencilLoop::new("heat", shape, Plate { rows: shape.rows }).settings(settings);
-    let summary = heat.run(session, steps)?;
+    let summary = heat.run(session, steps)?.into_summary();
     let grid = if whole { heat.collect(session)? } else { None };
     Ok(summary.map(|summary| (summary, grid.unwrap_or_default())))
 }

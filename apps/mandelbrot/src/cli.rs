@@ -12,7 +12,6 @@ use armature_apps::names;
 use armature_apps::terminal::tell;
 use armature_files::output::Output;
 use clap::Parser;
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,7 +84,7 @@ fn parse_center(text: &str) -> Result<(f64, f64), String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("mandelbrot", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
 impl Cli {
@@ -97,7 +96,7 @@ impl Cli {
     }
 }
 
-fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let scene = args.scene()?;
     if let Some(drawn) = armature::run(&args.farm.config()?, |session| draw(session, args, &scene))? {
         if args.farm.summary() {
@@ -132,7 +131,7 @@ impl Drawn {
 
 /// Draws the picture on this rank together with the other ranks. Rank 0 opens the output first, so that a file that cannot be written ends the
 /// run before the computation.
-fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
+fn draw(session: &mut Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
     let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(&args.output));
     let file = if session.is_root() { Some(Output::create(&args.output).map_err(refuse)?) } else { None };
     let drawn = if args.as_loop {

@@ -36,7 +36,7 @@ impl Worker for Rows {
 /// # Errors
 /// The errors of the farm, and the error of a row that failed at every attempt.
 pub fn render(
-    session: &Session,
+    session: &mut Session,
     scene: &Scene,
     options: &Options,
 ) -> Result<Option<(Vec<u8>, Summary)>, BoxError> {
@@ -48,12 +48,9 @@ pub fn render(
         farm = farm.unordered();
     }
     if let Some(path) = options.journal {
-        farm = farm.journal(path, scene.to_string());
+        farm = farm.journal(path, scene);
     }
-    let place = |y: u64, row: Result<Vec<u8>, _>| -> Result<(), BoxError> {
-        picture[y as usize * bytes..][..bytes].copy_from_slice(&row?);
-        Ok(())
-    };
-    let summary = farm.for_each(session, 0..scene.view.height, place)?;
-    Ok(summary.map(|summary| (picture, summary)))
+    let place = |y: u64, row: Vec<u8>| picture[y as usize * bytes..][..bytes].copy_from_slice(&row);
+    let outcome = farm.for_each(session, 0..scene.view.height, place)?;
+    Ok(outcome.into_summary().map(|summary| (picture, summary)))
 }

@@ -1,12 +1,13 @@
 //! Colours of the numbers of steps.
 
 use crate::escape::log2;
+use serde::Serialize;
 
 /// Colour as red, green and blue.
 pub type Rgb = [u8; 3];
 
 /// Palette of a picture. Points inside of the set are black.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 pub enum Palette {
     /// Night blue, white and amber
     Ocean,

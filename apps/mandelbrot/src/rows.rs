@@ -27,9 +27,9 @@ impl DoAll for Scene {
 ///
 /// # Errors
 /// The errors of the loop.
-pub fn render(session: &Session, scene: &Scene) -> Result<Option<(Vec<u8>, Summary)>, BoxError> {
+pub fn render(session: &mut Session, scene: &Scene) -> Result<Option<(Vec<u8>, Summary)>, BoxError> {
     let mut rows = DoAllLoop::new("rows", scene.view.height.into(), *scene);
-    let summary = rows.run(session, 1)?;
+    let summary = rows.run(session, 1)?.into_summary();
     let picture = rows.collect(session)?;
     Ok(picture.map(Rows::into_values).zip(summary))
 }

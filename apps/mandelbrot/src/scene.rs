@@ -3,10 +3,10 @@
 use crate::escape::{STEP_FLOPS, escape};
 use crate::palette::Palette;
 use crate::view::View;
-use std::fmt;
+use serde::Serialize;
 
 /// Parameters that determine a picture completely.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scene {
     /// Visible part of the plane.
     pub view: View,
@@ -25,17 +25,6 @@ pub struct Row {
     pub rgb: Vec<u8>,
     /// Number of floating-point operations of the computation.
     pub flops: f64,
-}
-
-/// Readable text with all parameters of the picture. Different pictures have different texts.
-impl fmt::Display for Scene {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scene { view: View { width, height, center: (re, im), zoom }, limit, samples, palette } = self;
-        write!(
-            f,
-            "{width}x{height}, center {re},{im}, zoom {zoom}, {limit} iterations, {samples} samples, {palette:?}"
-        )
-    }
 }
 
 impl Scene {

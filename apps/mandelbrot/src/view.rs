@@ -1,7 +1,9 @@
 //! Part of the complex plane that a picture shows.
 
+use serde::Serialize;
+
 /// Rectangle of the complex plane, divided into square pixels.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct View {
     /// Number of pixels in a row.
     pub width: u32,

@@ -83,7 +83,8 @@ fn rows_in_the_journal_are_not_computed_again() {
     // Rows of another picture are not taken.
     let refused = bad(dir.path(), &[&kept[..], &["--zoom", "2", "-o", "other.png"]].concat());
     assert!(refused.contains("rows.journal: it belongs to another job"), "{refused}");
-    assert!(refused.contains("90x60, center -0.7,0, zoom 2, 300 iterations"), "{refused}");
+    let view = r#"{"width":90,"height":60,"center":[-0.7,0.0],"zoom":2.0}"#;
+    assert!(refused.contains(&format!(r#"{{"view":{view},"limit":300,"#)), "{refused}");
     assert!(!dir.path().join("other.png").exists());
 }
 

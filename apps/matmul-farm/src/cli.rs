@@ -11,7 +11,6 @@ use armature::farm::Summary;
 use armature_apps::farm::FarmArgs;
 use armature_apps::terminal::{print, tell};
 use clap::Parser;
-use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
@@ -63,7 +62,7 @@ fn parse_positive(text: &str) -> Result<f64, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("matmul-farm", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
 /// What rank 0 has at the end.
@@ -85,7 +84,7 @@ impl Cli {
     }
 }
 
-fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let found = armature::run(&args.farm.config()?, |session| {
         let places = session.is_root().then(|| scatter(args.places as usize, args.seed));
         let matrix = places.as_ref().map(|places| weights(places, args.reach));

@@ -25,7 +25,7 @@ impl Worker for Multiply {
 /// # Errors
 /// Those of the farm, and of [`Squaring::step`].
 pub fn square(
-    session: &Session,
+    session: &mut Session,
     matrix: Option<Symmetric>,
     height: usize,
     limits: Limits,
@@ -39,11 +39,11 @@ pub fn square(
     let blocks = Blocks { size: matrix.size(), height };
     let mut squaring = Squaring::new(matrix, limits);
     let first = blocks.tasks(squaring.matrix());
-    let summary = farm.iterate(session, first, |results, _| {
+    let outcome = farm.iterate(session, first, |results, _| {
         Ok(match squaring.step(blocks.assemble(&results)?)? {
             Step::Square => Some(blocks.tasks(squaring.matrix())),
             Step::Done => None,
         })
     })?;
-    Ok(summary.map(|summary| (squaring, summary)))
+    Ok(outcome.into_summary().map(|summary| (squaring, summary)))
 }

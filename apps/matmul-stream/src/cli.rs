@@ -11,7 +11,6 @@ use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::print;
 use armature_files::output::Output;
 use clap::{Parser, ValueEnum};
-use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,7 +75,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("matmul-stream", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
 impl Cli {
@@ -102,7 +101,7 @@ impl Cli {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let done = armature::run(&cli.run.config()?, |session| on_rank(session, cli))?;
     if let Some((Checksum(checksum), summary)) = done {
         cli.run.tell(&summary);
@@ -120,17 +119,16 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// One rank's part. Rank 0 has the matrices and the output.
-fn on_rank(session: &Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
+fn on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
     let shape = cli.shape();
     let root = if session.is_root() { Some(Root::new(cli)?) } else { None };
     let (factors, mut sink) = root.map_or((None, None), |root| (Some(root.factors), Some(root.sink)));
-    let whole = |rows: Rows| match &mut sink {
+    let job = cli.run.map(pipeline(shape, cli.side(), factors.as_ref()));
+    let outcome = job.try_for_each(session, "write", |rows| match &mut sink {
         Some(sink) => sink.take(factors.as_ref(), shape, &rows),
         None => Ok(()),
-    };
-    let job = pipeline(shape, cli.side(), factors.as_ref(), whole);
-    let summary = cli.run.map(job).run(session)?;
-    let (Some(sink), Some(summary)) = (sink, summary) else { return Ok(None) };
+    })?;
+    let (Some(sink), Some(summary)) = (sink, outcome.into_summary()) else { return Ok(None) };
     Ok(Some((sink.end(cli)?, summary)))
 }
 

@@ -4,8 +4,7 @@ use crate::blocks::{Blocks, Item};
 use crate::kernel::multiply;
 use crate::matrix::{Matrix, Shape};
 use crate::reduce::{Part, Reducer, Rows};
-use armature::BoxError;
-use armature::pipeline::{Context, Pipeline, Runnable, Stage, StageResult};
+use armature::pipeline::{Context, Pipeline, Stage, StageResult};
 
 /// Operations that an item costs besides its arithmetic: a nanosecond counts as one, and taking an item apart and putting the
 /// part together takes some hundred.
@@ -38,22 +37,16 @@ impl Stage for Dot {
     }
 }
 
-/// The product as a pipeline, to be given a mapping and run on every rank. Rank 0 alone has `factors`, and shows `write` the
+/// The product as a pipeline, to be given a mapping and run on every rank. Rank 0 alone has `factors`, and its sink gets the
 /// rows of the product in their order, some at a time.
 ///
 /// An item has up to `side` rows and as many columns; with one of each it is a single dot product.
-pub fn pipeline<'p>(
-    shape: Shape,
-    side: u64,
-    factors: Option<&'p Factors>,
-    write: impl FnMut(Rows) -> Result<(), BoxError> + Send + 'p,
-) -> Runnable<'p> {
+pub fn pipeline(shape: Shape, side: u64, factors: Option<&Factors>) -> Pipeline<'_, Rows> {
     let read = move || factors.into_iter().flat_map(move |Factors { a, b }| Blocks::new(shape, side, a, b));
     Pipeline::try_source("read", read)
         .stage("dot", || Ok(Dot))
         .stage("reduce", move || Ok(Reducer::new(shape.columns)))
         .serial()
-        .try_for_each("write", write)
         .name("matmul-stream")
 }
 
@@ -80,19 +73,17 @@ mod tests {
         armature::run(&Config::new().ranks(ranks), |session| {
             let factors = session.is_root().then(|| factors(shape));
             let mut rows = Vec::new();
-            let mut job = pipeline(shape, side, factors.as_ref(), |Rows { first, values }| {
-                assert_eq!(first * shape.columns, rows.len() as u64);
-                rows.extend(values);
-                Ok(())
-            });
-            job = job.mapping(MappingChoice::Orderly);
+            let mut job = pipeline(shape, side, factors.as_ref()).mapping(MappingChoice::Orderly);
             if let Some(every) = remap {
                 job = job.batch(BatchMode::Fixed(1));
                 for (kind, turn) in every_kind(&[false, true], ranks).iter().zip(1..) {
                     job = job.remap_after(turn * every, kind.mapping.clone());
                 }
             }
-            job.run(session)?;
+            job.for_each(session, "write", |Rows { first, values }| {
+                assert_eq!(first * shape.columns, rows.len() as u64);
+                rows.extend(values);
+            })?;
             if session.is_root() {
                 *product.lock().unwrap() = rows;
             }

@@ -7,7 +7,6 @@ use armature_apps::grid::same_values;
 use armature_apps::loops::{BlockArgs, LoopArgs};
 use armature_apps::terminal::print;
 use clap::Parser;
-use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -34,13 +33,13 @@ struct Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("matmul", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let Cli { size, passes, block, args } = cli;
     let (width, settings) = (*size as usize, block.units(args.settings()));
-    let work = |session: &Session, whole| product(session, width, *passes, settings.clone(), whole);
+    let work = |session: &mut Session, whole| product(session, width, *passes, settings.clone(), whole);
     let done = args.run(work, |c| Ok(compare(width, c)?))?;
     if let Some((summary, serial)) = done {
         let what = if *passes == 1 { "once".to_string() } else { format!("{passes} times") };
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_wrong_bit_is_found() {
-        let work = |session: &Session| product(session, 9, 1, Default::default(), true);
+        let work = |session: &mut Session| product(session, 9, 1, Default::default(), true);
         let (_, c) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
         assert!(compare(9, &c[..9]).unwrap_err().contains("the product has 9 values instead of 81"));
         finds_a_wrong_bit(c, 9, |c| compare(9, c));

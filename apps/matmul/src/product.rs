@@ -35,7 +35,7 @@ impl DoAll for Product {
 /// # Errors
 /// Those of the loop.
 pub fn product(
-    session: &Session,
+    session: &mut Session,
     size: usize,
     passes: u64,
     settings: Settings,
@@ -43,7 +43,7 @@ pub fn product(
 ) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
     let b = Factor::new(&rows(Matrix::B, 0..size as u64, size), size);
     let mut product = DoAllLoop::new("matmul", size as u64, Product { b }).settings(settings);
-    let summary = product.run(session, passes)?;
+    let summary = product.run(session, passes)?.into_summary();
     let all = if whole { product.collect(session)? } else { None };
     Ok(summary.map(|summary| (summary, all.map_or_else(Vec::new, |(_, c)| c.into_values()))))
 }

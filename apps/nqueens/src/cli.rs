@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,10 +37,10 @@ struct Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("nqueens", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
-fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let counted = armature::run(&args.farm.config()?, |session| {
         farm::count(session, args.rows, args.serial_rows, &args.farm, args.journal.as_deref())
     })?;

@@ -14,7 +14,7 @@ use crate::board::Board;
 /// # Errors
 /// Those of the farm.
 pub fn count(
-    session: &Session,
+    session: &mut Session,
     size: u32,
     serial: u32,
     options: &FarmArgs,
@@ -27,11 +27,11 @@ pub fn count(
         more.extend(board.next());
         Ok(0)
     });
-    let mut farm = options.set_up(session, farm).fail_fast();
+    let mut farm = options.set_up(session, farm);
     if let Some(file) = journal {
-        farm = farm.journal(file, format!("{size} rows, {serial} at once"));
+        farm = farm.journal(file, &(size, serial));
     }
     let mut ways = 0;
-    let summary = farm.explore(session, [Board::new(size)], |found| ways += found.unwrap_or(0))?;
-    Ok(summary.map(|summary| (ways, summary)))
+    let outcome = farm.explore(session, [Board::new(size)], |found| ways += found)?;
+    Ok(outcome.into_summary().map(|summary| (ways, summary)))
 }

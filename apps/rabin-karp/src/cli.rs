@@ -11,7 +11,6 @@ use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::{self, Reader, tell};
 use armature_files::{output::Output, regular};
 use clap::Parser;
-use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -93,7 +92,7 @@ fn parse_repeated(text: &str) -> Result<Repeated, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("rabin-karp", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
 impl Cli {
@@ -125,7 +124,7 @@ impl Cli {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let (patterns, text) = cli.split()?;
     let patterns = Arc::new(Patterns::new(patterns, cli.hash_bits)?);
     let search = Search { patterns, segment: cli.segment, count: cli.count, shared: cli.shared };
@@ -139,7 +138,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 
 /// One rank's part. Rank 0 has the texts and the output.
 fn on_rank(
-    session: &Session,
+    session: &mut Session,
     cli: &Cli,
     search: &Search,
     text: Option<&Path>,
@@ -161,7 +160,7 @@ fn on_rank(
 
 /// Searches, and writes what is found to `output`, which comes back with the number of matches and how it went.
 fn told<W: Write + Send>(
-    session: &Session,
+    session: &mut Session,
     cli: &Cli,
     search: &Search,
     parts: &[Part],
@@ -170,10 +169,10 @@ fn told<W: Write + Send>(
 ) -> Result<(W, Option<(u64, Summary)>), BoxError> {
     let names: Vec<&[u8]> = parts.iter().map(|part| part.name().as_os_str().as_bytes()).collect();
     let mut lines = Lines::new(output, cli.format, &names, search.patterns.all(), search.count);
-    let job = pipeline(search, parts, reader, |found| Ok(lines.add(&found)?));
-    let summary = cli.run.map(job).run(session)?;
+    let job = cli.run.map(pipeline(search, parts, reader));
+    let outcome = job.try_for_each(session, "reduce", |found| Ok(lines.add(&found)?))?;
     let (output, matches) = lines.end()?;
-    Ok((output, summary.map(|summary| (matches, summary))))
+    Ok((output, outcome.into_summary().map(|summary| (matches, summary))))
 }
 
 #[cfg(test)]

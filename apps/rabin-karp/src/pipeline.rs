@@ -10,7 +10,7 @@ use crate::places::{Place, PlaceReader, Places};
 use crate::text::{Cut, Part, Segment, Segments};
 use crate::verify::{Match, verify};
 use armature::BoxError;
-use armature::pipeline::{Context, Pipeline, Runnable, Stage, StageResult};
+use armature::pipeline::{Context, Pipeline, Stage, StageResult};
 use armature_apps::terminal::Reader;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -84,19 +84,13 @@ pub fn texts<'p>(
 }
 
 /// The search as a pipeline, to be given a mapping and run on every rank. Rank 0 alone reads `parts`, until `reader` has left,
-/// and shows `reduce` what was found, in order.
-pub fn pipeline<'p>(
-    search: &Search,
-    parts: &'p [Part],
-    reader: Reader,
-    reduce: impl FnMut(Found) -> Result<(), BoxError> + Send + 'p,
-) -> Runnable<'p> {
+/// and its sink gets what was found, in order.
+pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipeline<'p, Found> {
     let read = texts(search, parts, reader);
     let (for_hash, for_verify, count) = (search.patterns.clone(), search.patterns.clone(), search.count);
     Pipeline::try_source("read", move || read)
         .stage("hash", move || Ok(Hash::new(for_hash.clone())))
         .stage("verify", move || Ok(Verify::new(for_verify.clone(), count)))
-        .try_for_each("reduce", reduce)
         .name("rabin-karp")
 }
 

@@ -20,12 +20,7 @@ fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>)
     let found = Mutex::new((0, Vec::new()));
     armature::run(&Config::new().ranks(ranks), |session| {
         let mut reduced = (0, Vec::new());
-        let reduce = |part: Found| {
-            reduced.0 += part.count;
-            reduced.1.extend(part.matches());
-            Ok(())
-        };
-        let mut job = pipeline(search, parts, Reader::default(), reduce).mapping(MappingChoice::Orderly);
+        let mut job = pipeline(search, parts, Reader::default()).mapping(MappingChoice::Orderly);
         if let Some(every) = remap {
             let kinds = every_kind(&[false, false], ranks);
             job = job.batch(BatchMode::Fixed(1));
@@ -33,7 +28,10 @@ fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>)
                 job = job.remap_after(after, kind.mapping.clone());
             }
         }
-        job.run(session)?;
+        job.for_each(session, "reduce", |part| {
+            reduced.0 += part.count;
+            reduced.1.extend(part.matches());
+        })?;
         if session.is_root() {
             *found.lock().unwrap() = reduced;
         }
@@ -117,8 +115,8 @@ fn other_patterns_than_those_of_rank_0_are_refused() {
     let error = armature::run(&Config::new().ranks(2), |session| {
         let search = asked(if session.is_root() { "ab" } else { "ba" });
         let parts = text(b"abababab");
-        let job = pipeline(&search, &parts, Reader::default(), |_| Ok(()));
-        job.mapping(MappingChoice::Text("hash@1 | verify@0".into())).run(session)?;
+        let job = pipeline(&search, &parts, Reader::default());
+        job.mapping(MappingChoice::Text("hash@1 | verify@0".into())).for_each(session, "reduce", drop)?;
         Ok(())
     })
     .unwrap_err();

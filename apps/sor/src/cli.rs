@@ -8,7 +8,6 @@ use armature_apps::grid::{self, parse_shape};
 use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
 use armature_apps::terminal::print;
 use clap::Parser;
-use std::error::Error;
 use std::process::ExitCode;
 
 /// Successive over-relaxation in Gauss-Seidel order, rows spread over the ranks.
@@ -36,14 +35,14 @@ struct Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("sor", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let Cli { size, sweeps, block, checkpoint, args } = cli;
     let shape = format!("{}x{}", size.rows, size.columns);
     let settings = checkpoint.add_to(block.columns(args.settings()), &shape);
-    let work = |session: &Session, whole| solve(session, *size, *sweeps, settings.clone(), whole);
+    let work = |session: &mut Session, whole| solve(session, *size, *sweeps, settings.clone(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *sweeps, grid)?))?;
     if let Some((summary, serial)) = done {
         args.tell(&format!("{shape} grid, {} sweeps", summary.passes), &summary)?;
@@ -86,7 +85,7 @@ mod tests {
     #[test]
     fn a_wrong_bit_is_found() {
         let shape = Shape { rows: 9, columns: 7 };
-        let work = |session: &Session| solve(session, shape, 3, Default::default(), true);
+        let work = |session: &mut Session| solve(session, shape, 3, Default::default(), true);
         let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
         finds_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
     }

@@ -30,14 +30,14 @@ impl DoAcross for Sor {
 /// # Errors
 /// The errors of the loop.
 pub fn solve(
-    session: &Session,
+    session: &mut Session,
     shape: Shape,
     sweeps: u64,
     settings: Settings,
     whole: bool,
 ) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
     let mut sor = DoAcrossLoop::new("sor", shape, Sor).settings(settings);
-    let summary = sor.run(session, sweeps)?;
+    let summary = sor.run(session, sweeps)?.into_summary();
     let grid = if whole { sor.collect(session)? } else { None };
     Ok(summary.map(|summary| (summary, grid.unwrap_or_default())))
 }

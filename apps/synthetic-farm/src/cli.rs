@@ -6,7 +6,6 @@ use crate::toil::Toil;
 use armature_apps::farm::FarmArgs;
 use armature_apps::terminal::{print, tell};
 use clap::Parser;
-use std::error::Error;
 use std::process::ExitCode;
 
 /// Run tasks that are made to measure, and print how well the ranks were used.
@@ -86,10 +85,10 @@ impl Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("synthetic-farm", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
-fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let plan = args.plan()?;
     let found = armature::run(&args.farm.config()?, |session| {
         let toil = match (session.is_simulated(), args.sleep) {

@@ -87,7 +87,7 @@ fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<
 /// # Errors
 /// Those of the farm, and a result that is wrong.
 pub fn labour(
-    session: &Session,
+    session: &mut Session,
     plan: &Plan,
     toil: Toil,
     options: &FarmArgs,
@@ -125,8 +125,8 @@ pub fn labour(
         began = Some(clock.elapsed());
         Ok(Some(tasks))
     };
-    let summary = farm.iterate(session, first, next)?;
-    Ok(summary.map(|summary| {
+    let outcome = farm.iterate(session, first, next)?;
+    Ok(outcome.into_summary().map(|summary| {
         let report = Report {
             workers: summary.workers(),
             chunking: summary.chunking.clone(),

@@ -2,7 +2,6 @@
 
 mod send;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -149,10 +148,10 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature_apps::run::end("armature-workflow", run(&Cli::parse()))
+    armature::exit_code(run(&Cli::parse()))
 }
 
-fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let summary = match (&args.file, &args.generate) {
         (_, Some(generated)) => toil(args, &generated.describe()?, TaskMemory::Additive),
         (Some(file), None) if args.send_files => send::commands(args, file),
@@ -173,9 +172,9 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     if summary.failed.is_empty() {
         return Ok(());
     }
-    summary.failed.iter().take(SHOWN).for_each(|failed| tell(format_args!("failed: {failed}")));
+    summary.failed.iter().take(SHOWN).for_each(tell);
     if summary.failed.len() > SHOWN {
-        tell(format_args!("failed: {} more", summary.failed.len() - SHOWN));
+        tell(format_args!("{} more failed", summary.failed.len() - SHOWN));
     }
     if let (Some(file), false) = (&args.file, args.toil) {
         let outputs = args.outputs.iter().map(|outputs| format!(" --outputs {}", outputs.display()));
@@ -209,7 +208,7 @@ fn has_failed(summary: &Summary) -> String {
 }
 
 /// Returns the description of the ranks, if the command line names one.
-fn cluster(args: &Cli) -> Result<Option<Cluster>, Box<dyn Error>> {
+fn cluster(args: &Cli) -> Result<Option<Cluster>, armature::BoxError> {
     let Some(file) = &args.platform else { return Ok(None) };
     let name = file.display().to_string();
     let bytes = regular::read(file).map_err(|error| format!("cannot read the platform {name}: {error}"))?;
@@ -223,7 +222,8 @@ fn set_up<'w>(
     description: Description,
     task_memory: TaskMemory,
 ) -> Workflow<'w> {
-    let mut workflow = Workflow::new(description).retries(args.tries - 1).task_memory(task_memory);
+    let mut workflow =
+        Workflow::from_description(description).retries(args.tries - 1).task_memory(task_memory);
     if args.unplanned {
         workflow = workflow.unplanned();
     }
@@ -244,29 +244,27 @@ fn toil(
     args: &Cli,
     described: &Description,
     task_memory: TaskMemory,
-) -> Result<Option<Summary>, Box<dyn Error>> {
+) -> Result<Option<Summary>, armature::BoxError> {
     let scale = Scale { time: args.time_scale, memory: args.memory_scale, size: args.size_scale };
     let description = prepare::with_toil(described, scale)?;
     let cluster = cluster(args)?;
     Ok(armature::run(&args.config()?, |session| {
         let toil = Toil::new(&description, task_memory, pace(args, session)?);
         let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
-        let summary = workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?;
-        Ok(judged(session, summary)?)
+        Ok(run_and_note(session, workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)))?)
     })?)
 }
 
 /// Returns the pace of all ranks. The speed of one rank is used for all of them, so that tasks take longer on slower ranks.
-fn pace(args: &Cli, session: &Session) -> Result<Pace, BoxError> {
+fn pace(args: &Cli, session: &mut Session) -> Result<Pace, BoxError> {
     if session.is_simulated() {
         return Ok(Pace::Declare(SIMULATED_SPEED));
     }
     if args.sleep {
         return Ok(Pace::Sleep);
     }
-    let measured = Farm::new("speed", |(): ()| spin::speed()).on_all_ranks().collect(session, [()])?;
-    let speed = measured.and_then(|(speeds, _)| speeds.first().copied());
-    Ok(Pace::Spin(speed.unwrap_or(SIMULATED_SPEED)))
+    let speeds = Farm::new("speed", |(): ()| spin::speed()).retries(1).collect_on_all(session, [()])?;
+    Ok(Pace::Spin(speeds.first().copied().unwrap_or(SIMULATED_SPEED)))
 }
 
 fn commands(
@@ -274,7 +272,7 @@ fn commands(
     file: &Path,
     described: Description,
     format: Format,
-) -> Result<Option<Summary>, Box<dyn Error>> {
+) -> Result<Option<Summary>, armature::BoxError> {
     let rescue = rescue(args, file);
     let outputs = args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
@@ -320,8 +318,7 @@ fn commands(
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        let summary = judged(session, workflow.run(session)?)?;
-        drop(workflow);
+        let summary = run_and_note(session, workflow)?;
         Ok(summary.map(|summary| (summary, described, lock)))
     })?;
     let Some((summary, mut described, _lock)) = found else { return Ok(None) };
@@ -343,12 +340,14 @@ fn done(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }
 
-/// Notes failed tasks in the job status. This program then exits with 1, which launchers that tolerate the death of ranks do not report.
-fn judged(session: &Session, summary: Option<Summary>) -> armature::Result<Option<Summary>> {
+/// Runs a workflow, and notes failed tasks in the job status. This program then exits with 1, which launchers that tolerate the death of ranks
+/// do not report.
+fn run_and_note(session: &mut Session, mut workflow: Workflow<'_>) -> armature::Result<Option<Summary>> {
+    let summary = workflow.run(session)?.into_summary();
     if let Some(found) = summary.as_ref().filter(|found| !found.failed.is_empty()) {
         let failed = found.failed.len() as u64;
         let (all, has) = (found.tasks + failed + found.skipped, if failed == 1 { "has" } else { "have" });
-        session.conclude_failed(format_args!("{failed} of {all} tasks {has} failed"))?;
+        session.conclude_failed(format_args!("{failed} of {all} tasks {has} failed"));
     }
     Ok(summary)
 }
@@ -377,7 +376,7 @@ fn close(
     described: &mut Description,
     outputs: &Path,
     (start, summary): (SystemTime, &Summary),
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), armature::BoxError> {
     if let Some(file) = &args.trace {
         record::put_into(described, &record::read(outputs)?)?;
         let text = to_wfformat(described, &timestamp(start), summary.elapsed);

@@ -1,7 +1,6 @@
 //! Conversion of a workflow file into a description that ranks can run, in which every task is a command or a closure.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,7 +18,7 @@ pub const TOIL: &str = "toil";
 ///
 /// # Errors
 /// The file cannot be read or parsed. The error contains the position and the expected content.
-pub fn read(path: &Path) -> Result<(Description, Format), Box<dyn Error>> {
+pub fn read(path: &Path) -> Result<(Description, Format), armature::BoxError> {
     let name = path.display().to_string();
     let bytes = regular::read(path).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;
     let format = Format::of(&name, &bytes)?;
@@ -45,7 +44,7 @@ impl Generated {
     ///
     /// # Errors
     /// Parameters that the generator rejects. Parsed parameters are always accepted.
-    pub fn describe(self) -> Result<Description, Box<dyn Error>> {
+    pub fn describe(self) -> Result<Description, armature::BoxError> {
         let graph = self.family.build(self.tasks, self.seed)?;
         let mut builder = Description::builder(self.family.to_string());
         for number in 0..graph.len() {
@@ -98,7 +97,7 @@ fn scaled(bytes: u64, by: f64) -> u64 {
 ///
 /// # Errors
 /// A task that cannot be run.
-pub fn with_commands(description: &Description, outputs: &Path) -> Result<Description, Box<dyn Error>> {
+pub fn with_commands(description: &Description, outputs: &Path) -> Result<Description, armature::BoxError> {
     check_commands(description)?;
     rebuilt(description, to_run, |number, task| with_pipes(number, task, outputs), |_| 0)
 }
@@ -107,7 +106,7 @@ pub fn with_commands(description: &Description, outputs: &Path) -> Result<Descri
 ///
 /// # Errors
 /// A task that cannot be run without a shared directory.
-pub fn with_sent_files(description: &Description) -> Result<Description, Box<dyn Error>> {
+pub fn with_sent_files(description: &Description) -> Result<Description, armature::BoxError> {
     check_commands(description)?;
     let tasks = description.tasks();
     if let Some(task) = tasks.iter().find(|task| !task.forwards.is_empty()) {
@@ -142,7 +141,7 @@ fn to_run(action: &Action) -> Action {
 ///
 /// # Errors
 /// A task that cannot be run.
-pub fn check_commands(description: &Description) -> Result<(), Box<dyn Error>> {
+pub fn check_commands(description: &Description) -> Result<(), armature::BoxError> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
         let text = "no task says what it runs: expected commands. --toil replays the times and sizes that were measured";
         return Err(text.into());
@@ -211,7 +210,7 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
 ///
 /// # Errors
 /// A number that is too large after scaling.
-pub fn with_toil(description: &Description, scale: Scale) -> Result<Description, Box<dyn Error>> {
+pub fn with_toil(description: &Description, scale: Scale) -> Result<Description, armature::BoxError> {
     let rescaled = |_, mut task: Task| {
         task.run_time = Some(task.run_time.unwrap_or(1.0) * scale.time);
         task.memory = task.memory.map(|memory| scaled(memory, scale.memory));
@@ -226,7 +225,7 @@ fn rebuilt(
     action: impl Fn(&Action) -> Action,
     change: impl Fn(usize, Task) -> Task,
     size: impl Fn(u64) -> u64,
-) -> Result<Description, Box<dyn Error>> {
+) -> Result<Description, armature::BoxError> {
     let mut builder = Description::builder(description.name());
     for (number, task) in description.tasks().iter().enumerate() {
         let action = action(&task.action);
@@ -250,7 +249,7 @@ fn rebuilt(
 ///
 /// # Errors
 /// The first missing file, and the task that reads it.
-pub fn check_inputs(description: &Description, directory: &Path) -> Result<(), Box<dyn Error>> {
+pub fn check_inputs(description: &Description, directory: &Path) -> Result<(), armature::BoxError> {
     let written: BTreeSet<&str> =
         description.tasks().iter().flat_map(|task| &task.outputs).map(|file| file.name.as_str()).collect();
     for task in description.tasks().iter().filter(|task| !task.done) {

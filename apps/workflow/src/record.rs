@@ -1,7 +1,6 @@
 //! Measurements of each command: one JSON line per attempt, in a file for each rank in the directory of outputs.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -72,7 +71,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The file cannot be opened or written.
-    pub fn open(path: &Path) -> Result<Self, Box<dyn Error + Send + Sync>> {
+    pub fn open(path: &Path) -> Result<Self, armature::BoxError> {
         let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
         // A line that was cut short by a crash is ended here.
@@ -86,7 +85,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub fn add(&mut self, record: &Record) -> Result<(), Box<dyn Error + Send + Sync>> {
+    pub fn add(&mut self, record: &Record) -> Result<(), armature::BoxError> {
         let line = serde_json::to_string(record)? + "\n";
         Ok(self.file.write_all(line.as_bytes())?)
     }
@@ -97,7 +96,7 @@ impl Recorder {
 ///
 /// # Errors
 /// The directory or a file in it cannot be read.
-pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, Box<dyn Error>> {
+pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, armature::BoxError> {
     let mut records = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
@@ -118,7 +117,7 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, Box<dyn Error>
 pub fn put_into(
     description: &mut Description,
     records: &BTreeMap<String, Record>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), armature::BoxError> {
     for task in 0..description.tasks().len() {
         if let Some(record) = records.get(&description.tasks()[task].name) {
             let machine = Some(record.machine.as_str());

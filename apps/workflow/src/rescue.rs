@@ -1,7 +1,6 @@
 //! Rescue file: the completed tasks, noted as they end, so that a restarted run skips them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -48,7 +47,7 @@ impl Rescue {
         &self,
         description: &mut Description,
         targets: &BTreeSet<PathBuf>,
-    ) -> Result<LockFile, Box<dyn Error>> {
+    ) -> Result<LockFile, armature::BoxError> {
         self.begin_within(TRIES, description, targets)
     }
 
@@ -57,7 +56,7 @@ impl Rescue {
         tries: u32,
         description: &mut Description,
         targets: &BTreeSet<PathBuf>,
-    ) -> Result<LockFile, Box<dyn Error>> {
+    ) -> Result<LockFile, armature::BoxError> {
         let path = self.path.display();
         let mut lock = self.path.clone().into_os_string();
         lock.push(".lock");
@@ -76,7 +75,7 @@ impl Rescue {
         &self,
         description: &mut Description,
         targets: &BTreeSet<PathBuf>,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Result<(), armature::BoxError> {
         let unreadable = |error: io::Error| format!("cannot be read: {error}");
         let mut bytes = Vec::new();
         let mut file = match self.open(OpenOptions::new().read(true).append(true)) {

@@ -19,7 +19,7 @@ pub type Outcome<T = ()> = Result<T, BoxError>;
 pub fn run<S: Sync>(
     name: &str,
     parse: impl FnOnce(&[String]) -> Outcome<S>,
-    rank: impl Fn(&S, &Session) -> Outcome + Sync,
+    rank: impl Fn(&S, &mut Session) -> Outcome + Sync,
 ) -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = parse(&words).and_then(|simulated| {

@@ -59,7 +59,7 @@ impl Simulated {
         Ok(simulated)
     }
 
-    fn rank(&self, session: &Session) -> Outcome {
+    fn rank(&self, session: &mut Session) -> Outcome {
         let Simulated { tasks, mean, deviation, seed, chunking, iterations, workers, sub_masters } = *self;
         let mut sets = Vec::new();
         if session.is_root() {
@@ -74,14 +74,14 @@ impl Simulated {
         let first = sets.first().cloned().unwrap_or_default();
         let clock = session.stopwatch();
         let mut ended = vec![clock.elapsed()];
-        let summary = farm.iterate(session, first, |results, iteration| {
+        let run = farm.iterate(session, first, |results, iteration| {
             ended.push(clock.elapsed());
             if sets[iteration] != results {
                 return Err(format!("the results of iteration {iteration} are wrong").into());
             }
             Ok(sets.get(iteration + 1).cloned())
         })?;
-        let Some(summary) = summary else { return Ok(()) };
+        let Some(summary) = run.into_summary() else { return Ok(()) };
         let (seconds, busy) = (summary.elapsed.as_secs_f64(), summary.busy().as_secs_f64());
         let operations: f64 = sets.iter().flatten().sum();
         let (chunks, workers) = (summary.chunks, summary.ended_with);

@@ -99,8 +99,8 @@ fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> Outcome<f6
     armature::run(&config, |session| {
         let pipeline = Pipeline::source("numbers", || 0..items);
         let pipeline = (0..STAGES).fold(pipeline, |p, n| p.stage(&format!("stage {n}"), || Ok(Busy)));
-        let pipeline = pipeline.for_each("sink", drop).mapping(MappingChoice::Serial);
-        pipeline.monitor(monitor).batch(BatchMode::Fixed(1)).run(session)?;
+        let pipeline = pipeline.mapping(MappingChoice::Serial).monitor(monitor).batch(BatchMode::Fixed(1));
+        pipeline.for_each(session, "sink", drop)?;
         Ok(())
     })?;
     Ok(start.elapsed().as_secs_f64() / items as f64)

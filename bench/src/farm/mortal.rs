@@ -79,7 +79,8 @@ impl Traces {
         let copy = self.path("copy");
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();
-        Journal::open(&copy, &Identity::new(FARM, LAYOUT, job.words().join(" ")), |task, _| {
+        // A farm stores its identity as JSON.
+        Journal::open(&copy, &Identity::new(FARM, LAYOUT, serde_json::to_vec(&job.words())?), |task, _| {
             tasks.insert(task);
             Ok(())
         })?;
@@ -144,7 +145,13 @@ pub fn main(words: &[String]) -> Outcome {
 }
 
 impl Traces {
-    fn rank(&self, session: &Session, silence: Duration, journal: bool, job: &Job) -> Result<(), BoxError> {
+    fn rank(
+        &self,
+        session: &mut Session,
+        silence: Duration,
+        journal: bool,
+        job: &Job,
+    ) -> Result<(), BoxError> {
         let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
         let rank = session.rank();
         let steps = job.chores.steps()?;
@@ -154,32 +161,23 @@ impl Traces {
             let log = File::options().create(true).append(true).open(&begun)?;
             Ok(Watched { top: Worktop { steps: steps.clone() }, log })
         };
-        let mut farm = Farm::worker(FARM, make).chunking(chunking).silence_limit(silence);
+        // A task may be in the hands of a rank that is killed.
+        let mut farm = Farm::worker(FARM, make).chunking(chunking).silence_limit(silence).retries(1);
         if journal {
-            farm = farm.journal(self.path(JOURNAL), job.words().join(" "));
+            farm = farm.journal(self.path(JOURNAL), &job.words());
         }
         let mut output = None;
         if session.is_root() {
             output = Some(BufWriter::new(File::create(self.path("output"))?));
             self.scene.start()?;
         }
-        let mut wrong: Option<BoxError> = None;
         let start = Instant::now();
-        let summary = farm.for_each(session, 0..job.chores.tasks as u64, |number, result| {
-            let outcome = match (result, &mut output) {
-                (Ok(result), Some(output)) => {
-                    writeln!(output, "{}", line(number, result)).map_err(BoxError::from)
-                }
-                (Ok(_), None) => Ok(()),
-                (Err(failed), _) => Err(failed.into()),
-            };
-            if let Err(error) = outcome {
-                wrong.get_or_insert(error);
-            }
+        let run = farm.for_each(session, 0..job.chores.tasks as u64, |number, result| match &mut output {
+            Some(output) => writeln!(output, "{}", line(number, result)).map_err(BoxError::from),
+            None => Ok(()),
         })?;
         let seconds = start.elapsed().as_secs_f64();
-        wrong.map_or(Ok(()), Err)?;
-        if let (Some(mut output), Some(summary)) = (output, summary) {
+        if let (Some(mut output), Some(summary)) = (output, run.into_summary()) {
             output.flush()?;
             println!(
                 "result seconds {} again {} lost {} known {}",

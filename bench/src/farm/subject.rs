@@ -22,20 +22,14 @@ pub fn main(words: &[String]) -> Outcome {
     Ok(armature::run(&config, |session| rank(session, job.chores, chunking))?)
 }
 
-fn rank(session: &Session, chores: Chores, chunking: Chunking) -> Result<(), BoxError> {
+fn rank(session: &mut Session, chores: Chores, chunking: Chunking) -> Result<(), BoxError> {
     let steps = chores.steps()?;
     // Connections are made by another farm, so that this one begins without any knowledge.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
-    let (mut sum, mut lost) = (0, None);
+    let mut sum = 0;
     let mut farm = Farm::worker("chores", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
-    let summary = farm.for_each(session, 0..chores.tasks as u64, |_, result| match result {
-        Ok(result) => sum = fold(sum, result),
-        Err(failed) => lost = Some(failed),
-    })?;
-    let Some(summary) = summary else { return Ok(()) };
-    if let Some(failed) = lost {
-        return Err(failed.into());
-    }
+    let run = farm.for_each(session, 0..chores.tasks as u64, |_, result| sum = fold(sum, result))?;
+    let Some(summary) = run.into_summary() else { return Ok(()) };
     if summary.tasks != chores.tasks as u64 || sum != chores.expected()? {
         return Err(format!("the results are wrong: {} tasks, checksum {sum:#x}", summary.tasks).into());
     }

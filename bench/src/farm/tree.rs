@@ -160,19 +160,10 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
         });
         // Connections are made, and the threads are there.
         farm.explore(session, [(0, 0)], |_| ())?;
-        let (mut sum, mut failed) = (0u64, 0);
-        let summary = farm.explore(
-            session,
-            tree.roots().map(Node::into_task).collect::<Vec<_>>(),
-            |result| match result {
-                Ok(result) => sum = sum.wrapping_add(result),
-                Err(_) => failed += 1,
-            },
-        )?;
-        if failed > 0 {
-            return Err(format!("{failed} tasks failed").into());
-        }
-        Ok(summary.map(|summary| (summary.elapsed, sum)))
+        let mut sum = 0u64;
+        let roots: Vec<_> = tree.roots().map(Node::into_task).collect();
+        let run = farm.explore(session, roots, |result| sum = sum.wrapping_add(result))?;
+        Ok(run.into_summary().map(|summary| (summary.elapsed, sum)))
     })?)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use armature::Config;
-use armature::loops::parallel_for;
+use armature::loops::ParallelFor;
 
 use crate::Outcome;
 
@@ -19,7 +19,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     let runs: u64 = runs.parse()?;
     let config = Config::from_env()?;
     armature::run(&config, |session| {
-        let run = || parallel_for(session, "empty", 0..0, |_| Ok(())).map(drop);
+        let mut run = || ParallelFor::new("empty", 0..0).run(session, |_| Ok(())).map(drop);
         (0..WARM_UP).try_for_each(|_| run())?;
         let start = Instant::now();
         (0..runs).try_for_each(|_| run())?;

@@ -29,25 +29,25 @@ pub fn main(words: &[String]) -> Outcome {
     Ok(armature::run(&config, |session| rank(session, &job))?)
 }
 
-fn rank(session: &Session, job: &Job) -> Result<(), BoxError> {
+fn rank(session: &mut Session, job: &Job) -> Result<(), BoxError> {
     let (settings, width) = (settings(job, session.size()), job.size);
     let shape = Shape { rows: width as u64, columns: width };
     match job.kernel {
         Kernel::Matmul => {
             let product = Product { b: second(width) };
             let mut product = DoAllLoop::new("matmul", width as u64, product).settings(settings);
-            timed(session, job, |passes| product.run(session, passes))?;
-            check(session, job, || Ok(product.collect(session)?.map(|(_, c)| c.into_values())))
+            timed(session, job, |session, passes| product.run(session, passes))?;
+            check(session, job, |session| Ok(product.collect(session)?.map(|(_, c)| c.into_values())))
         }
         Kernel::Sor => {
             let mut sor = DoAcrossLoop::new("sor", shape, Relaxation).settings(settings);
-            timed(session, job, |sweeps| sor.run(session, sweeps))?;
-            check(session, job, || Ok(sor.collect(session)?.map(|grid| inner(&grid, width))))
+            timed(session, job, |session, sweeps| sor.run(session, sweeps))?;
+            check(session, job, |session| Ok(sor.collect(session)?.map(|grid| inner(&grid, width))))
         }
         Kernel::Heat => {
             let mut heat = StencilLoop::new("heat", shape, Conduction).settings(settings);
-            timed(session, job, |steps| heat.run(session, steps))?;
-            check(session, job, || Ok(heat.collect(session)?.map(|grid| inner(&grid, width))))
+            timed(session, job, |session, steps| heat.run(session, steps))?;
+            check(session, job, |session| Ok(heat.collect(session)?.map(|grid| inner(&grid, width))))
         }
     }
 }
@@ -66,15 +66,15 @@ fn settings(job: &Job, ranks: usize) -> Settings {
 
 /// Runs the passes that settle, then those that count.
 fn timed(
-    session: &Session,
+    session: &mut Session,
     job: &Job,
-    mut run: impl FnMut(u64) -> armature::Result<Option<Summary>>,
+    mut run: impl FnMut(&mut Session, u64) -> armature::Result<armature::Outcome<(), Summary>>,
 ) -> Result<(), BoxError> {
-    let before = if job.settle > 0 { run(job.settle as u64)? } else { None };
+    let before = if job.settle > 0 { run(session, job.settle as u64)?.into_summary() } else { None };
     let start = Instant::now();
-    let summary = run(job.passes as u64)?;
+    let run = run(session, job.passes as u64)?;
     let seconds = start.elapsed().as_secs_f64();
-    let Some(summary) = summary.filter(|_| session.is_root()) else { return Ok(()) };
+    let Some(summary) = run.into_summary() else { return Ok(()) };
     let sum = |part: fn(&armature::loops::RankReport) -> f64| summary.ranks.iter().map(part).sum::<f64>();
     println!(
         "result seconds {seconds} block {} blocks {} computing {} interacting {} interactions {} movements {} held {}",
@@ -91,14 +91,14 @@ fn timed(
 
 /// Rank 0 compares the whole result with that of the serial loop, if the job says so.
 fn check(
-    session: &Session,
+    session: &mut Session,
     job: &Job,
-    collect: impl FnOnce() -> Result<Option<Vec<f64>>, BoxError>,
+    collect: impl FnOnce(&mut Session) -> Result<Option<Vec<f64>>, BoxError>,
 ) -> Result<(), BoxError> {
     if !job.verify {
         return Ok(());
     }
-    match collect()? {
+    match collect(session)? {
         Some(all) if all != serial(job) => Err(format!("the result of {job:?} is wrong").into()),
         None if session.is_root() => Err("rank 0 got no result".into()),
         _ => Ok(()),

@@ -105,9 +105,9 @@ pub fn main(words: &[String]) -> Outcome {
     })?)
 }
 
-fn once(session: &Session, described: &Description) -> Result<(), BoxError> {
-    let mut workflow = Workflow::new(described.clone()).closure("nothing", |_, _| Ok(()));
-    let Some(summary) = workflow.run(session)? else { return Ok(()) };
+fn once(session: &mut Session, described: &Description) -> Result<(), BoxError> {
+    let mut workflow = Workflow::from_description(described.clone()).closure("nothing", |_, _| Ok(()));
+    let Some(summary) = workflow.run(session)?.into_summary() else { return Ok(()) };
     let done: u64 = summary.ranks.iter().map(|rank| rank.tasks).sum();
     if done != described.tasks().len() as u64 {
         return Err(format!("{done} tasks ran of {}", described.tasks().len()).into());

@@ -126,7 +126,7 @@ fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
 /// The arrays of the first run are a sixty-fourth as large: by it the process has all that it takes beside arrays.
 const SMALL: usize = 64;
 
-fn once(session: &Session, heavy: Heavy) -> Result<(), BoxError> {
+fn once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {
     let bytes = (heavy.bytes / SMALL).next_multiple_of(size_of::<u64>());
     run(session, Heavy { bytes, memory: heavy.memory / SMALL as u64, ..heavy })?;
     let before = status("VmRSS")?;
@@ -140,7 +140,7 @@ fn once(session: &Session, heavy: Heavy) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn run(session: &Session, heavy: Heavy) -> Result<Option<Summary>, BoxError> {
+fn run(session: &mut Session, heavy: Heavy) -> Result<Option<Summary>, BoxError> {
     let parents = heavy.parents();
     let expected = contents(&parents);
     let add = move |inputs: &mut Inputs<'_>, cx: &armature::Context| {
@@ -164,7 +164,8 @@ fn run(session: &Session, heavy: Heavy) -> Result<Option<Summary>, BoxError> {
         Ok(sum)
     };
     let described = heavy.describe(&parents).map_err(|error| error.to_string())?;
-    Ok(Workflow::new(described).memory(heavy.memory).closure("add", add).run(session)?)
+    let mut workflow = Workflow::from_description(described).memory(heavy.memory).closure("add", add);
+    Ok(workflow.run(session)?.into_summary())
 }
 
 #[cfg(test)]

@@ -250,7 +250,7 @@ pub fn main(words: &[String]) -> Outcome {
 }
 
 impl Traces {
-    fn rank(&self, session: &Session, mortal: Mortal) -> Result<(), BoxError> {
+    fn rank(&self, session: &mut Session, mortal: Mortal) -> Result<(), BoxError> {
         self.scene.enter(session.rank())?;
         let (parents, times) = (mortal.parents(), mortal.times());
         let expected: u64 = numbers(&parents).iter().sum();
@@ -271,15 +271,18 @@ impl Traces {
         };
         let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
         let description = mortal.describe()?;
-        let fingerprint = format!("{mortal:?}");
-        let mut workflow = Workflow::new(description).closure("number", number).closure(TOTAL, total);
-        workflow = workflow.directory(self.scene.folder()).journal(self.scene.path(JOURNAL), fingerprint);
+        // A task may be in the hands of a rank that is killed.
+        let workflow = Workflow::from_description(description).retries(1);
+        let workflow = workflow.closure("number", number).closure(TOTAL, total);
+        let workflow = workflow.directory(self.scene.folder());
+        let mut workflow = workflow.journal(self.scene.path(JOURNAL), &(mortal.tasks, mortal.seed));
         if session.is_root() {
             self.scene.start()?;
         }
         let start = Instant::now();
-        let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+        let collected = workflow.collect(session)?;
         let seconds = start.elapsed().as_secs_f64();
+        let Some((mut results, summary)) = collected.into_parts() else { return Ok(()) };
         let got: u64 = results.take(TOTAL)?;
         if got != expected {
             return Err(format!("the numbers of all tasks add up to {got}, expected {expected}").into());

@@ -63,7 +63,7 @@ pub fn main(words: &[String]) -> Outcome {
     Ok(armature::run(&config, |session| rank(session, &scene, valued))?)
 }
 
-fn rank(session: &Session, scene: &Scene, valued: Valued) -> Result<(), BoxError> {
+fn rank(session: &mut Session, scene: &Scene, valued: Valued) -> Result<(), BoxError> {
     scene.enter(session.rank())?;
     let (parents, words) = (valued.parents(), (valued.bytes / 8).max(1));
     let mut builder = Description::builder("valued");
@@ -84,15 +84,15 @@ fn rank(session: &Session, scene: &Scene, valued: Valued) -> Result<(), BoxError
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };
     // A task may be in the hands of each rank that is killed: it is not to be taken for what killed them.
-    let mut workflow = Workflow::new(builder.build()?).retries(3).closure("value", value);
+    let mut workflow = Workflow::from_description(builder.build()?).retries(3).closure("value", value);
     if valued.journal {
-        workflow = workflow.journal(scene.path("journal"), format!("{valued:?}"));
+        workflow = workflow.journal(scene.path("journal"), &format!("{valued:?}"));
     }
     if session.is_root() {
         scene.start()?;
     }
     let start = Instant::now();
-    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let seconds = start.elapsed().as_secs_f64();
     let mut expected: Vec<u64> = Vec::new();
     for (task, parents) in parents.iter().enumerate() {

@@ -25,7 +25,7 @@ use crate::comm::clock::Clock;
 /// }
 ///
 /// let told = armature::run(&armature::Config::new().ranks(2), |session| {
-///     Ok(Farm::worker("letter", || Ok(Told)).collect(session, ['a', 'b'])?.map(|(told, _)| told))
+///     Ok(Farm::worker("letter", || Ok(Told)).collect(session, ['a', 'b'])?.on_root())
 /// })?;
 /// assert_eq!(told.unwrap(), ["letter 0: a", "letter 1: b"]);
 /// # Ok::<(), armature::Error>(())
@@ -112,7 +112,7 @@ impl Context {
     ///             };
     ///             Ok((0..points).filter(|_| draw().hypot(draw()) < 1.0).count())
     ///         });
-    ///         Ok(farm.collect(session, [10_000; 10])?.map(|(counts, _)| counts.iter().sum::<usize>()))
+    ///         Ok(farm.collect(session, [10_000; 10])?.on_root().map(|counts| counts.iter().sum::<usize>()))
     ///     })
     /// };
     /// let inside = points_in_circle(1)?.unwrap();

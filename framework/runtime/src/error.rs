@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use armature_text::{line, shown};
+use serde::{Deserialize, Serialize};
 
 /// Error type of user code: any error that can be sent between threads.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -33,6 +34,7 @@ struct Inner {
     item: Option<u64>,
     place: Place,
     cause: Option<Arc<dyn Cause>>,
+    is_printed: bool,
 }
 
 /// Error that user code returned.
@@ -65,7 +67,7 @@ impl Place {
 }
 
 /// Kind of an [`Error`]. New kinds may be added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A setting, an argument or an environment variable has a value that cannot be used.
@@ -98,8 +100,16 @@ impl Error {
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };
-        let inner =
-            Inner { kind, message, rank: None, stage: None, item: None, place: Place::Stage, cause: None };
+        let inner = Inner {
+            kind,
+            message,
+            rank: None,
+            stage: None,
+            item: None,
+            place: Place::Stage,
+            cause: None,
+            is_printed: false,
+        };
         Error { inner: Box::new(inner) }
     }
 
@@ -110,9 +120,26 @@ impl Error {
     }
 
     /// Sets the rank, unless one is set.
-    pub(crate) fn at_rank(mut self, rank: usize) -> Self {
+    pub(crate) fn at_rank(self, rank: usize) -> Self {
+        // The text of another rank's error names that rank.
+        if self.inner.kind == ErrorKind::Peer { self } else { self.of_rank(rank) }
+    }
+
+    /// Sets the rank on which the error arose, unless one is set.
+    pub(crate) fn of_rank(mut self, rank: usize) -> Self {
         self.inner.rank.get_or_insert(rank);
         self
+    }
+
+    /// Marks the error as printed: the rank on which it arose has written it to standard error.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn printed(mut self) -> Self {
+        self.inner.is_printed = true;
+        self
+    }
+
+    pub(crate) fn is_printed(&self) -> bool {
+        self.inner.is_printed
     }
 
     /// Sets the stage, unless one is set.
@@ -189,7 +216,7 @@ impl Error {
     /// let config = armature::Config::new();
     /// let error = armature::run(&config, |session| {
     ///     let texts = Pipeline::source("texts", || ["12", "x"].map(String::from));
-    ///     texts.try_map("parse", |text: String| Ok(text.parse::<u32>()?)).for_each("out", drop).run(session)?;
+    ///     texts.try_map("parse", |text: String| Ok(text.parse::<u32>()?)).for_each(session, "out", drop)?;
     ///     Ok(())
     /// });
     /// let error = error.unwrap_err();
@@ -209,7 +236,7 @@ impl Clone for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, rank, stage, item, place, cause: _ } = &*self.inner;
+        let Inner { kind, message, rank, stage, item, place, cause: _, is_printed: _ } = &*self.inner;
         let (place, thing) = place.words();
         if let Some(rank) = rank {
             write!(f, "rank {rank}: ")?;

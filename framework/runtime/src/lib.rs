@@ -14,8 +14,7 @@
 //!         let mut total = 0;
 //!         Pipeline::source("numbers", || 1..=100u64)
 //!             .map("square", |x| x * x)
-//!             .for_each("sum", |x| total += x)
-//!             .run(session)?;
+//!             .for_each(session, "sum", |x| total += x)?;
 //!         if session.is_root() {
 //!             assert_eq!(total, 338_350);
 //!         }
@@ -27,8 +26,9 @@
 //! # What can go wrong
 //! An error or panic in user code, on any rank, ends the whole job within seconds and names rank, stage and item.
 //! A rank that gives no sign of life for [`Config::peer_limit`] does too. A pipeline retries and saves nothing.
-//! In a [farm](farm#what-can-go-wrong) tasks that fail are tried again, workers may die where the launcher lets the others
-//! go on, and with a [journal](farm::Farm::journal) a job that is started again does only what is missing.
+//! A [farm](farm#failures) or a [workflow](workflow#failures) tries failed tasks again as often as its option `retries` says, by
+//! default not at all. With a retry it survives the death of a worker where the launcher lets the others go on. With a
+//! [journal](farm::Farm::journal) a job that is started again does only what is missing.
 //!
 //! # Features
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
@@ -44,12 +44,14 @@ pub mod cli {
 mod comm;
 mod context;
 mod error;
+mod failed_task;
 pub mod farm;
 #[cfg(test)]
 mod golden;
 pub mod job_status;
 pub mod loops;
 pub mod observe;
+mod outcome;
 mod persist;
 pub mod pipeline;
 mod rank;
@@ -63,11 +65,14 @@ pub use comm::clock::{Stopwatch, declare};
 pub use comm::mpi::{Communicator, mpi};
 pub use context::Context;
 pub use error::{BoxError, Error, ErrorKind, Result};
+pub use failed_task::FailedTask;
 pub use observe::summary::{RankWork, RunSummary};
+pub use outcome::Outcome;
 pub use persist::journal;
 pub use session::topology::{Core, Source as TopologySource, Topology};
 pub use session::{
-    Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, main, run,
+    Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, exit_code, main,
+    run,
 };
 pub use wire::{Item, Movable, Plain, raw};
 

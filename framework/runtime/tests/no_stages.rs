@@ -12,8 +12,7 @@ fn a_pipeline_without_stages_runs_under_live_balancing() {
     for balance in [Balance::Live, Balance::Once] {
         let config = Config::new().ranks(2).balance(balance);
         let items = armature::run(&config, |session| {
-            let collected = Pipeline::source("numbers", slowly).collect().run(session)?;
-            Ok(collected.map(|(items, _)| items))
+            Ok(Pipeline::source("numbers", slowly).collect(session)?.on_root())
         });
         assert_eq!(items.unwrap(), Some((0..300).collect()));
     }

@@ -1,5 +1,7 @@
 //! Builder for descriptions that are created by a program instead of read from a file.
 
+use std::collections::BTreeMap;
+
 use crate::description::{Description, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
@@ -32,6 +34,11 @@ impl Description {
     /// Returns a builder for a description with this name.
     pub fn builder(name: impl Into<String>) -> DescriptionBuilder {
         DescriptionBuilder { draft: Draft { name: name.into(), ..Draft::default() } }
+    }
+
+    /// Returns a description without tasks, which can neither be planned nor run.
+    pub fn empty(name: impl Into<String>) -> Description {
+        Description { name: name.into(), tasks: Vec::new(), edges: Vec::new(), limits: BTreeMap::new() }
     }
 }
 

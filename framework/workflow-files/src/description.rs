@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result, shown};
 
 /// A workflow as described by a file: tasks, their actions and files, and the dependencies between tasks.
 ///
-/// A description has been checked: it has at least one task, names are unique, and the edges form no cycle.
+/// A description has been checked: names are unique, and the edges form no cycle. All but an [empty](Description::empty) one have at least
+/// one task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     pub(crate) name: String,

@@ -5,6 +5,8 @@
 //! - `twice`: several runs in one initialised MPI, on duplicates of the world too;
 //! - `half`: runs on half of the ranks, while the others use MPI;
 //! - `half-fails`: the same, and a rank of the run fails while the others wait in MPI;
+//! - `returned`, `handled`: a rank fails, and the program on every rank says what `run` has returned;
+//! - `inside`: a task calls `run`;
 //! - `groups`: skeletons side by side on groups of one session;
 //! - `low-level`, `finalised`: what is refused.
 
@@ -15,8 +17,14 @@ use armature::mpi::topology::Color;
 use armature::mpi::traits::*;
 use armature::mpi::{Threading, initialize, initialize_with_threading};
 use armature::{BoxError, Config, Error, Session};
+use std::process::ExitCode;
 
-fn main() -> Result<(), BoxError> {
+fn main() -> ExitCode {
+    armature::exit_code(one())
+}
+
+/// Runs the case that the first argument names.
+fn one() -> Result<(), BoxError> {
     let case = std::env::args().nth(1).unwrap_or_default();
     let rank = match case.as_str() {
         "mpi-first" => mpi_first()?,
@@ -24,6 +32,9 @@ fn main() -> Result<(), BoxError> {
         "twice" => twice()?,
         "half" => half()?,
         "half-fails" => half_fails()?,
+        "returned" => returned()?,
+        "handled" => handled()?,
+        "inside" => inside()?,
         "groups" => groups()?,
         "low-level" => low_level()?,
         "finalised" => finalised()?,
@@ -45,9 +56,8 @@ fn start() -> Result<Universe, BoxError> {
 }
 
 /// A skeleton whose results are compared with the serial ones, and a value for all ranks.
-fn skeleton(session: &Session, factor: u64) -> Result<(), BoxError> {
-    let farm = Farm::new("multiply", move |n: u64| n * factor).on_all_ranks().collect(session, 0..200)?;
-    let (results, _) = farm.ok_or("all ranks get the results")?;
+fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
+    let results = Farm::new("multiply", move |n: u64| n * factor).collect_on_all(session, 0..200)?;
     assert!(results.into_iter().eq((0..200).map(|n| n * factor)));
     let ranks = session.all_gather(session.rank())?;
     assert!(ranks.into_iter().eq(0..session.size()));
@@ -81,15 +91,15 @@ fn mpi_first() -> Result<usize, BoxError> {
 
 fn ours_first() -> Result<usize, BoxError> {
     let rank = armature::run(&config()?, |session| {
-        let size = session.size() as u64;
+        let (rank, size) = (session.rank(), session.size() as u64);
         for round in 1..4 {
             skeleton(session, round)?;
             let world = session.world()?;
-            assert_eq!((world.rank() as usize, world.size() as u64), (session.rank(), size));
-            assert_eq!(sum(world, round * (session.rank() as u64 + 1)), round * triangle(size));
+            assert_eq!((world.rank() as usize, world.size() as u64), (rank, size));
+            assert_eq!(sum(world, round * (rank as u64 + 1)), round * triangle(size));
             world.barrier();
         }
-        Ok(session.rank())
+        Ok(rank)
     })?;
     Ok(rank)
 }
@@ -102,7 +112,8 @@ fn twice() -> Result<usize, BoxError> {
         armature::run(&config()?, |session| skeleton(session, round))?;
         armature::run(&own, |session| {
             skeleton(session, round + 1)?;
-            assert_eq!(sum(session.world()?, 1), session.size() as u64);
+            let size = session.size() as u64;
+            assert_eq!(sum(session.world()?, 1), size);
             Ok(())
         })?;
         assert_eq!(sum(&world, 1), world.size() as u64);
@@ -143,15 +154,66 @@ fn half_fails() -> Result<usize, BoxError> {
     Ok(rank as usize)
 }
 
+/// Says that it is dropped.
+struct Guard(usize);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        armature_tests::say(&format!("dropped on rank {}", self.0));
+    }
+}
+
+/// Rank 1 fails while the others are in a farm.
+fn returned() -> Result<usize, BoxError> {
+    let place = std::sync::OnceLock::new();
+    let result = armature::run(&config()?, |session| {
+        let rank = *place.get_or_init(|| session.rank());
+        let _guard = Guard(rank);
+        session.barrier()?;
+        if rank == 1 { Err("no fuel".into()) } else { skeleton(session, 7) }
+    });
+    let error = result.err().ok_or("the failure is lost")?;
+    armature_tests::say(&format!("returned {:?}: {error}", error.kind()));
+    place.get().copied().ok_or_else(|| "the body has not run".into())
+}
+
+/// The program goes on after a failed farm as if nothing had happened.
+fn handled() -> Result<usize, BoxError> {
+    let place = std::sync::OnceLock::new();
+    let result = armature::run(&config()?, |session| {
+        place.get_or_init(|| session.rank());
+        let mut farm = Farm::try_new("tear", |n: u64| if n == 5 { Err("torn".into()) } else { Ok(n) });
+        let failed = farm.collect(session, 0..20).is_err() && session.barrier().is_err();
+        if failed { Ok(()) } else { Err("the failure is not seen by this rank".into()) }
+    });
+    let error = result.err().ok_or("the failure is lost")?;
+    armature_tests::say(&format!("returned {:?}: {error}", error.kind()));
+    place.get().copied().ok_or_else(|| "the body has not run".into())
+}
+
+fn inside() -> Result<usize, BoxError> {
+    let config = config()?;
+    Ok(armature::run(&config, |session| {
+        let again = |_: u64| {
+            let inner = armature::run(&config, |session| Ok(session.size()));
+            inner.map_or_else(|error| error.to_string(), |size| format!("a run of {size} ranks"))
+        };
+        let answers = Farm::new("again", again).collect_on_all(session, 0..20)?;
+        let is_refused = answers.iter().all(|answer| answer.contains("was called inside of a run"));
+        if is_refused { Ok(session.rank()) } else { Err(format!("{answers:?}").into()) }
+    })?)
+}
+
 fn groups() -> Result<usize, BoxError> {
     let rank = armature::run(&config()?, |session| {
         armature_tests::cases::groups(session)?;
-        let rank = session.rank();
+        let (rank, size) = (session.rank(), session.size() as u64);
         session.split(Some(rank as u32 % 2), 0, |group| {
-            assert_eq!(sum(group.world()?, 1), group.size() as u64);
+            let size = group.size() as u64;
+            assert_eq!(sum(group.world()?, 1), size);
             Ok(())
         })?;
-        assert_eq!(sum(session.world()?, 1), session.size() as u64);
+        assert_eq!(sum(session.world()?, 1), size);
         Ok(rank)
     })?;
     Ok(rank)

@@ -20,13 +20,7 @@ fn main() -> ExitCode {
         [first, rest @ ..] if first == "simgrid" => simgrid(rest),
         _ => Err(USAGE.into()),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("armature-burner: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    armature::exit_code(outcome)
 }
 
 fn simgrid(words: &[String]) -> Result<(), BoxError> {

@@ -35,20 +35,12 @@ fn main() -> ExitCode {
         true => config.commands(Commands::new().cores(2)),
         false => config,
     };
-    match Config::from_env()
-        .map(with_commands)
-        .and_then(|config| armature::run(&config, |session| run(session, &cases)))
-    {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("armature-cases: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let config = Config::from_env().map(with_commands);
+    armature::exit_code(config.and_then(|config| armature::run(&config, |session| run(session, &cases))))
 }
 
-fn run(session: &Session, cases: &[Case]) -> Result<(), BoxError> {
-    let (rank, size, transport) = (session.rank(), session.size(), session.transport());
+fn run(session: &mut Session, cases: &[Case]) -> Result<(), BoxError> {
+    let (rank, size, transport) = (session.rank(), session.size(), session.transport().to_string());
     say(&format!("rank {rank} of {size} on {transport}: {} cases", cases.len()));
     for case in cases {
         (case.run)(session).map_err(|e| match e.downcast::<armature::Error>() {

@@ -1,8 +1,8 @@
 //! Goes through all phases of a job and says in files where it is: see `armature_tests::phases`.
 
-use armature::BoxError;
+use std::process::ExitCode;
 
-fn main() -> Result<(), BoxError> {
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    armature_tests::phases::main(&words)
+    armature::exit_code(armature_tests::phases::main(&words))
 }

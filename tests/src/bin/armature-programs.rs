@@ -26,17 +26,11 @@ fn main() -> ExitCode {
             std::thread::sleep(LATE);
         }
     }
-    let result = Config::from_env().and_then(|config| armature::run(&config, |session| run(session, &words)));
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("armature-programs: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let config = Config::from_env();
+    armature::exit_code(config.and_then(|config| armature::run(&config, |session| run(session, &words))))
 }
 
-fn run(session: &Session, words: &[&str]) -> Result<(), BoxError> {
+fn run(session: &mut Session, words: &[&str]) -> Result<(), BoxError> {
     match words {
         ["late-start", _] => Ok(()),
         ["late", rank, kind] => {

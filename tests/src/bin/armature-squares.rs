@@ -12,13 +12,18 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use armature::journal::{Identity, Journal};
 use armature::pipeline::Pipeline;
 use armature::{BoxError, Config, Session};
 
-fn main() -> Result<(), BoxError> {
+fn main() -> ExitCode {
+    armature::exit_code(squares())
+}
+
+fn squares() -> Result<(), BoxError> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [dir, tasks, milliseconds, rest @ ..] = &args[..] else {
         return Err("expected DIR TASKS MILLISECONDS [WHAT]".into());
@@ -46,7 +51,7 @@ struct Squares {
 }
 
 impl Squares {
-    fn run(&self, session: &Session, what: &str) -> Result<(), BoxError> {
+    fn run(&self, session: &mut Session, what: &str) -> Result<(), BoxError> {
         let (mut known, mut journal) = (BTreeMap::new(), None);
         if session.is_root() {
             let job = Identity::new("squares", "1", self.tasks.to_le_bytes());
@@ -70,16 +75,15 @@ impl Squares {
                 note(&self.dir, "computed", task)?;
                 Ok((task, task * task))
             })
-            .try_for_each("keep", |(task, square): (u64, u64)| {
+            .mapping(mapping)
+            .try_for_each(session, "keep", |(task, square): (u64, u64)| {
                 let Some(journal) = &mut journal else { return Err("the sink is not on rank 0".into()) };
                 journal.append(clock.elapsed(), task, &square.to_le_bytes())?;
                 journal.tick(clock.elapsed())?;
                 known.insert(task, square.to_le_bytes().to_vec());
                 println!("kept {}", known.len());
                 Ok(())
-            })
-            .mapping(mapping)
-            .run(session)?;
+            })?;
         if let Some(journal) = journal {
             journal.close()?;
             for (n, (task, square)) in (0..self.tasks).zip(&known) {

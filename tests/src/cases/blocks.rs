@@ -76,11 +76,11 @@ fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
 }
 
 /// Sweeps in two runs; returns how often rows moved, on rank 0.
-fn check(session: &Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
+fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
     let mut relax = DoAcrossLoop::new("relax", shape, Relax).settings(settings.clone());
     let mut movements = 0;
     for part in [sweeps / 2, sweeps - sweeps / 2] {
-        if let Some(summary) = relax.run(session, part)? {
+        if let Some(summary) = relax.run(session, part)?.into_summary() {
             movements += summary.movements;
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
             let is_told = shape.inner().is_empty() || part == 0 || held == shape.units();
@@ -93,7 +93,7 @@ fn check(session: &Session, shape: Shape, sweeps: u64, settings: &Settings) -> R
     Ok(movements)
 }
 
-fn sweeps(session: &Session) -> Result<(), BoxError> {
+fn sweeps(session: &mut Session) -> Result<(), BoxError> {
     for (rows, columns) in [(40, 33), (100, 12), (20, 3)] {
         let shape = Shape { rows, columns };
         check(session, shape, 10, &Settings::new())?;
@@ -103,7 +103,7 @@ fn sweeps(session: &Session) -> Result<(), BoxError> {
 }
 
 /// No rows, fewer than ranks, no columns.
-fn small(session: &Session) -> Result<(), BoxError> {
+fn small(session: &mut Session) -> Result<(), BoxError> {
     for rows in [0, 1, 2, 3, session.size() as u64 + 1, session.size() as u64 + 2] {
         for columns in [0, 1, 2, 3, 9] {
             check(session, Shape { rows, columns }, 4, &Settings::new())?;
@@ -112,7 +112,7 @@ fn small(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
+fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     let (mut movements, least) = (0, 25 * (seeds.end - seeds.start) / 3);
     for seed in seeds {
         let shape = Shape { rows: 16 + 9 * (seed % 6), columns: 7 };
@@ -163,7 +163,7 @@ fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
 
 /// Steps in two runs; returns how often rows moved, on rank 0.
 fn check_heat(
-    session: &Session,
+    session: &mut Session,
     shape: Shape,
     steps: u64,
     settings: &Settings,
@@ -175,7 +175,7 @@ fn check_heat(
     }
     let mut movements = 0;
     for part in [steps / 2, steps - steps / 2] {
-        movements += heat.run(session, part)?.map_or(0, |summary| summary.movements);
+        movements += heat.run(session, part)?.summary().map_or(0, |summary| summary.movements);
     }
     let grid = heat.collect(session)?.unwrap_or_default();
     let mut serial = Vec::new();
@@ -190,7 +190,7 @@ fn check_heat(
     Ok(movements)
 }
 
-fn stencils(session: &Session) -> Result<(), BoxError> {
+fn stencils(session: &mut Session) -> Result<(), BoxError> {
     let fewer = session.size() as u64 + 1;
     for (rows, columns) in [(40, 13), (100, 4), (2, 5), (3, 3), (4, 3), (fewer, 7), (1, 4)] {
         let shape = Shape { rows, columns };
@@ -202,12 +202,12 @@ fn stencils(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn stencils_seeds(session: &Session) -> Result<(), BoxError> {
+fn stencils_seeds(session: &mut Session) -> Result<(), BoxError> {
     stencils_moving(session, 8..58, false)?;
     stencils_moving(session, 58..108, true)
 }
 
-fn stencils_moving(session: &Session, seeds: Range<u64>, is_ring: bool) -> Result<(), BoxError> {
+fn stencils_moving(session: &mut Session, seeds: Range<u64>, is_ring: bool) -> Result<(), BoxError> {
     let (mut movements, least) = (0, 15 * (seeds.end - seeds.start) / 4);
     for seed in seeds {
         let shape = Shape { rows: 16 + 9 * (seed % 4), columns: 7 };

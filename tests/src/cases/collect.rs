@@ -28,16 +28,24 @@ fn counts(session: &Session) -> [u64; 5] {
 }
 
 /// Fails unless this rank has just what is expected.
-fn whole<T: PartialEq>(
+fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T]) -> Result<(), BoxError> {
+    that(got == expected, || {
+        let (rank, got, expected) = (session.rank(), got.len(), expected.len());
+        format!("{what}: rank {rank} got {got} others instead of the {expected} results")
+    })
+}
+
+/// Fails unless rank 0 alone has what is expected, with a summary that counts it.
+fn at_root<T: PartialEq>(
     session: &Session,
     what: &str,
-    got: Option<&[T]>,
-    expected: &[T],
+    got: Option<(Vec<T>, u64)>,
+    expected: (&[T], u64),
 ) -> Result<(), BoxError> {
-    that(got == Some(expected), || {
-        let got = got.map_or_else(|| "nothing".to_string(), |got| format!("{} others", got.len()));
-        format!("{what}: rank {} got {got} instead of the {} results", session.rank(), expected.len())
-    })
+    that(got.is_some() == session.is_root(), || format!("{what}: rank 0 alone was to have the results"))?;
+    let Some((got, counted)) = got else { return Ok(()) };
+    whole(session, what, &got, expected.0)?;
+    that(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
 /// Units with a row of numbers and a text.
@@ -92,32 +100,33 @@ impl Stencil for Counted {
     }
 }
 
-fn loops(session: &Session) -> Result<(), BoxError> {
+fn loops(session: &mut Session) -> Result<(), BoxError> {
     for units in counts(session) {
         for width in if units == 1_000 { [3, 700] } else { [3, 0] } {
-            let mut named = DoAllLoop::new("named", units, Named(width)).forced(units).on_all_ranks();
+            let mut named = DoAllLoop::new("named", units, Named(width)).forced(units);
             named.run(session, 2)?;
-            let got = named.collect(session)?;
+            let (got_rows, got_names) = named.collect_on_all(session)?;
             let rows: Vec<u64> = (0..units).flat_map(|unit| vec![noise(1, unit); width]).collect();
             let names: Vec<String> = (0..units).map(|unit| format!("unit {unit}")).collect();
             let what = format!("{units} units of {width}");
-            whole(session, &what, got.as_ref().map(|(rows, _)| rows.values()), &rows)?;
-            whole(session, &what, got.as_ref().map(|(_, names)| &**names), &names)?;
+            whole(session, &what, got_rows.values(), &rows)?;
+            whole(session, &what, &got_names, &names)?;
         }
-        let squares = ParallelFor::new("squares", 7..7 + units).on_all_ranks().collect(session, |n| n * n)?;
+        let squares = ParallelFor::new("squares", 7..7 + units);
         let expected: Vec<u64> = (7..7 + units).map(|n| n * n).collect();
-        whole(session, "squares", squares.as_ref().map(|(squares, _)| &**squares), &expected)?;
-        that(squares.is_some_and(|(_, summary)| summary.units == units), || "another summary".into())?;
+        let on_all = squares.collect_on_all(session, |n| n * n)?;
+        whole(session, "squares", &on_all, &expected)?;
+        let alone = squares.collect(session, |n| n * n)?.into_parts();
+        let alone = alone.map(|(squares, summary)| (squares, summary.units));
+        at_root(session, "squares", alone, (&expected[..], units))?;
     }
-    let many = ParallelFor::new("many", 0..MANY).on_all_ranks().collect(session, |n| noise(4, n))?;
+    let many = ParallelFor::new("many", 0..MANY).collect_on_all(session, |n| noise(4, n))?;
     let expected: Vec<u64> = (0..MANY).map(|n| noise(4, n)).collect();
-    whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)?;
-    let alone = ParallelFor::new("alone", 0..9).collect(session, |n| n)?;
-    that(alone.is_some() == session.is_root(), || "rank 0 alone was to have it".into())?;
+    whole(session, "many", &many, &expected)?;
     grids(session)
 }
 
-fn grids(session: &Session) -> Result<(), BoxError> {
+fn grids(session: &mut Session) -> Result<(), BoxError> {
     for (rows, columns) in [(2, 5), (3, 3), (60, 7), (900, 600)] {
         let shape = Shape { rows, columns };
         let inner =
@@ -125,44 +134,43 @@ fn grids(session: &Session) -> Result<(), BoxError> {
         let value = |row: u64, column: usize| row + if inner(row, column) { 3_000 } else { 0 };
         let expected: Vec<u64> =
             (0..rows).flat_map(|row| (0..columns).map(move |column| value(row, column))).collect();
-        let mut sweeps = DoAcrossLoop::new("sweeps", shape, Counted).on_all_ranks();
+        let mut sweeps = DoAcrossLoop::new("sweeps", shape, Counted);
         sweeps.run(session, 3)?;
-        whole(session, "a grid that is swept", sweeps.collect(session)?.as_deref(), &expected)?;
-        let mut steps = StencilLoop::new("steps", shape, Counted).on_all_ranks();
+        let grid = sweeps.collect_on_all(session)?;
+        whole(session, "a grid that is swept", &grid, &expected)?;
+        let mut steps = StencilLoop::new("steps", shape, Counted);
         steps.run(session, 3)?;
-        whole(session, "a stencil's grid", steps.collect(session)?.as_deref(), &expected)?;
+        let grid = steps.collect_on_all(session)?;
+        whole(session, "a stencil's grid", &grid, &expected)?;
     }
     Ok(())
 }
 
-fn farms(session: &Session) -> Result<(), BoxError> {
+fn farms(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for tasks in counts(session) {
         let farm = Farm::new("names", move |n: u64| {
             work.uneven(2, n);
             format!("task {n}")
         });
-        let mut farm = farm.unordered().on_all_ranks();
-        let expected: Vec<String> = (0..tasks).map(|n| format!("task {n}")).collect();
+        let mut farm = farm.unordered();
         // The same farm again has other results.
         for first in [0, tasks] {
-            let got = farm.collect(session, first..first + tasks)?;
             let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
-            whole(session, "names", got.as_ref().map(|(names, _)| &**names), &expected)?;
-            that(got.is_some_and(|(_, summary)| summary.tasks == tasks), || "another summary".into())?;
+            let got = farm.collect_on_all(session, first..first + tasks)?;
+            whole(session, "names", &got, &expected)?;
+            let alone = farm.collect(session, first..first + tasks)?.into_parts();
+            let alone = alone.map(|(names, summary)| (names, summary.tasks));
+            at_root(session, "names", alone, (&expected[..], tasks))?;
         }
-        let alone = Farm::new("alone", |n: u64| format!("task {n}")).collect(session, 0..tasks)?;
-        that(alone.is_some() == session.is_root(), || "rank 0 alone was to have it".into())?;
-        that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
     }
     // A result of more than a piece, and many small ones.
-    let large =
-        Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).on_all_ranks().collect(session, 0..3)?;
+    let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
-    whole(session, "large", large.as_ref().map(|(large, _)| &**large), &expected)?;
-    let many = Farm::new("many", wide).plain().on_all_ranks().collect(session, 0..WIDE)?;
+    whole(session, "large", &large, &expected)?;
+    let many = Farm::new("many", wide).plain().collect_on_all(session, 0..WIDE)?;
     let expected: Vec<_> = (0..WIDE).map(wide).collect();
-    whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
+    whole(session, "many", &many, &expected)
 }
 
 /// So many values of 256 bytes are more than a piece. Each of them is a message where a batch holds one item or the window few bytes.
@@ -172,7 +180,7 @@ fn wide(n: u64) -> [u64; 32] {
     std::array::from_fn(|k| noise(k as u64, n))
 }
 
-fn pipelines(session: &Session) -> Result<(), BoxError> {
+fn pipelines(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for items in counts(session) {
         for is_ordered in [true, false] {
@@ -182,21 +190,18 @@ fn pipelines(session: &Session) -> Result<(), BoxError> {
                     (n % 3 > 0).then(|| format!("item {n}"))
                 });
                 let names = names.filter_map("some", |name| name);
-                if is_ordered { names.collect() } else { names.unordered().collect() }
-                    .mapping(MappingChoice::Orderly)
+                if is_ordered { names } else { names.unordered() }.mapping(MappingChoice::Orderly)
             };
             let expected: Vec<String> =
                 (0..items).filter(|n| n % 3 > 0).map(|n| format!("item {n}")).collect();
-            let got = names().on_all_ranks().run(session)?;
-            whole(session, "names", got.as_ref().map(|(names, _)| &**names), &expected)?;
-            that(got.is_some_and(|(_, summary)| summary.items == items), || "another summary".into())?;
-            let alone = names().run(session)?;
-            that(alone.is_some() == session.is_root(), || "rank 0 alone was to have it".into())?;
-            that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
+            let on_all = names().collect_on_all(session)?;
+            whole(session, "names", &on_all, &expected)?;
+            let alone = names().collect(session)?.into_parts();
+            let alone = alone.map(|(names, summary)| (names, summary.items));
+            at_root(session, "names", alone, (&expected[..], items))?;
         }
     }
-    let many =
-        Pipeline::source("many", || 0..WIDE).map("noise", wide).collect().on_all_ranks().run(session)?;
+    let many = Pipeline::source("many", || 0..WIDE).map("noise", wide).collect_on_all(session)?;
     let expected: Vec<_> = (0..WIDE).map(wide).collect();
-    whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
+    whole(session, "many", &many, &expected)
 }

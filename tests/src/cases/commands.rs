@@ -26,7 +26,7 @@ fn shell(name: &str, line: &str) -> Task {
 }
 
 /// Commands and closures that read each other's files; commands that fail, at first or for good, and at their limits.
-fn commands(session: &Session) -> Result<(), BoxError> {
+fn commands(session: &mut Session) -> Result<(), BoxError> {
     let directory = directory()?;
     let mut builder = Description::builder("commands");
     let mut make = shell("make", "cat > numbers; echo made");
@@ -59,18 +59,18 @@ fn commands(session: &Session) -> Result<(), BoxError> {
         let read = |name: &str| std::fs::read_to_string(in_it.join(name));
         Ok((read("sum")?, read("copy")?))
     };
-    let mut workflow = Workflow::new(builder.build()?).closure("read", read);
-    workflow = workflow.directory(&directory).enforce_memory().max_failures(2).unplanned();
-    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let mut workflow = Workflow::from_description(builder.build()?).closure("read", read);
+    workflow = workflow.directory(&directory).enforce_memory().retries(1).max_failures(2).unplanned();
+    let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let got: (String, String) = results.take("read")?;
     that(got == ("18\n".into(), "3 4\n5 6\n".into()), || format!("the files say {got:?}"))?;
     let mut failed: Vec<String> = summary.failed.iter().map(ToString::to_string).collect();
     failed.sort_by_key(|failed| failed.contains("limit"));
-    let says = |at: usize, texts: [&str; 2]| texts.iter().all(|text| failed[at].contains(text));
+    let says = |at: usize, texts: [&str; 3]| texts.iter().all(|text| failed[at].contains(text));
     that(
         failed.len() == 2
-            && says(0, ["exit code 4", "(task \"fall\", after 2 tries)"])
-            && says(1, ["ended at its time limit", "(task \"long\", after 2 tries)"]),
+            && says(0, ["task \"fall\" failed on rank ", " after 2 tries: ", "exit code 4"])
+            && says(1, ["task \"long\" failed on rank ", " after 2 tries: ", "ended at its time limit"]),
         || format!("{failed:?}\n{summary}"),
     )?;
     let large = summary.measured[8].and_then(|large| large.peak_memory);
@@ -82,7 +82,7 @@ fn commands(session: &Session) -> Result<(), BoxError> {
 
 /// A graph of `ARMATURE_TEST_TASKS` short tasks with values of `ARMATURE_TEST_VALUE_BYTES` bytes. Rank 0 says when it is under way.
 /// Whoever dies meanwhile, what final tasks give is right. `ARMATURE_TEST_JOURNAL` is a file in which values are kept.
-fn deaths(session: &Session) -> Result<(), BoxError> {
+fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 2_000)?;
     let mut builder = Description::builder("mortal");
     let parents = |number: usize| {
@@ -101,7 +101,8 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     let mix = |number: usize, inputs: Vec<u64>| {
         inputs.into_iter().fold(noise(1, number as u64), |a, b| a.rotate_left(3) ^ b)
     };
-    let mut workflow = Workflow::new(builder.build()?).retries(3).closure("mix", |inputs, cx| {
+    let workflow = Workflow::from_description(builder.build()?).retries(3);
+    let mut workflow = workflow.closure("mix", |inputs, cx| {
         if cx.rank() == 0 && cx.number() >= tasks as u64 / 100 {
             static SAID: std::sync::Once = std::sync::Once::new();
             SAID.call_once(|| crate::say("workflow under way"));
@@ -111,9 +112,9 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
         Ok(vec![mix(cx.number() as usize, inputs.iter().map(|input| input[words - 1]).collect()); words])
     });
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
-        workflow = workflow.journal(path, tasks.to_string());
+        workflow = workflow.journal(path, &tasks);
     }
-    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let mut given: Vec<u64> = Vec::new();
     let mut is_read = vec![false; tasks];
     for number in 0..tasks {
@@ -138,14 +139,14 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
 
 /// A task that ends the process of each rank that tries it, and may be tried twice. Rank 0 counts as so slow that the plan gives the task to
 /// another rank. `ARMATURE_TEST_JOURNAL` is the journal.
-fn deadly(session: &Session) -> Result<(), BoxError> {
+fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("deadly");
     let mut task = Task::new("deadly", Action::Closure("abort".into()));
     task.run_time = Some(1.0);
     builder.task(task);
     let speed = |rank: usize| if rank == 0 { 1e-3 } else { 1.0 };
     let ranks = (0..session.size()).map(|rank| Processor::new(format!("rank {rank}"), speed(rank), 1 << 30));
-    Workflow::new(builder.build()?)
+    Workflow::from_description(builder.build()?)
         .retries(1)
         .cluster(Cluster::new(ranks.collect(), 1e9)?)
         .journal(std::env::var_os("ARMATURE_TEST_JOURNAL").ok_or("ARMATURE_TEST_JOURNAL is not set")?, "")
@@ -155,7 +156,7 @@ fn deadly(session: &Session) -> Result<(), BoxError> {
 }
 
 /// The last rank is four times as slow as the description says: it is planned anew, that rank gets less, and results are right.
-fn slow_rank(session: &Session) -> Result<(), BoxError> {
+fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
     const TASKS: usize = 60;
     let slow = session.size() - 1;
     let mut builder = Description::builder("slow rank");
@@ -169,14 +170,14 @@ fn slow_rank(session: &Session) -> Result<(), BoxError> {
     let description = builder.build()?;
     // On a machine that is busy with something else planning may be found to cost too much.
     for _ in 0..5 {
-        let mut workflow = Workflow::new(description.clone())
+        let mut workflow = Workflow::from_description(description.clone())
             .closure("wait", move |_, cx| {
                 std::thread::sleep(Duration::from_millis(if cx.rank() == slow { 80 } else { 20 }));
                 Ok(cx.number())
             })
             .closure("sum", |inputs, _| Ok(inputs.take_all::<u64>()?.into_iter().sum::<u64>()));
         let mut replanned = None;
-        if let Some((mut results, summary)) = workflow.collect(session)? {
+        if let Some((mut results, summary)) = workflow.collect(session)?.into_parts() {
             let (sum, expected) = (results.take::<u64>("all")?, (0..TASKS as u64).sum::<u64>());
             that(sum == expected, || format!("the sum is {sum}, expected {expected}\n{summary}"))?;
             replanned = Some(summary.replanned);

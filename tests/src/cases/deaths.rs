@@ -26,7 +26,7 @@ pub const CASES: &[Case] = &[
 /// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds,
 /// `ARMATURE_TEST_JOURNAL` a file in which results are kept, `ARMATURE_TEST_WORKERS` how many ranks do
 /// tasks at first, `ARMATURE_TEST_SUB_MASTERS` the number of sub-masters.
-fn deaths(session: &Session) -> Result<(), BoxError> {
+fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
     let silence = Duration::from_millis(setting("ARMATURE_TEST_SILENCE", 2_000)? as u64);
@@ -41,7 +41,7 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     // A task may be in the hands of each rank that is killed: it is not to be taken for what killed them.
     farm = farm.chunking(chunking).silence_limit(silence).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
-        farm = farm.journal(path, tasks.to_string());
+        farm = farm.journal(path, &tasks);
     }
     let workers = setting("ARMATURE_TEST_WORKERS", 0)?;
     if workers > 0 {
@@ -49,13 +49,13 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     }
     farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let mut out = Vec::new();
-    let summary = farm.for_each(session, 0..tasks, |number, x| {
+    let ran = farm.for_each(session, 0..tasks, |number, x| {
         if number == 10 {
             crate::say("farm under way");
         }
-        out.push((number, x.unwrap_or(0)));
+        out.push((number, x));
     })?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     same(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
     that(summary.tasks == tasks && summary.failed == 0, || format!("not every task ended once\n{summary}"))?;
     let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
@@ -67,7 +67,7 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
 
 /// Tasks of one to three milliseconds that make tasks. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
 /// `ARMATURE_TEST_JOURNAL` is a file in which results are kept.
-fn deaths_in_a_tree(session: &Session) -> Result<(), BoxError> {
+fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..16).map(|root| (noise(8, root), 7)).collect();
     let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
@@ -81,13 +81,13 @@ fn deaths_in_a_tree(session: &Session) -> Result<(), BoxError> {
         farm = farm.journal(path, "");
     }
     let mut found = Vec::new();
-    let summary = farm.explore(session, roots.clone(), |node| {
+    let ran = farm.explore(session, roots.clone(), |node| {
         if found.len() == 100 {
             crate::say("farm under way");
         }
-        found.push(node.unwrap_or(0));
+        found.push(node);
     })?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     let mut serial = serial_tree(&roots);
     found.sort_unstable();
     serial.sort_unstable();
@@ -113,33 +113,33 @@ fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
 }
 
 /// `ARMATURE_TEST_TASKS` tasks.
-fn journal_of_a_stream(session: &Session) -> Result<(), BoxError> {
+fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
     let mut out = Vec::new();
-    let summary = kept(session)?.for_each(session, (0..tasks).map(|x| (0, x)), |number, x| {
+    let ran = kept(session)?.for_each(session, (0..tasks).map(|x| (0, x)), |number, x| {
         crate::say(&format!("farm has {number}"));
-        out.push(x.unwrap_or(0));
+        out.push(x);
     })?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     same(session, "results", &out, &(0..tasks).map(|x| noise(0, x)).collect::<Vec<_>>())?;
     crate::say(&format!("farm complete, {} known", summary.known));
     Ok(())
 }
 
 /// `ARMATURE_TEST_TASKS` tasks in ten sets, of which each depends on the results before.
-fn journal_of_iterations(session: &Session) -> Result<(), BoxError> {
+fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64 / 10;
     let set = |iteration: u64, from: u64| -> Vec<(u64, u64)> {
         (0..tasks).map(|n| (iteration, from.wrapping_add(n))).collect()
     };
     let last = |results: &[u64]| results.iter().fold(0, |sum, &x| noise(sum, x));
     let mut end = 0;
-    let summary = kept(session)?.iterate(session, set(0, 0), |results, iteration| {
+    let ran = kept(session)?.iterate(session, set(0, 0), |results, iteration| {
         crate::say(&format!("farm has {iteration}"));
         end = last(&results);
         Ok((iteration < 9).then(|| set(iteration as u64 + 1, end)))
     })?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     let serial = (0..10).fold(0, |from, iteration| {
         last(&set(iteration, from).iter().map(|&(iteration, x)| noise(iteration, x)).collect::<Vec<_>>())
     });
@@ -164,9 +164,9 @@ impl Worker for Hangs {
 }
 
 /// A task that hangs takes its rank with it, and is done by another one.
-fn hung(session: &Session) -> Result<(), BoxError> {
-    let mut farm = Farm::worker("hung", || Ok(Hangs)).task_limit(Duration::from_secs(1));
-    let Some((out, summary)) = farm.collect(session, 0..100)? else { return Ok(()) };
+fn hung(session: &mut Session) -> Result<(), BoxError> {
+    let mut farm = Farm::worker("hung", || Ok(Hangs)).task_limit(Duration::from_secs(1)).retries(1);
+    let Some((out, summary)) = farm.collect(session, 0..100)?.into_parts() else { return Ok(()) };
     same(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     that(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::say(&format!("farm complete, lost {:?}", summary.lost));
@@ -214,7 +214,7 @@ impl Worker for Dies {
 /// One task ends the process of whoever does it, as `ARMATURE_TEST_KILL` says; all others have their results in the end.
 /// `ARMATURE_TEST_MICROSECONDS` is how long a task takes, `ARMATURE_TEST_RETRIES` how often it is tried again,
 /// `ARMATURE_TEST_DEDICATED` keeps rank 0 from doing tasks, `ARMATURE_TEST_FAIL_FAST` lets it end the job; and as for `farm-deaths`.
-fn deadly(session: &Session) -> Result<(), BoxError> {
+fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let how = std::env::var("ARMATURE_TEST_KILL")?;
     let tasks = setting("ARMATURE_TEST_TASKS", 300)? as u64;
     let time = Duration::from_micros(setting("ARMATURE_TEST_MICROSECONDS", 2_000)? as u64);
@@ -224,21 +224,22 @@ fn deadly(session: &Session) -> Result<(), BoxError> {
         farm = farm.chunking(text.parse()?);
     }
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
-        farm = farm.journal(path, tasks.to_string());
+        farm = farm.journal(path, &tasks);
     }
     if setting("ARMATURE_TEST_DEDICATED", 0)? > 0 {
         farm = farm.dedicated_master();
     }
-    if setting("ARMATURE_TEST_FAIL_FAST", 0)? > 0 {
-        farm = farm.fail_fast();
-    }
     farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let (mut out, mut failed) = (Vec::new(), Vec::new());
-    let summary = farm.for_each(session, 0..tasks, |number, x| match x {
-        Ok(x) => out.push((number, x)),
-        Err(task) => failed.push(task),
-    })?;
-    let Some(summary) = summary else { return Ok(()) };
+    let ran = if setting("ARMATURE_TEST_FAIL_FAST", 0)? > 0 {
+        farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?
+    } else {
+        farm.for_each_result(session, 0..tasks, |number, x| match x {
+            Ok(x) => out.push((number, x)),
+            Err(task) => failed.push(task),
+        })?
+    };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     let right: Vec<_> = (0..tasks).filter(|&x| x != DEADLY).map(|x| (x, noise(3, x))).collect();
     same(session, "results", &out, &right)?;
     let told: Vec<u64> = failed.iter().map(|f| f.task()).collect();

@@ -69,7 +69,7 @@ fn keeps(x: &u64) -> bool {
 }
 
 /// Two stages that make several items of one, with others before, between and behind them, also where batches are small.
-fn flat_map(session: &Session) -> Result<(), BoxError> {
+fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
     let expected: Vec<u64> =
@@ -87,13 +87,12 @@ fn flat_map(session: &Session) -> Result<(), BoxError> {
                 work.uneven(7, x);
                 x ^ 1
             })
-            .collect()
             .mapping(kind.mapping)
             .dispatch(dispatch);
         if n % 3 > 0 {
             pipeline = pipeline.batch(BatchMode::Fixed(n % 3)).window(4);
         }
-        let got = pipeline.run(session)?;
+        let got = pipeline.collect(session)?.into_parts();
         that(got.is_some() == session.is_root(), || "rank 0 alone was to have the items".into())?;
         let Some((got, summary)) = got else { continue };
         same(session, kind.name, &got, &expected)?;
@@ -101,17 +100,17 @@ fn flat_map(session: &Session) -> Result<(), BoxError> {
     }
     let unordered =
         Pipeline::source("numbers", || 0..items).flat_map("some", some).flat_map("twice", |x| [x; 2]);
-    let unordered = unordered.unordered().collect().batch(BatchMode::Fixed(1)).window(3);
+    let unordered = unordered.unordered().batch(BatchMode::Fixed(1)).window(3);
     let expected: Vec<u64> = (0..items).flat_map(some).flat_map(|x| [x; 2]).collect();
-    match unordered.run(session)? {
+    match unordered.collect(session)?.on_root() {
         // They come in any order, and are put into that of the source.
-        Some((got, _)) => same(session, "unordered", &got, &expected),
+        Some(got) => same(session, "unordered", &got, &expected),
         None => Ok(()),
     }
 }
 
 /// Another mapping after every few items, beside stages that remember.
-fn remaps(session: &Session) -> Result<(), BoxError> {
+fn remaps(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 80u64;
     let expected = Sums::of(Sums::of((0..items).flat_map(some)).into_iter().flat_map(|x| [x; 3]));
@@ -127,7 +126,6 @@ fn remaps(session: &Session) -> Result<(), BoxError> {
             .flat_map("thrice", |x| [x; 3])
             .stage("second", || Ok(Sums::default()))
             .serial()
-            .for_each("collect", |x| out.push(x))
             .mapping(MappingChoice::Orderly);
         if let (Some(window), Some(batch)) = (window, batch) {
             pipeline = pipeline.window(window).batch(BatchMode::Fixed(batch));
@@ -136,14 +134,14 @@ fn remaps(session: &Session) -> Result<(), BoxError> {
         for (after, kind) in (0..items).step_by(4).zip(kinds.iter().cycle()) {
             pipeline = pipeline.remap_after(after, kind.mapping.clone());
         }
-        pipeline.run(session)?;
+        pipeline.for_each(session, "collect", |x| out.push(x))?;
         same(session, &format!("another mapping every four items, {batch:?}"), &out, &expected)?;
     }
     Ok(())
 }
 
 /// Of each of a few items far more are made than may be in flight.
-fn of_many(session: &Session) -> Result<(), BoxError> {
+fn of_many(session: &mut Session) -> Result<(), BoxError> {
     let (each, window, batch) = (20_000u64, 4, 100);
     let flying = Arc::new(AtomicU64::new(0));
     let (made, most) = (flying.clone(), AtomicU64::new(0));
@@ -158,18 +156,17 @@ fn of_many(session: &Session) -> Result<(), BoxError> {
     // On rank 0, where they can be counted against those that the sink gets.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
-    let summary = pipeline
-        .for_each("sum", |x| {
-            // Before it is taken off: this is when most are in flight.
-            most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
-            sum = u64::wrapping_add(sum, noise(sum, x));
-        })
+    let ran = pipeline
         // Without a calibration, in which batches have the size that suits it.
         .mapping(MappingChoice::Orderly)
         .window(window)
         .batch(BatchMode::Fixed(batch))
-        .run(session)?;
-    let Some(summary) = summary else { return Ok(()) };
+        .for_each(session, "sum", |x| {
+            // Before it is taken off: this is when most are in flight.
+            most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
+            sum = u64::wrapping_add(sum, noise(sum, x));
+        })?;
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     let most = most.into_inner();
     // The window, the piece that the sink waits for, one that is being made, and one at the sink.
     that(most <= ((window + 3) * batch) as u64, || {
@@ -182,14 +179,14 @@ fn of_many(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Stages give something at the end, on whatever rank they are then, also of a stream without items.
-fn finish(session: &Session) -> Result<(), BoxError> {
+fn finish(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 50u64] {
         let expected = Sums::of(Sums::of(0..items).into_iter().map(|x| x / 2));
         for kind in every_kind(&[true, false, true], session.size()) {
             let sums =
                 Pipeline::source("numbers", || 0..items).stage("first", || Ok(Sums::default())).serial();
-            let sums = sums.map("half", |x| x / 2).stage("second", || Ok(Sums::default())).serial().collect();
-            let got = sums.mapping(kind.mapping).run(session)?;
+            let sums = sums.map("half", |x| x / 2).stage("second", || Ok(Sums::default())).serial();
+            let got = sums.mapping(kind.mapping).collect(session)?.into_parts();
             let Some((got, summary)) = got else { continue };
             same(session, &format!("{items} items, {}", kind.name), &got, &expected)?;
             that((summary.items, summary.delivered) == (items, items + 2), || summary.to_string())?;

@@ -43,7 +43,7 @@ const CHUNKINGS: [Chunking; 7] = [
     Chunking::AwfB,
 ];
 
-fn in_order(session: &Session) -> Result<(), BoxError> {
+fn in_order(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for chunking in CHUNKINGS {
         for tasks in [0, 1, session.size() as u64 - 1, 150] {
@@ -53,12 +53,12 @@ fn in_order(session: &Session) -> Result<(), BoxError> {
                 x * x
             });
             farm = farm.chunking(chunking);
-            let summary = farm.for_each(session, 0..tasks, |number, x| out.push((number, x.unwrap_or(0))))?;
+            let ran = farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?;
             let what = format!("{tasks} tasks, {chunking}");
             let expected: Vec<(u64, u64)> =
                 if session.is_root() { (0..tasks).map(|x| (x, x * x)).collect() } else { vec![] };
             same(session, &what, &out, &expected)?;
-            if let Some(summary) = summary {
+            if let Some(summary) = ran.into_summary() {
                 let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
                 that(summary.tasks == tasks && done == tasks && summary.lost.is_empty(), || {
                     format!("{what}: not every task was done once\n{summary}")
@@ -69,19 +69,19 @@ fn in_order(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn tiny_tasks(session: &Session) -> Result<(), BoxError> {
+fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
     // With a window of a hundred bytes there are a dozen in a chunk.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
     // Twice: the worker and what was learned stay.
     for _ in 0..2 {
-        let squares = farm.collect(session, 0..tasks)?.map_or_else(Vec::new, |(squares, _)| squares);
+        let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         same(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
-fn unordered(session: &Session) -> Result<(), BoxError> {
+fn unordered(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for dedicated in [false, true] {
         let mut out = Vec::new();
@@ -93,21 +93,21 @@ fn unordered(session: &Session) -> Result<(), BoxError> {
         if dedicated {
             farm = farm.dedicated_master();
         }
-        let summary = farm.for_each(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
+        let ran = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
         out.sort_unstable();
         same(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
-        if let Some(summary) = summary.filter(|_| dedicated && session.size() > 1) {
+        if let Some(summary) = ran.into_summary().filter(|_| dedicated && session.size() > 1) {
             that(summary.ranks[0].tasks == 0, || format!("the dedicated master has computed\n{summary}"))?;
         }
     }
     Ok(())
 }
 
-fn endless(session: &Session) -> Result<(), BoxError> {
+fn endless(session: &mut Session) -> Result<(), BoxError> {
     let mut first = None;
     let mut farm = Farm::new("divisible", |x: u64| x.is_multiple_of(497).then_some(x));
     farm.for_each(session, 1.., |_, x| match x {
-        Ok(Some(x)) if x > 1_000 => {
+        Some(x) if x > 1_000 => {
             first = Some(x);
             ControlFlow::Break(())
         }
@@ -123,7 +123,7 @@ enum Shape {
     Named { name: String, sides: Vec<f64> },
 }
 
-fn kinds(session: &Session) -> Result<(), BoxError> {
+fn kinds(session: &mut Session) -> Result<(), BoxError> {
     let shape = |n: u64| match n % 3 {
         0 => Shape::Point,
         sides => Shape::Named { name: format!("shape {n}"), sides: vec![n as f64; sides as usize] },
@@ -135,7 +135,7 @@ fn kinds(session: &Session) -> Result<(), BoxError> {
         }
         s
     });
-    let mut turned = farm.collect(session, (0..100).map(shape))?.map_or_else(Vec::new, |(shapes, _)| shapes);
+    let mut turned = farm.collect(session, (0..100).map(shape))?.on_root().unwrap_or_default();
     for s in &mut turned {
         if let Shape::Named { name, sides } = s {
             *name = name.chars().rev().collect();
@@ -148,16 +148,15 @@ fn kinds(session: &Session) -> Result<(), BoxError> {
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::Fixed(4));
-    let same_bytes = farm.collect(session, (0..24).map(bytes))?.map_or_else(Vec::new, |(all, _)| all);
+    let same_bytes = farm.collect(session, (0..24).map(bytes))?.on_root().unwrap_or_default();
     same(session, "bytes", &same_bytes, &(0..24).map(bytes).collect::<Vec<_>>())?;
     let numbers = |n: usize| vec![n as f64; sizes[n % 6] / 8];
     let mut farm = Farm::new("twice", |v: Vec<f64>| v.iter().map(|x| 2.0 * x).collect::<Vec<f64>>());
-    let twice = farm.collect(session, (0..24).map(numbers))?.map_or_else(Vec::new, |(all, _)| all);
+    let twice = farm.collect(session, (0..24).map(numbers))?.on_root().unwrap_or_default();
     let expected: Vec<Vec<f64>> = (0..24).map(|n| vec![2.0 * n as f64; sizes[n % 6] / 8]).collect();
     same(session, "numbers", &twice, &expected)?;
     let mut farm = Farm::new("sum", |[x, y, z]: [f64; 3]| [x + y + z]).plain();
-    let sums =
-        farm.collect(session, (0..9_000).map(|n| [f64::from(n); 3]))?.map_or_else(Vec::new, |(s, _)| s);
+    let sums = farm.collect(session, (0..9_000).map(|n| [f64::from(n); 3]))?.on_root().unwrap_or_default();
     same(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
 }
 
@@ -177,20 +176,20 @@ impl Worker for Stumbles {
     }
 }
 
-fn failing(session: &Session) -> Result<(), BoxError> {
+fn failing(session: &mut Session) -> Result<(), BoxError> {
     for chunking in CHUNKINGS {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        let mut farm = Farm::worker("stumbles", || Ok(Stumbles)).chunking(chunking);
-        let summary = farm.for_each(session, 0..120, |number, result| match result {
+        let mut farm = Farm::worker("stumbles", || Ok(Stumbles)).chunking(chunking).retries(1);
+        let ran = farm.for_each_result(session, 0..120, |number, result| match result {
             Ok(x) => good.push((number, x)),
-            Err(failed) => bad.push((failed.task(), failed.attempts(), failed.message().to_string())),
+            Err(failed) => bad.push((failed.task(), failed.tries(), failed.message().to_string())),
         })?;
         let failed = |n: &u64| n % 20 == 4;
         let expected: Vec<(u64, u64)> = (0..120).filter(|n| !failed(n)).map(|n| (n, 2 * n)).collect();
         same(session, &format!("{chunking}, good"), &good, &expected)?;
         let expected: Vec<_> = (0..120).filter(failed).map(|n| (n, 2, format!("fell over {n}"))).collect();
         same(session, &format!("{chunking}, bad"), &bad, &expected)?;
-        if let Some(summary) = summary {
+        if let Some(summary) = ran.into_summary() {
             that((summary.failed, summary.retried) == (6, 12), || format!("{chunking}: {summary}"))?;
         }
     }
@@ -198,7 +197,7 @@ fn failing(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Relaxation on a ring: every value of a step comes from three of the step before.
-fn iterations(session: &Session) -> Result<(), BoxError> {
+fn iterations(session: &mut Session) -> Result<(), BoxError> {
     let step = |v: &[f64]| -> Vec<(f64, f64, f64)> {
         let n = v.len();
         (0..n).map(|i| (v[(i + n - 1) % n], v[i], v[(i + 1) % n])).collect()
@@ -207,17 +206,18 @@ fn iterations(session: &Session) -> Result<(), BoxError> {
     let start: Vec<f64> = (0..40).map(|n| noise(2, n) as f64).collect();
     let mut last = Vec::new();
     let mut farm = Farm::new("mean", mean);
-    let summary = farm.iterate(session, step(&start), |values, iteration| {
+    let ran = farm.iterate(session, step(&start), |values, iteration| {
         last.clone_from(&values);
         Ok((iteration < 11).then(|| step(&values)))
     })?;
     let serial = (0..12).fold(start, |values, _| step(&values).into_iter().map(mean).collect());
     same(session, "relaxed", &last, &serial)?;
-    that(summary.is_none_or(|s| s.iterations == 12 && s.tasks == 480), || "tasks were miscounted".into())
+    let is_right = ran.summary().is_none_or(|s| s.iterations == 12 && s.tasks == 480);
+    that(is_right, || "tasks were miscounted".into())
 }
 
 /// Iterations that begin with fewer workers than there are ranks, and go on with as many as pay.
-fn fewer_workers(session: &Session) -> Result<(), BoxError> {
+fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
     for workers in [1, size.div_ceil(2), size + 1] {
@@ -227,13 +227,13 @@ fn fewer_workers(session: &Session) -> Result<(), BoxError> {
             noise(7, x)
         });
         farm = farm.workers(workers);
-        let summary = farm.iterate(session, 0..40, |values, iteration| {
+        let ran = farm.iterate(session, 0..40, |values, iteration| {
             last.clone_from(&values);
             Ok((iteration < 14).then_some(values))
         })?;
         let serial: Vec<u64> = (0..40).map(|x| (0..15).fold(x, |x, _| noise(7, x))).collect();
         same(session, &format!("{workers} workers"), &last, &serial)?;
-        that(summary.is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()), || {
+        that(ran.summary().is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()), || {
             format!("{workers} workers were asked for")
         })?;
     }
@@ -241,7 +241,7 @@ fn fewer_workers(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Workers under one sub-master, and under as many as can be.
-fn sub_masters(session: &Session) -> Result<(), BoxError> {
+fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
     for leaders in [1, size] {
@@ -252,11 +252,11 @@ fn sub_masters(session: &Session) -> Result<(), BoxError> {
                 noise(4, x)
             });
             farm = farm.chunking(chunking).sub_masters(leaders);
-            let summary = farm.for_each(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
+            let ran = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
             let what = format!("{leaders} sub-masters, {chunking}");
             same(session, &what, &out, &(0..200).map(|x| (x, noise(4, x))).collect::<Vec<_>>())?;
             let expected = leaders.min((size - 1) / 2);
-            that(summary.is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()), || {
+            that(ran.summary().is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()), || {
                 format!("{what}: {expected} were expected")
             })?;
         }
@@ -282,7 +282,7 @@ pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
 }
 
 /// Tasks that make tasks, in the serial order and as they come.
-fn explore(session: &Session) -> Result<(), BoxError> {
+fn explore(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..6).map(|root| (noise(8, root), 6)).collect();
     let mut serial = serial_tree(&roots);
@@ -293,7 +293,7 @@ fn explore(session: &Session) -> Result<(), BoxError> {
             node.0
         });
         farm = farm.chunking(chunking);
-        let found = farm.explore_in_order(session, roots.clone())?.map_or_else(Vec::new, |(found, _)| found);
+        let found = farm.explore_in_order(session, roots.clone())?.on_root().unwrap_or_default();
         same(session, &format!("{chunking}, in order"), &found, &serial)?;
     }
     serial.sort_unstable();
@@ -305,7 +305,7 @@ fn explore(session: &Session) -> Result<(), BoxError> {
             node.0
         });
         farm = farm.sub_masters(leaders);
-        farm.explore(session, roots.clone(), |node| found.push(node.unwrap_or(0)))?;
+        farm.explore(session, roots.clone(), |node| found.push(node))?;
         found.sort_unstable();
         same(session, &format!("{leaders} sub-masters"), &found, &serial)?;
     }
@@ -313,7 +313,7 @@ fn explore(session: &Session) -> Result<(), BoxError> {
 }
 
 /// The sink makes tasks: a breadth-first search.
-fn worklist(session: &Session) -> Result<(), BoxError> {
+fn worklist(session: &mut Session) -> Result<(), BoxError> {
     let next = |n: u64| [2 * n % 307, (3 * n + 1) % 307];
     let (mut seen, mut serial, mut at) = (BTreeSet::from([1]), vec![1], 0);
     while at < serial.len() {
@@ -328,8 +328,7 @@ fn worklist(session: &Session) -> Result<(), BoxError> {
             (n, next(n))
         });
         farm = farm.chunking(chunking);
-        farm.worklist(session, [1], |_, result, more| {
-            let Ok((n, next)) = result else { return };
+        farm.worklist(session, [1], |_, (n, next), more| {
             found.push(n);
             more.extend(next.into_iter().filter(|n| seen.insert(*n)));
         })?;
@@ -344,7 +343,7 @@ fn nap(millis: u64) {
 
 /// Workers that are made slowly, a slow task for each rank, under a sub-master if there are three ranks, and tasks that take long to
 /// be made from results.
-fn slow_tasks(session: &Session) -> Result<(), BoxError> {
+fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     const SLOW: u64 = 2_500;
     struct Slow(u64);
     impl Worker for Slow {
@@ -363,30 +362,30 @@ fn slow_tasks(session: &Session) -> Result<(), BoxError> {
     let mut last = Vec::new();
     let mut farm =
         Farm::worker("slow tasks", make).chunking(Chunking::Fixed(1)).sub_masters((session.size() - 1) / 2);
-    let summary = farm.iterate(session, 0..4 * size, |results, iteration| {
+    let ran = farm.iterate(session, 0..4 * size, |results, iteration| {
         nap(if iteration == 0 { SLOW } else { 0 });
         last.clone_from(&results);
         Ok((iteration == 0).then_some(results))
     })?;
     let expected: Vec<u64> = if session.is_root() { (2 * size..6 * size).collect() } else { vec![] };
     same(session, "slow tasks", &last, &expected)?;
-    that(summary.is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
+    that(ran.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
 }
 
 /// The last rank fails while the others are in tasks that take far longer than the job may go on.
-fn fails_beside_slow(session: &Session) -> Result<(), BoxError> {
-    let is_last = session.rank() + 1 == session.size();
+fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
+    let (is_last, tasks) = (session.rank() + 1 == session.size(), 3 * session.size() as u64);
     let torn = |_: u64| -> Result<u64, BoxError> {
         nap(if is_last { 1_000 } else { 90_000 });
         Err("torn".into())
     };
-    let mut farm = Farm::try_new("beside", torn).chunking(Chunking::Fixed(1)).retries(0).fail_fast();
-    farm.collect(session, 0..3 * session.size() as u64)?;
+    let mut farm = Farm::try_new("beside", torn).chunking(Chunking::Fixed(1));
+    farm.collect(session, 0..tasks)?;
     Ok(())
 }
 
 /// One call takes longer than the limit, and those of one chunk do together.
-fn slow_ends(session: &Session) -> Result<(), BoxError> {
+fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {
         let mut out = Vec::new();
@@ -401,7 +400,7 @@ fn slow_ends(session: &Session) -> Result<(), BoxError> {
             if slow_sink {
                 pause(number);
             }
-            out.push((number, x.unwrap_or(0)));
+            out.push((number, x));
         })?;
         let expected: Vec<(u64, u64)> =
             if session.is_root() { (0..60).map(|x| (x, x * x)).collect() } else { vec![] };

@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] =
     &[Case { name: "window", run: window }, Case { name: "slow-and-fast", run: slow_and_fast }];
 
 /// Checks the bound where `ARMATURE_WINDOW` and `ARMATURE_BATCH` fix it, and the result everywhere.
-fn window(session: &Session) -> Result<(), BoxError> {
+fn window(session: &mut Session) -> Result<(), BoxError> {
     let fixed = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     bounded(session, fixed("ARMATURE_WINDOW"), fixed("ARMATURE_BATCH"))
 }
@@ -25,7 +25,7 @@ fn window(session: &Session) -> Result<(), BoxError> {
 ///
 /// # Errors
 /// If more are in flight, or if the result is not the serial one.
-pub fn bounded(session: &Session, window: Option<usize>, batch: Option<usize>) -> Result<(), BoxError> {
+pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize>) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, false, true], session.size()) {
         for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
@@ -38,7 +38,7 @@ pub fn bounded(session: &Session, window: Option<usize>, batch: Option<usize>) -
                     drawn.fetch_add(1, Ordering::SeqCst);
                 })
             };
-            let summary = Pipeline::source("numbers", source)
+            let ran = Pipeline::source("numbers", source)
                 .map("fast", |x| x + 1)
                 .map("slow", move |x| {
                     work.uneven(8, x);
@@ -46,18 +46,17 @@ pub fn bounded(session: &Session, window: Option<usize>, batch: Option<usize>) -
                 })
                 .map("one", |x| x)
                 .serial()
-                .for_each("count", |x| {
+                .mapping(kind.mapping.clone())
+                .dispatch(dispatch)
+                .for_each(session, "count", |x| {
                     // Before it is taken off: this is when most are in flight.
                     most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
                     flying.fetch_sub(1, Ordering::SeqCst);
                     out.push(x);
-                })
-                .mapping(kind.mapping.clone())
-                .dispatch(dispatch)
-                .run(session)?;
+                })?;
             let what = format!("{}, {dispatch:?}", kind.name);
             same(session, &what, &out, &(1..=150).map(|x| x * 2).collect::<Vec<u64>>())?;
-            let Some(summary) = summary else { continue };
+            let Some(summary) = ran.into_summary() else { continue };
             let most = most.into_inner();
             if let (Some(window), Some(batch)) = (window, batch) {
                 that(most <= window * batch, || {
@@ -75,7 +74,7 @@ pub fn bounded(session: &Session, window: Option<usize>, batch: Option<usize>) -
 }
 
 /// Slow stages before and behind fast ones, so that queues build up in front of each kind of stage.
-fn slow_and_fast(session: &Session) -> Result<(), BoxError> {
+fn slow_and_fast(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let times = [0, 400, 0, 0, 800, 100];
     for kind in every_kind(&[false, false, false, true, false, false], session.size()) {
@@ -90,7 +89,7 @@ fn slow_and_fast(session: &Session) -> Result<(), BoxError> {
                 pipeline = pipeline.serial();
             }
         }
-        pipeline.for_each("collect", |item| out.push(item)).mapping(kind.mapping).run(session)?;
+        pipeline.mapping(kind.mapping).for_each(session, "collect", |item| out.push(item))?;
         same(session, kind.name, &out, &(15..55).collect::<Vec<u64>>())?;
     }
     Ok(())

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[Case { name: "groups", run: groups }];
 ///
 /// # Errors
 /// What does not hold.
-pub fn groups(session: &Session) -> Result<(), BoxError> {
+pub fn groups(session: &mut Session) -> Result<(), BoxError> {
     let (rank, size) = (session.rank(), session.size());
     for kinds in [1, 2, 3] {
         let colour = rank % kinds;
@@ -25,9 +25,8 @@ pub fn groups(session: &Session) -> Result<(), BoxError> {
             for run in 0..=colour as u64 {
                 let squares = map(group, "squares", 0..20 + run, |n| n * n)?;
                 that(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;
-                let sums = Farm::new("sum", |n: u64| n + run).on_all_ranks().collect(group, 0..30)?;
-                let is_right = sums.is_some_and(|(sums, _)| sums.into_iter().eq((0..30).map(|n| n + run)));
-                that(is_right, || "sums".to_string())?;
+                let sums = Farm::new("sum", |n: u64| n + run).collect_on_all(group, 0..30)?;
+                that(sums.into_iter().eq((0..30).map(|n| n + run)), || "sums".to_string())?;
             }
             Ok(members)
         })?;

@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Sends `make(0), make(1), …` over every kind of mapping and expects the same back.
-fn there_and_back<T>(session: &Session, items: u64, make: fn(u64) -> T) -> Result<(), BoxError>
+fn there_and_back<T>(session: &mut Session, items: u64, make: fn(u64) -> T) -> Result<(), BoxError>
 where
     T: Item + Clone + PartialEq + std::fmt::Debug,
 {
@@ -33,10 +33,9 @@ where
                 .map("second", |item| item)
                 .map("third", |item| item)
                 .serial()
-                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
-                .run(session)?;
+                .for_each(session, "collect", |item| out.push(item))?;
             let what = format!("{}, {}, {dispatch:?}", std::any::type_name::<T>(), kind.name);
             same(session, &what, &out, &expected)?;
         }
@@ -49,20 +48,20 @@ fn some_bytes(n: u64) -> Vec<u8> {
     (0..length).map(|i| noise(n, i) as u8).collect()
 }
 
-fn empty(session: &Session) -> Result<(), BoxError> {
+fn empty(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 100, |_| ())?;
     there_and_back(session, 60, |_| Vec::<u8>::new())?;
     there_and_back(session, 60, |_| String::new())
 }
 
-fn bytes(session: &Session) -> Result<(), BoxError> {
+fn bytes(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 60, some_bytes)?;
     there_and_back(session, 60, |n| (0..n % 5).map(|i| some_bytes(n * 5 + i)).collect::<Vec<Vec<u8>>>())?;
     there_and_back(session, 60, |n| BytesMut::from(&some_bytes(n)[..]))?;
     there_and_back(session, 60, |n| bytes::Bytes::from(some_bytes(n)))
 }
 
-fn text(session: &Session) -> Result<(), BoxError> {
+fn text(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 80, |n| "größer ".repeat((n % 9) as usize))
 }
 
@@ -96,18 +95,18 @@ fn picture(n: u64) -> Picture {
     }
 }
 
-fn structs(session: &Session) -> Result<(), BoxError> {
+fn structs(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 60, picture)
 }
 
-fn numbers(session: &Session) -> Result<(), BoxError> {
+fn numbers(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 100, |n| noise(1, n) as i16)?;
     there_and_back(session, 60, |n| (0..n % 50).map(|i| (i as f64).sqrt()).collect::<Vec<f64>>())?;
     there_and_back(session, 60, |n| (n % 3 == 0, char::from_u32(n as u32 + 200), f32::MAX / (n + 1) as f32))
 }
 
 /// Arrays sent as the memory that they are, on every edge.
-fn plain(session: &Session) -> Result<(), BoxError> {
+fn plain(session: &mut Session) -> Result<(), BoxError> {
     let expected: Vec<[f64; 2]> = (0..90).map(|n| [f64::from(n) * 2.0, 1.0 / f64::from(n + 1)]).collect();
     for kind in every_kind(&[false, false], session.size()) {
         let mut out = Vec::new();
@@ -117,16 +116,15 @@ fn plain(session: &Session) -> Result<(), BoxError> {
             .plain()
             .map("pass", |pair| pair)
             .plain()
-            .for_each("collect", |item| out.push(item))
             .mapping(kind.mapping)
-            .run(session)?;
+            .for_each(session, "collect", |item| out.push(item))?;
         same(session, kind.name, &out, &expected)?;
     }
     Ok(())
 }
 
 /// Items of several megabytes (`ARMATURE_CASES_BIG_BYTES`), which `ARMATURE_SPLIT_BYTES` cuts into pieces.
-fn big(session: &Session) -> Result<(), BoxError> {
+fn big(session: &mut Session) -> Result<(), BoxError> {
     let size = setting("ARMATURE_CASES_BIG_BYTES", 3_000_001)?;
     let make = move |n: u64| -> Vec<u8> {
         let mut bytes = vec![n as u8; size];
@@ -148,9 +146,8 @@ fn big(session: &Session) -> Result<(), BoxError> {
                 bytes.reverse();
                 bytes
             })
-            .for_each("collect", |item| out.push(item))
             .mapping(kind.mapping)
-            .run(session)?;
+            .for_each(session, "collect", |item| out.push(item))?;
         same(session, kind.name, &out, &expected)?;
     }
     Ok(())

@@ -87,39 +87,41 @@ impl Load {
 }
 
 /// Says how much memory `run` takes at most beyond what there was before, in MiB.
-fn peak(session: &Session, run: impl FnOnce() -> Result<(), BoxError>) -> Result<(), BoxError> {
+fn peak(
+    session: &mut Session,
+    run: impl FnOnce(&mut Session) -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
     let before = status("VmRSS")?;
-    run()?;
+    run(session)?;
     let peak = status("VmHWM")?.saturating_sub(before) >> 20;
     crate::say(&format!("rank {} took {peak} MiB", session.rank()));
     Ok(())
 }
 
-fn farm(session: &Session, load: Load) -> Result<(), BoxError> {
-    peak(session, || {
+fn farm(session: &mut Session, load: Load) -> Result<(), BoxError> {
+    peak(session, |session| {
         let mut count = 0;
         let mut farm = Farm::new("wide", load.work(session.rank()));
         let tasks = (0..load.tasks()).map(move |number| load.task(number));
         farm.for_each(session, tasks, |_, result| {
             count += 1;
-            load.take(&result?, count - 1)
+            load.take(&result, count - 1)
         })?;
         that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
     })
 }
 
-fn pipeline(session: &Session, load: Load) -> Result<(), BoxError> {
-    peak(session, || {
+fn pipeline(session: &mut Session, load: Load) -> Result<(), BoxError> {
+    peak(session, |session| {
         let count = AtomicU64::new(0);
         let everywhere = Block::new(0..1, (0..session.size()).collect());
         Pipeline::source("tasks", move || (0..load.tasks()).map(move |number| load.task(number)))
             .map("wide", load.work(session.rank()))
-            .for_each("take", |result: Vec<u8>| {
+            .mapping(MappingChoice::Given(Mapping::new(vec![everywhere])))
+            .for_each(session, "take", |result: Vec<u8>| {
                 let number = count.fetch_add(1, Ordering::Relaxed);
                 load.take(&result, number).expect("items come in order");
-            })
-            .mapping(MappingChoice::Given(Mapping::new(vec![everywhere])))
-            .run(session)?;
+            })?;
         let count = count.load(Ordering::Relaxed);
         that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
     })
@@ -131,9 +133,9 @@ pub const ARRAYS: usize = 6;
 pub const ARRAY: usize = 4 * MIB;
 
 /// Tasks that make arrays, and as many that read two of them each and take their time, in which nobody on their rank receives or sends.
-fn workflow(session: &Session) -> Result<(), BoxError> {
+fn workflow(session: &mut Session) -> Result<(), BoxError> {
     const SOURCES: usize = 24;
-    let run = |bytes: usize| -> Result<(), BoxError> {
+    let run = |session: &mut Session, bytes: usize| -> Result<(), BoxError> {
         let mut builder = Description::builder("arrays");
         for number in 0..2 * SOURCES {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
@@ -147,8 +149,8 @@ fn workflow(session: &Session) -> Result<(), BoxError> {
             }
         }
         // A part of an array is left for what an array is beside its numbers.
-        let mut workflow = Workflow::new(builder.build()?).memory((ARRAYS * bytes + bytes / 4) as u64);
-        workflow = workflow.unplanned().closure("add", move |inputs, cx| {
+        let mut workflow = Workflow::from_description(builder.build()?).unplanned();
+        workflow = workflow.memory((ARRAYS * bytes + bytes / 4) as u64).closure("add", move |inputs, cx| {
             if inputs.is_empty() {
                 return Ok(vec![cx.number(); bytes / size_of::<u64>()]);
             }
@@ -157,8 +159,7 @@ fn workflow(session: &Session) -> Result<(), BoxError> {
             let sum = arrays.iter().map(|array| array[array.len() / 2]).sum::<u64>();
             Ok(vec![sum])
         });
-        let collected = workflow.collect(session)?;
-        let Some((mut results, _)) = collected else { return Ok(()) };
+        let Some(mut results) = workflow.collect(session)?.on_root() else { return Ok(()) };
         (0..SOURCES).try_for_each(|reader| {
             let got: Vec<u64> = results.take(&(SOURCES + reader).to_string())?;
             let expected = (reader + (7 * reader + 5) % SOURCES) as u64;
@@ -166,6 +167,6 @@ fn workflow(session: &Session) -> Result<(), BoxError> {
         })
     };
     // What the process takes beside arrays it has taken after a first run with small ones.
-    run(ARRAY / 32)?;
-    peak(session, || run(ARRAY))
+    run(session, ARRAY / 32)?;
+    peak(session, |session| run(session, ARRAY))
 }

@@ -1,6 +1,6 @@
 //! Order and exactly once: one to six stages, every kind of mapping, both ways of dispatch.
 
-use armature::pipeline::{Dispatch, Pipeline, Runnable};
+use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
@@ -23,7 +23,7 @@ fn step(n: usize, x: u64) -> u64 {
     x.wrapping_mul(2 * n as u64 + 3).rotate_left(7) ^ n as u64
 }
 
-fn chain(stages: usize, items: u64, work: Option<Work>, out: &mut Vec<u64>) -> Runnable<'_> {
+fn chain<'p>(stages: usize, items: u64, work: Option<Work>) -> Pipeline<'p, u64> {
     let mut pipeline = Pipeline::source("numbers", move || 0..items);
     for n in 0..stages {
         pipeline = pipeline.map(&format!("s{n}"), move |x| {
@@ -33,22 +33,23 @@ fn chain(stages: usize, items: u64, work: Option<Work>, out: &mut Vec<u64>) -> R
             step(n, x)
         });
     }
-    pipeline.for_each("collect", |item| out.push(item))
+    pipeline
 }
 
 fn expected(stages: usize, items: u64) -> Vec<u64> {
     (0..items).map(|x| (0..stages).fold(x, |x, n| step(n, x))).collect()
 }
 
-fn order(session: &Session) -> Result<(), BoxError> {
+fn order(session: &mut Session) -> Result<(), BoxError> {
     for stages in 1..=6 {
         for kind in every_kind(&vec![false; stages], session.size()) {
             for dispatch in DISPATCH {
                 let mut out = Vec::new();
-                chain(stages, 150, None, &mut out)
-                    .mapping(kind.mapping.clone())
-                    .dispatch(dispatch)
-                    .run(session)?;
+                chain(stages, 150, None).mapping(kind.mapping.clone()).dispatch(dispatch).for_each(
+                    session,
+                    "collect",
+                    |item| out.push(item),
+                )?;
                 let what = format!("{stages} stages, {}, {dispatch:?}", kind.name);
                 same(session, &what, &out, &expected(stages, 150))?;
             }
@@ -58,15 +59,16 @@ fn order(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Replicas overtake each other, because some items take long.
-fn overtaking(session: &Session) -> Result<(), BoxError> {
+fn overtaking(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false; 3], session.size()) {
         for dispatch in DISPATCH {
             let mut out = Vec::new();
-            chain(3, 100, Some(work), &mut out)
-                .mapping(kind.mapping.clone())
-                .dispatch(dispatch)
-                .run(session)?;
+            chain(3, 100, Some(work)).mapping(kind.mapping.clone()).dispatch(dispatch).for_each(
+                session,
+                "collect",
+                |item| out.push(item),
+            )?;
             same(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(3, 100))?;
         }
     }
@@ -74,7 +76,7 @@ fn overtaking(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Without order every item still comes exactly once.
-fn unordered(session: &Session) -> Result<(), BoxError> {
+fn unordered(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, true, false], session.size()) {
         for dispatch in DISPATCH {
@@ -88,10 +90,9 @@ fn unordered(session: &Session) -> Result<(), BoxError> {
                 .serial()
                 .filter_map("most", |x| (!noise(5, x).is_multiple_of(4)).then_some(step(2, x)))
                 .unordered()
-                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
-                .run(session)?;
+                .for_each(session, "collect", |item| out.push(item))?;
             let some = |x: u64| (!noise(5, x).is_multiple_of(4)).then(|| step(2, x));
             let mut all: Vec<u64> = (0..200).map(|x| step(1, step(0, x))).filter_map(some).collect();
             out.sort_unstable();
@@ -103,7 +104,7 @@ fn unordered(session: &Session) -> Result<(), BoxError> {
 }
 
 /// No item, one, and about as many as there are replicas.
-fn counts(session: &Session) -> Result<(), BoxError> {
+fn counts(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 2, 5, 9] {
         for kind in every_kind(&[false, true, false, false], session.size()) {
             for dispatch in DISPATCH {
@@ -115,16 +116,15 @@ fn counts(session: &Session) -> Result<(), BoxError> {
                         pipeline = pipeline.serial();
                     }
                 }
-                let pipeline =
-                    pipeline.for_each("collect", |item| out.push(item)).mapping(kind.mapping.clone());
-                let summary = pipeline.dispatch(dispatch).run(session)?;
+                let pipeline = pipeline.mapping(kind.mapping.clone()).dispatch(dispatch);
+                let ran = pipeline.for_each(session, "collect", |item| out.push(item))?;
                 same(
                     session,
                     &format!("{items} items, {}, {dispatch:?}", kind.name),
                     &out,
                     &expected(4, items),
                 )?;
-                if let Some(summary) = summary {
+                if let Some(summary) = ran.into_summary() {
                     assert_eq!((summary.items, summary.delivered), (items, items), "{summary}");
                     assert_eq!(summary.ranks.len(), session.size(), "every rank reports");
                 }
@@ -135,21 +135,20 @@ fn counts(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Filters drop some items, or all; those behind see the rest in order, and the summary counts them.
-fn filters(session: &Session) -> Result<(), BoxError> {
+fn filters(session: &mut Session) -> Result<(), BoxError> {
     for keep in [0, 1, 3, 8] {
         let keeps = move |seed: u64, x: u64| noise(seed, x) % 8 < keep;
         for kind in every_kind(&[false, false, true, false, false], session.size()) {
             let mut out = Vec::new();
-            let summary = Pipeline::source("numbers", || 0..200u64)
+            let ran = Pipeline::source("numbers", || 0..200u64)
                 .map("name", |x| (x, x.to_string()))
                 .filter_map("first", move |(x, name)| keeps(1, x).then_some((x, name)))
                 .map("pass", |pair| pair)
                 .serial()
                 .filter_map("second", move |(x, name)| (x % 3 != 0 || keep == 8).then_some((x, name)))
                 .map("length", |(x, name)| (x, name, x % 7))
-                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
-                .run(session)?;
+                .for_each(session, "collect", |item| out.push(item))?;
             let first: Vec<u64> = (0..200).filter(|&x| keeps(1, x)).collect();
             let all: Vec<(u64, String, u64)> = first
                 .iter()
@@ -157,7 +156,7 @@ fn filters(session: &Session) -> Result<(), BoxError> {
                 .map(|&x| (x, x.to_string(), x % 7))
                 .collect();
             same(session, &format!("{keep} of 8 kept, {}", kind.name), &out, &all)?;
-            if let Some(summary) = summary {
+            if let Some(summary) = ran.into_summary() {
                 assert_eq!((summary.items, summary.delivered), (200, all.len() as u64), "{summary}");
                 assert_eq!(summary.dropped(1), 200 - first.len() as u64, "{summary}");
                 assert_eq!(summary.dropped(3), (first.len() - all.len()) as u64, "{summary}");
@@ -168,8 +167,8 @@ fn filters(session: &Session) -> Result<(), BoxError> {
 }
 
 /// A source and a sink, and nothing between them.
-fn no_stages(session: &Session) -> Result<(), BoxError> {
+fn no_stages(session: &mut Session) -> Result<(), BoxError> {
     let mut out = Vec::new();
-    Pipeline::source("numbers", || 0..50u8).for_each("collect", |item| out.push(item)).run(session)?;
+    Pipeline::source("numbers", || 0..50u8).for_each(session, "collect", |item| out.push(item))?;
     same(session, "no stages", &out, &(0..50).collect::<Vec<u8>>())
 }

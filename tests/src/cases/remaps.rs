@@ -55,7 +55,7 @@ fn expected(items: u64) -> Vec<u64> {
 }
 
 /// Runs that pipeline with a change of mapping after every `step` items; returns how many there were (rank 0).
-fn run(session: &Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
+fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
     let mut pipeline = Pipeline::source("numbers", move || 0..items)
@@ -71,25 +71,24 @@ fn run(session: &Session, items: u64, step: usize, dispatch: Dispatch) -> Result
             work.uneven(6, x);
             x
         })
-        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::Orderly)
         .dispatch(dispatch);
     let kinds = every_kind(&[true, false, true, false], session.size());
     for (after, kind) in (0..items).step_by(step).zip(kinds.iter().cycle()) {
         pipeline = pipeline.remap_after(after, kind.mapping.clone());
     }
-    let summary = pipeline.run(session)?;
+    let ran = pipeline.for_each(session, "collect", |item| out.push(item))?;
     same(
         session,
         &format!("{items} items, another mapping every {step}, {dispatch:?}"),
         &out,
         &expected(items),
     )?;
-    Ok(summary.map_or(0, |summary| summary.remaps.len() - 1))
+    Ok(ran.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
 /// Through every kind of mapping, in the middle of the stream.
-fn remaps(session: &Session) -> Result<(), BoxError> {
+fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
         let made = run(session, 300, 20, dispatch)?;
         that(session.rank() != 0 || made > 0, || "the mapping was never changed".to_string())?;
@@ -98,19 +97,19 @@ fn remaps(session: &Session) -> Result<(), BoxError> {
 }
 
 /// One change as soon as the last one is in force, whatever is still being handed over.
-fn in_a_row(session: &Session) -> Result<(), BoxError> {
+fn in_a_row(session: &mut Session) -> Result<(), BoxError> {
     run(session, 200, 1, Dispatch::OnDemand).map(drop)
 }
 
 /// Work that moves from one stage to another in the middle of the stream. Where balancing is live, the mapping may
 /// follow it; on simulated hosts, where times are exact, it must.
-fn phases(session: &Session) -> Result<(), BoxError> {
+fn phases(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 400u64;
     let heavy =
         move |here: bool| work.take(if here { Duration::from_millis(3) } else { Duration::from_micros(300) });
     let mut out = Vec::new();
-    let summary = Pipeline::source("numbers", move || 0..items)
+    let ran = Pipeline::source("numbers", move || 0..items)
         .map("early", move |x| {
             heavy(x < items / 2);
             x
@@ -121,13 +120,12 @@ fn phases(session: &Session) -> Result<(), BoxError> {
             heavy(x >= items / 2);
             x
         })
-        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::Orderly)
-        .run(session)?;
+        .for_each(session, "collect", |item| out.push(item))?;
     let mut sums = Sums::default();
     let expected: Vec<u64> = (0..items).map(|x| sums.add(x)).collect();
     same(session, "phases", &out, &expected)?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     let live = std::env::var("ARMATURE_BALANCE").is_ok_and(|mode| mode == "live");
     if live && session.is_simulated() && session.size() > 3 {
         that(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;

@@ -61,7 +61,7 @@ fn expected(items: u64) -> Vec<(u64, u64)> {
 }
 
 /// A stage with state between replicated ones sees every item once and in order.
-fn serial_stages(session: &Session) -> Result<(), BoxError> {
+fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, true, false, true], session.size()) {
         for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
@@ -79,20 +79,19 @@ fn serial_stages(session: &Session) -> Result<(), BoxError> {
                 })
                 .map("last", |pair| pair)
                 .serial()
-                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
-                .run(session)?;
+                .for_each(session, "collect", |item| out.push(item))?;
             same(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(120))?;
         }
     }
     Ok(())
 }
 
-fn planned(session: &Session, items: u64, dispatch: Dispatch) -> Result<(), BoxError> {
+fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
-    let summary = Pipeline::source("numbers", move || 0..items)
+    let ran = Pipeline::source("numbers", move || 0..items)
         .filter_map("slow", move |x| {
             work.take(Duration::from_millis(2));
             keeps(x).then_some(x)
@@ -103,12 +102,11 @@ fn planned(session: &Session, items: u64, dispatch: Dispatch) -> Result<(), BoxE
             work.take(Duration::from_millis(1));
             pair
         })
-        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::Auto)
         .dispatch(dispatch)
-        .run(session)?;
+        .for_each(session, "collect", |item| out.push(item))?;
     same(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     that(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
     // Large fixed batches end the stream before there is anything to plan for.
     if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
@@ -118,7 +116,7 @@ fn planned(session: &Session, items: u64, dispatch: Dispatch) -> Result<(), BoxE
 }
 
 /// The calibration run's items are part of the stream, whether it ends in calibration or after.
-fn auto(session: &Session) -> Result<(), BoxError> {
+fn auto(session: &mut Session) -> Result<(), BoxError> {
     planned(session, 0, Dispatch::OnDemand)?;
     planned(session, 5, Dispatch::OnDemand)?;
     planned(session, 300, Dispatch::OnDemand)?;
@@ -126,7 +124,7 @@ fn auto(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Wherever the planner puts a dear serial stage, it goes on numbering where it stopped.
-fn auto_moves_state(session: &Session) -> Result<(), BoxError> {
+fn auto_moves_state(session: &mut Session) -> Result<(), BoxError> {
     moves_state(session).map(drop)
 }
 
@@ -156,10 +154,10 @@ impl Stage for Slow {
 ///
 /// # Errors
 /// If the result is not the serial one.
-pub fn moves_state(session: &Session) -> Result<bool, BoxError> {
+pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
-    let summary = Pipeline::source("numbers", || 0..100u64)
+    let ran = Pipeline::source("numbers", || 0..100u64)
         .map("pinned", move |x| {
             work.take(Duration::from_millis(4));
             x
@@ -167,26 +165,24 @@ pub fn moves_state(session: &Session) -> Result<bool, BoxError> {
         .at_root()
         .stage("number", move || Ok(Slow(Number::default(), work)))
         .serial()
-        .for_each("collect", |item| out.push(item))
-        .run(session)?;
+        .for_each(session, "collect", |item| out.push(item))?;
     let expected: Vec<(u64, u64)> = (0..100).map(|x| (x + 1, x)).collect();
     same(session, "a moved serial stage", &out, &expected)?;
-    let Some(summary) = summary else { return Ok(false) };
+    let Some(summary) = ran.into_summary() else { return Ok(false) };
     that(summary.ranks[0].stages[1].items > 0, || format!("it did not begin on rank 0:\n{summary}"))?;
     Ok(summary.ranks[1..].iter().any(|r| r.stages[1].items > 0))
 }
 
 /// A stage that belongs to rank 0 stays there.
-fn at_root(session: &Session) -> Result<(), BoxError> {
+fn at_root(session: &mut Session) -> Result<(), BoxError> {
     for mapping in [MappingChoice::Orderly, MappingChoice::Auto] {
         let mut out = Vec::new();
         Pipeline::source("numbers", || 0..60u64)
             .map("anywhere", |x| x + 1)
             .stage("where", || Ok(Where))
             .at_root()
-            .for_each("collect", |item| out.push(item))
             .mapping(mapping)
-            .run(session)?;
+            .for_each(session, "collect", |item| out.push(item))?;
         let expected: Vec<(u64, usize)> = (1..=60).map(|x| (x, 0)).collect();
         same(session, "at root", &out, &expected)?;
     }

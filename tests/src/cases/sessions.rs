@@ -16,15 +16,14 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Short pipelines one right after the other: nothing of one reaches the next.
-fn many_pipelines(session: &Session) -> Result<(), BoxError> {
+fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
     for run in 0..60u64 {
         let mut out = Vec::new();
         Pipeline::source("numbers", move || run..run + run % 7)
             .map("a", move |x| x * run)
             .map("b", |x| format!("{x}"))
-            .for_each("collect", |item| out.push(item))
             .mapping(if run % 3 == 0 { MappingChoice::Serial } else { MappingChoice::Orderly })
-            .run(session)?;
+            .for_each(session, "collect", |item| out.push(item))?;
         let expected: Vec<String> = (run..run + run % 7).map(|x| format!("{}", x * run)).collect();
         same(session, &format!("pipeline {run}"), &out, &expected)?;
     }
@@ -32,7 +31,7 @@ fn many_pipelines(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Each rank does work of its own before each pipeline, so they never come at the same time.
-fn ranks_come_late(session: &Session) -> Result<(), BoxError> {
+fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for run in 0..4u64 {
         work.take(Duration::from_millis(noise(run, session.rank() as u64) % 40));
@@ -41,16 +40,15 @@ fn ranks_come_late(session: &Session) -> Result<(), BoxError> {
             .map("a", move |x| x + run as u32)
             .map("b", |x| x * 2)
             .map("c", |x| x)
-            .for_each("collect", |item| out.push(item))
             .mapping(MappingChoice::Orderly)
-            .run(session)?;
+            .for_each(session, "collect", |item| out.push(item))?;
         same(session, "late", &out, &(0..30).map(|x| (x + run as u32) * 2).collect::<Vec<u32>>())?;
     }
     Ok(())
 }
 
 /// A mapping over several lines with comments; only rank 0 has the file.
-fn mapping_file(session: &Session) -> Result<(), BoxError> {
+fn mapping_file(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join(format!("mapping-{}.txt", session.rank()));
     let hosts: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
@@ -59,14 +57,13 @@ fn mapping_file(session: &Session) -> Result<(), BoxError> {
         std::fs::write(&path, text)?;
     }
     let mut out = Vec::new();
-    let summary = Pipeline::source("numbers", || 0..40u64)
+    let ran = Pipeline::source("numbers", || 0..40u64)
         .map("square", |x| x * x)
         .map("show", |x| x.to_string())
-        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::from_arg(&path.to_string_lossy()))
-        .run(session)?;
+        .for_each(session, "collect", |item| out.push(item))?;
     same(session, "from a file", &out, &(0..40u64).map(|x| (x * x).to_string()).collect::<Vec<_>>())?;
-    if let Some(summary) = summary {
+    if let Some(summary) = ran.into_summary() {
         assert_eq!(summary.mapping_text, format!("square@{} | show@0", hosts.join(",")));
     }
     Ok(())

@@ -32,7 +32,7 @@ impl Stage for Declares {
 
 /// Three stages one after the other that declare `ARMATURE_CASES_MEGAFLOPS` an item, 1000 unless set. On a
 /// simulated rank 0 it prints the simulated time; `ci/smpi/test.sh` compares runs by that.
-fn declared(session: &Session) -> Result<(), BoxError> {
+fn declared(session: &mut Session) -> Result<(), BoxError> {
     let flops = setting("ARMATURE_CASES_MEGAFLOPS", 1000)? as f64 * 1e6;
     let start = session.elapsed();
     let mut out = Vec::new();
@@ -40,10 +40,9 @@ fn declared(session: &Session) -> Result<(), BoxError> {
     for n in 0..STAGES {
         pipeline = pipeline.stage(&format!("s{n}"), move || Ok(Declares(flops)));
     }
-    let summary =
-        pipeline.for_each("collect", |item| out.push(item)).mapping(MappingChoice::Serial).run(session)?;
+    let ran = pipeline.mapping(MappingChoice::Serial).for_each(session, "collect", |item| out.push(item))?;
     same(session, "declared work", &out, &(STAGES as u64..STAGES as u64 + ITEMS).collect::<Vec<u64>>())?;
-    let Some(summary) = summary else { return Ok(()) };
+    let Some(summary) = ran.into_summary() else { return Ok(()) };
     if session.is_simulated() {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
@@ -76,7 +75,7 @@ impl Stage for Carries {
 
 /// Three stages in a row on three ranks. With `ARMATURE_CASES_SLOW_LINK=1` ranks 1 and 2 are far from each other, which
 /// no probe from rank 0 can see; the mapping, balanced live, must come not to use that link any more.
-fn slow_link(session: &Session) -> Result<(), BoxError> {
+fn slow_link(session: &mut Session) -> Result<(), BoxError> {
     let slow = setting("ARMATURE_CASES_SLOW_LINK", 0)? == 1;
     let (items, bytes) = if slow { (400, 20_000) } else { (20, 200) };
     let work = Work::on(session);
@@ -86,10 +85,9 @@ fn slow_link(session: &Session) -> Result<(), BoxError> {
     for stage in ["a", "b", "c"] {
         pipeline = pipeline.stage(stage, move || Ok(Carries(work))).serial();
     }
-    let summary =
-        pipeline.for_each("collect", |item| out.push(item)).mapping(MappingChoice::Orderly).run(session)?;
+    let ran = pipeline.mapping(MappingChoice::Orderly).for_each(session, "collect", |item| out.push(item))?;
     same(session, "large items", &out, &(0..items).map(item).collect::<Vec<_>>())?;
-    let Some(summary) = summary.filter(|_| slow) else { return Ok(()) };
+    let Some(summary) = ran.into_summary().filter(|_| slow) else { return Ok(()) };
     let ranks: Vec<usize> = summary.mapping.blocks.iter().flat_map(|b| b.hosts.clone()).collect();
     let avoided = ranks.windows(2).all(|pair| pair.contains(&0) || pair[0] == pair[1]);
     that(avoided, || format!("the mapping still goes from rank 1 to rank 2:\n{summary}"))

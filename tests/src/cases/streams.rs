@@ -1,6 +1,6 @@
 //! The example programs that are pipelines of large items: a search in a text, and a product of matrices.
 
-use armature::pipeline::{MappingChoice, Runnable};
+use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BatchMode, BoxError, Session};
 use armature_apps::terminal::Reader;
 use matmul_stream::kernel::serial;
@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// A pipeline, of whose stages `serial` says which are, with every kind of mapping one after the other; each is left after
 /// some items. `plan` instead leaves it to the framework.
-fn mapped<'p>(job: Runnable<'p>, session: &Session, serial: &[bool], plan: bool) -> Runnable<'p> {
+fn mapped<'p, T>(job: Pipeline<'p, T>, session: &Session, serial: &[bool], plan: bool) -> Pipeline<'p, T> {
     if plan {
         return job;
     }
@@ -36,7 +36,7 @@ fn mapped<'p>(job: Runnable<'p>, session: &Session, serial: &[bool], plan: bool)
 
 /// Patterns of two letters, so that nearly everything overlaps; hashes that tell nearly nothing, and all; segments shorter
 /// than a pattern, and long ones.
-fn rabin_karp_search(session: &Session) -> Result<(), BoxError> {
+fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     let text: Vec<u8> =
         (0..3_000).map(|n| if noise(11, n).is_multiple_of(3) { b'a' } else { b'b' }).collect();
     let parts = [Part::Generated(vec![Repeated { text: text.clone(), size: text.len() as u64 }])];
@@ -45,11 +45,9 @@ fn rabin_karp_search(session: &Session) -> Result<(), BoxError> {
         let patterns = Patterns::new(patterns.clone(), bits)?.into();
         let search = Search { patterns, segment, count: false, shared: false };
         let mut found = Vec::new();
-        let job = rabin_karp::pipeline::pipeline(&search, &parts, Reader::default(), |part| {
-            found.extend(part.matches());
-            Ok(())
-        });
-        mapped(job, session, &[false, false], plan).run(session)?;
+        let job = rabin_karp::pipeline::pipeline(&search, &parts, Reader::default());
+        let job = mapped(job, session, &[false, false], plan);
+        job.for_each(session, "reduce", |part| found.extend(part.matches()))?;
         let what = format!("{bits} bits, segments of {segment}");
         same(session, &what, &found, &naive(&search.patterns, &text))?;
     }
@@ -57,7 +55,7 @@ fn rabin_karp_search(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Single dot products, and blocks that do not divide the product.
-fn streamed_product(session: &Session) -> Result<(), BoxError> {
+fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
     let factors = Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) };
     let a = factors.a.block(0..shape.rows, 0..shape.inner)?;
@@ -68,11 +66,9 @@ fn streamed_product(session: &Session) -> Result<(), BoxError> {
         let mut product = Vec::new();
         // Only rank 0 has the matrices.
         let factors = session.is_root().then_some(&factors);
-        let job = matmul_stream::pipeline::pipeline(shape, side, factors, |rows| {
-            product.extend(bits(&rows.values));
-            Ok(())
-        });
-        mapped(job, session, &[false, true], plan).run(session)?;
+        let job = matmul_stream::pipeline::pipeline(shape, side, factors);
+        let job = mapped(job, session, &[false, true], plan);
+        job.for_each(session, "write", |rows| product.extend(bits(&rows.values)))?;
         same(session, &format!("items of {side} rows"), &product, &expected)?;
     }
     Ok(())

@@ -83,16 +83,16 @@ fn serial(shape: Shape) -> Found {
 }
 
 /// Fills a table of this shape; returns how often rows moved, on rank 0.
-fn check(session: &Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
+fn check(session: &mut Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
     let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
-    let movements = table.run(session)?.map_or(0, |summary| summary.movements);
+    let movements = table.run(session)?.summary().map_or(0, |summary| summary.movements);
     let found = session.all_reduce(table.body().0, both)?;
     let expected = serial(shape);
     that(found == expected, || format!("{shape:?}: {found:?} is not {expected:?}"))?;
     Ok(movements)
 }
 
-fn tables(session: &Session) -> Result<(), BoxError> {
+fn tables(session: &mut Session) -> Result<(), BoxError> {
     let fewer = session.size() as u64 + 1;
     for (rows, columns) in [(40, 300), (100, 7), (2, 50), (fewer, 20), (1, 1), (0, 9), (9, 0)] {
         let shape = Shape { rows, columns };
@@ -102,7 +102,7 @@ fn tables(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn tables_moving(session: &Session) -> Result<(), BoxError> {
+fn tables_moving(session: &mut Session) -> Result<(), BoxError> {
     let mut movements = 0;
     for seed in 0..3 {
         let shape = Shape { rows: 16 + 9 * seed, columns: 500 };

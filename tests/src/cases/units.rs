@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use armature::loops::{
-    DoAll, DoAllLoop, ParallelFor, Rows, Settings, Summary, map, reduce, reduce_any_order,
-};
+use armature::loops::{DoAll, DoAllLoop, ParallelFor, Rows, Settings, Summary, map, reduce};
 use armature::{Balance, BoxError, Session};
 
 use crate::Case;
@@ -61,14 +59,19 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
 }
 
 /// A loop in two runs of so many passes, with barriers and without; returns how they went.
-fn check(session: &Session, units: u64, passes: u64, settings: &Settings) -> Result<Vec<Summary>, BoxError> {
+fn check(
+    session: &mut Session,
+    units: u64,
+    passes: u64,
+    settings: &Settings,
+) -> Result<Vec<Summary>, BoxError> {
     let mut summaries = check_as::<false>(session, units, passes, settings)?;
     summaries.extend(check_as::<true>(session, units, passes, settings)?);
     Ok(summaries)
 }
 
 fn check_as<const NOWAIT: bool>(
-    session: &Session,
+    session: &mut Session,
     units: u64,
     passes: u64,
     settings: &Settings,
@@ -77,7 +80,7 @@ fn check_as<const NOWAIT: bool>(
     let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
     let mut summaries = Vec::new();
     for run in 1..=2 {
-        if let Some(summary) = marked.run(session, passes)? {
+        if let Some(summary) = marked.run(session, passes)?.into_summary() {
             let done: f64 = summary.ranks.iter().map(|rank| rank.units).sum();
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
             that(done == (units * passes) as f64 && held == units, || {
@@ -96,7 +99,7 @@ fn check_as<const NOWAIT: bool>(
     Ok(summaries)
 }
 
-fn units(session: &Session) -> Result<(), BoxError> {
+fn units(session: &mut Session) -> Result<(), BoxError> {
     check(session, 200, 2, &Settings::new())?;
     check(session, 150, 1, &Settings::new().synchronous().block_size(4))?;
     let fixed = Settings::new().balance(Balance::Off).block_size(9);
@@ -107,7 +110,7 @@ fn units(session: &Session) -> Result<(), BoxError> {
 }
 
 /// No units, and fewer than ranks.
-fn few(session: &Session) -> Result<(), BoxError> {
+fn few(session: &mut Session) -> Result<(), BoxError> {
     for units in [0, 1, 2, session.size() as u64 - 1, session.size() as u64 + 1] {
         check(session, units, 2, &Settings::new())?;
         check(session, units, 3, &Settings::new().forced(units))?;
@@ -115,7 +118,7 @@ fn few(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
+fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     let (mut movements, least) = (0, 5 * (seeds.end - seeds.start));
     for seed in seeds {
         let settings = Settings::new().forced(seed).block_size(1 + seed % 4);
@@ -129,7 +132,7 @@ fn moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
 }
 
 /// Rows that are larger than messages at once, or in the head of one, can be.
-fn large(session: &Session) -> Result<(), BoxError> {
+fn large(session: &mut Session) -> Result<(), BoxError> {
     struct Large;
     impl DoAll for Large {
         type Units = Rows<u64>;
@@ -152,7 +155,7 @@ fn nap(seconds: u64) {
 }
 
 /// Units that take three seconds among many that take next to nothing: on rank 0, on the last one, and where units are made.
-fn slow(session: &Session) -> Result<(), BoxError> {
+fn slow(session: &mut Session) -> Result<(), BoxError> {
     const UNITS: u64 = 300;
     struct Slow {
         is_late: bool,
@@ -192,7 +195,7 @@ fn slow(session: &Session) -> Result<(), BoxError> {
 }
 
 /// The last rank fails while the others are in units that take far longer than the job may go on.
-fn fails_beside_slow(session: &Session) -> Result<(), BoxError> {
+fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
     let is_last = session.rank() + 1 == session.size();
     let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);
     still.run(session, |_| {
@@ -203,7 +206,7 @@ fn fails_beside_slow(session: &Session) -> Result<(), BoxError> {
 }
 
 /// What every rank has, put together on rank 0: a loop with a unit for each rank that is never run.
-fn from_all(session: &Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
+fn from_all(session: &mut Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     struct Mine(Vec<u64>);
     impl DoAll for Mine {
         type Units = Vec<Vec<u64>>;
@@ -218,7 +221,7 @@ fn from_all(session: &Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     Ok(all.map_or_else(Vec::new, |all| all.concat()))
 }
 
-fn ranges(session: &Session) -> Result<(), BoxError> {
+fn ranges(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let forced = Settings::new().forced(1).block_size(3);
     for (indices, settings) in [(7..307, Settings::new()), (5..5, Settings::new()), (0..90, forced)] {
@@ -231,8 +234,9 @@ fn ranges(session: &Session) -> Result<(), BoxError> {
                 range = ranges.hook(range)?;
             }
         }
-        that(ranges.summary().is_some() == session.is_root(), || "the summary is not on rank 0".into())?;
+        let is_told = ranges.summary().is_some();
         drop(ranges);
+        that(is_told == session.is_root(), || "the summary is not on rank 0".into())?;
         let mut all = from_all(session, mine)?;
         all.sort_unstable();
         let expected: Vec<u64> = if session.is_root() { indices.clone().collect() } else { vec![] };
@@ -241,7 +245,7 @@ fn ranges(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn closures(session: &Session) -> Result<(), BoxError> {
+fn closures(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let values = map(session, "noise", 10..260, |n| {
         work.uneven(9, n);
@@ -251,10 +255,10 @@ fn closures(session: &Session) -> Result<(), BoxError> {
         "map: not the serial values".into()
     })?;
     let third = |n: u64| 1.0 / (3 * n + 1) as f64;
-    let sum = reduce(session, "sum", 0..500, third, 0.25, |sum, x| sum + x)?;
+    let sum = ParallelFor::new("sum", 0..500).fold_in_order(session, third, 0.25, |sum, x| sum + x)?;
     let serial = (0..500).map(third).fold(0.25, |sum, x| sum + x);
-    that(sum.to_bits() == serial.to_bits(), || format!("reduce: {sum} instead of {serial}"))?;
-    let most = reduce_any_order(session, "most", 0..300, |n| noise(3, n), 0, u64::max)?;
+    that(sum.to_bits() == serial.to_bits(), || format!("fold_in_order: {sum} instead of {serial}"))?;
+    let most = reduce(session, "most", 0..300, |n| noise(3, n), 0, u64::max)?;
     that(Some(most) == (0..300).map(|n| noise(3, n)).max(), || format!("{most} is not the largest"))?;
     let mut mine = Vec::new();
     let settings = Settings::new().forced(9).block_size(2);

@@ -33,63 +33,65 @@ impl Part {
 
 /// Fails on any rank, not on rank 0 alone.
 #[track_caller]
-fn equal<T: PartialEq + std::fmt::Debug>(session: &Session, got: &T, expected: &T) -> Result<(), BoxError> {
+fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, got: &T, expected: &T) -> Result<(), BoxError> {
     let place = std::panic::Location::caller();
     match got == expected {
         true => Ok(()),
-        false => Err(format!("rank {}: {got:?} is not {expected:?} ({place})", session.rank()).into()),
+        false => Err(format!("rank {rank}: {got:?} is not {expected:?} ({place})").into()),
     }
 }
 
-fn values(session: &Session) -> Result<(), BoxError> {
+fn values(session: &mut Session) -> Result<(), BoxError> {
     let (rank, size) = (session.rank(), session.size());
     let parts: Vec<Part> = (0..size).map(Part::of).collect();
     for round in 0..20 {
         let given = session.broadcast(session.is_root().then(|| Part::of(round)))?;
-        equal(session, &given, &Part::of(round))?;
-        equal(session, &session.gather(Part::of(rank))?, &session.is_root().then(|| parts.clone()))?;
-        equal(session, &session.all_gather(Part::of(rank))?, &parts)?;
+        equal(rank, &given, &Part::of(round))?;
+        equal(rank, &session.gather(Part::of(rank))?, &session.is_root().then(|| parts.clone()))?;
+        equal(rank, &session.all_gather(Part::of(rank))?, &parts)?;
         let text = session.all_reduce(rank.to_string(), |before, after| format!("{before},{after}"))?;
-        equal(session, &text, &(0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(","))?;
+        equal(rank, &text, &(0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(","))?;
         let most = session.all_reduce(noise(round as u64, rank as u64), u64::max)?;
-        equal(session, &Some(most), &(0..size as u64).map(|rank| noise(round as u64, rank)).max())?;
+        equal(rank, &Some(most), &(0..size as u64).map(|rank| noise(round as u64, rank)).max())?;
         session.barrier()?;
     }
     Ok(())
 }
 
 /// What a skeleton gave decides about the next one.
-fn between_skeletons(session: &Session) -> Result<(), BoxError> {
-    let mut tasks = 5_u64;
+fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
+    let (rank, mut tasks) = (session.rank(), 5_u64);
     for run in 0..6_u64 {
-        let results = Farm::new("square", |n: u64| n * n).collect(session, 0..tasks)?;
-        let sum = session.broadcast(results.map(|(squares, _)| squares.into_iter().sum::<u64>()))?;
-        equal(session, &sum, &(0..tasks).map(|n| n * n).sum())?;
+        let squares = Farm::new("square", |n: u64| n * n).collect(session, 0..tasks)?.on_root();
+        let sum = session.broadcast(squares.map(|squares| squares.into_iter().sum::<u64>()))?;
+        equal(rank, &sum, &(0..tasks).map(|n| n * n).sum())?;
         let mut out = Vec::new();
-        Pipeline::source("numbers", move || 0..sum % 11)
-            .map("twice", |n| 2 * n)
-            .for_each("collect", |n| out.push(n))
-            .run(session)?;
+        Pipeline::source("numbers", move || 0..sum % 11).map("twice", |n| 2 * n).for_each(
+            session,
+            "collect",
+            |n| out.push(n),
+        )?;
         same(session, "as many as the farm said", &out, &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>())?;
         let mut mine = 0;
         ParallelFor::new("count", 0..sum % 50).run(session, |range| {
             mine += range.end - range.start;
             Ok(())
         })?;
-        equal(session, &session.all_reduce(mine, |a, b| a + b)?, &(sum % 50))?;
+        equal(rank, &session.all_reduce(mine, |a, b| a + b)?, &(sum % 50))?;
         tasks = 3 + noise(run, sum) % 20;
     }
     Ok(())
 }
 
 /// More than a piece, in the memory that it is and by serde.
-fn large(session: &Session) -> Result<(), BoxError> {
+fn large(session: &mut Session) -> Result<(), BoxError> {
+    let rank = session.rank();
     let numbers = |seed: usize| (0..300_000).map(|n| noise(seed as u64, n)).collect::<Vec<u64>>();
     let given = session.broadcast(session.is_root().then(|| numbers(1)))?;
-    equal(session, &(given == numbers(1)), &true)?;
-    let all = session.all_gather((numbers(session.rank()), session.rank()))?;
+    equal(rank, &(given == numbers(1)), &true)?;
+    let all = session.all_gather((numbers(rank), rank))?;
     let whole = all.iter().enumerate().all(|(rank, (of, at))| *at == rank && *of == numbers(rank));
-    equal(session, &(whole && all.len() == session.size()), &true)
+    equal(rank, &(whole && all.len() == session.size()), &true)
 }
 
 const PLATE: Shape = Shape { rows: 23, columns: 14 };
@@ -131,8 +133,8 @@ impl Stencil for Plate {
 }
 
 /// Loops until convergence, whose rows move, end after the step of the serial loop and with its values.
-fn until_convergence(session: &Session) -> Result<(), BoxError> {
-    let width = PLATE.columns;
+fn until_convergence(session: &mut Session) -> Result<(), BoxError> {
+    let (rank, width) = (session.rank(), PLATE.columns);
     for (seed, every) in [(1, 1), (2, 3), (3, 10)] {
         let mut serial = vec![0.0; PLATE.rows as usize * width];
         (0..).zip(serial.chunks_exact_mut(width)).for_each(|(row, values)| fill(row, values));
@@ -142,12 +144,12 @@ fn until_convergence(session: &Session) -> Result<(), BoxError> {
             change = change.max(step(&old, &mut serial[width..old.len() - width], width));
             steps += 1;
         }
-        let mut heat = StencilLoop::new("plate", PLATE, Plate { change: 0.0 }).forced(seed).on_all_ranks();
+        let mut heat = StencilLoop::new("plate", PLATE, Plate { change: 0.0 }).forced(seed);
         let take = |plate: &mut Plate| std::mem::take(&mut plate.change);
         let end =
             heat.run_until(session, Until::at_most(10_000).every(every), take, |change| change < 1e-2)?;
-        equal(session, &(end.passes, end.is_converged), &(steps, true))?;
-        equal(session, &heat.collect(session)?, &Some(serial))?;
+        equal(rank, &(end.passes, end.is_converged), &(steps, true))?;
+        equal(rank, &heat.collect_on_all(session)?, &serial)?;
     }
     Ok(())
 }

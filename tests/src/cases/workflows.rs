@@ -55,12 +55,12 @@ fn serial(parents: &Parents) -> Vec<u64> {
 
 /// Checks the final tasks' values on rank 0.
 fn check(
-    session: &Session,
+    session: &mut Session,
     what: &str,
     parents: &Parents,
     workflow: &mut Workflow<'_>,
 ) -> Result<Option<Summary>, BoxError> {
-    let collected = workflow.collect(session)?;
+    let collected = workflow.collect(session)?.into_parts();
     that(collected.is_some() == session.is_root(), || format!("{what}: rank 0 alone has results"))?;
     let Some((mut results, summary)) = collected else { return Ok(None) };
     let expected = serial(parents);
@@ -81,17 +81,17 @@ fn check(
 }
 
 fn mixed(description: Description) -> Workflow<'static> {
-    Workflow::new(description)
+    Workflow::from_description(description)
         .closure("mix", |inputs: &mut Inputs<'_>, cx| Ok(mix(cx.number(), inputs.take_all::<u64>()?)))
 }
 
-fn chain(session: &Session) -> Result<(), BoxError> {
+fn chain(session: &mut Session) -> Result<(), BoxError> {
     let parents: Parents =
         (0..1_000_usize).map(|number| number.checked_sub(1).into_iter().collect()).collect();
     check(session, "chain", &parents, &mut mixed(describe(&parents, |_, _| ())?)).map(drop)
 }
 
-fn wide(session: &Session) -> Result<(), BoxError> {
+fn wide(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let mut parents: Parents = vec![vec![]; 300];
     parents.push((0..300).collect());
@@ -119,7 +119,7 @@ fn graph(seed: u64, tasks: usize) -> Parents {
     (0..tasks).map(of).collect()
 }
 
-fn random(session: &Session) -> Result<(), BoxError> {
+fn random(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for seed in 0..6 {
         let parents = graph(seed, 200);
@@ -134,7 +134,7 @@ fn random(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Tasks whose run times and memory are known.
-fn planned(session: &Session) -> Result<(), BoxError> {
+fn planned(session: &mut Session) -> Result<(), BoxError> {
     for seed in 0..3 {
         let parents = graph(seed, 60);
         let adjust = |number: usize, task: &mut Task| {
@@ -150,7 +150,7 @@ fn planned(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Values of a hundred kilobytes where a rank may have a few of them.
-fn short_of_memory(session: &Session) -> Result<(), BoxError> {
+fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     const WORDS: usize = 12_500;
     const SIZE: u64 = 8 * WORDS as u64 + 100;
     let value = |first: u64| vec![first; WORDS];
@@ -169,7 +169,7 @@ fn short_of_memory(session: &Session) -> Result<(), BoxError> {
         let given: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(value(mix(cx.number(), given.iter().map(|values| values[WORDS - 1]))))
     });
-    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let expected = serial(&parents);
     for name in results.names().map(str::to_string).collect::<Vec<_>>() {
         let got: Vec<u64> = results.take(&name)?;
@@ -186,10 +186,11 @@ fn short_of_memory(session: &Session) -> Result<(), BoxError> {
 }
 
 /// Tasks that fail at their first try, some of them by a panic.
-fn failing(session: &Session) -> Result<(), BoxError> {
+fn failing(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let parents = graph(5, 100);
-    let mut workflow = mixed(describe(&parents, |_, _| ())?).closure("mix", move |inputs, cx| {
+    let workflow = mixed(describe(&parents, |_, _| ())?).retries(1);
+    let mut workflow = workflow.closure("mix", move |inputs, cx| {
         work.take(Duration::from_micros(10));
         match noise(6, cx.number()) % 10 {
             0 if cx.attempt() == 0 => Err("torn".into()),

@@ -20,13 +20,24 @@ pub struct Outcome {
     pub hung: bool,
 }
 
+impl Outcome {
+    /// Lines on stderr that begin with the name of a program of armature, all of which are called `armature…`.
+    pub fn errors(&self) -> Vec<&str> {
+        let is_error = |line: &&str| {
+            let program = line.split_once(": ").map_or("", |(program, _)| program);
+            program.starts_with("armature") && !program.contains(' ')
+        };
+        self.stderr.lines().filter(is_error).collect()
+    }
+}
+
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Outcome { status, stdout, stderr, took, left_behind, hung } = self;
         let hung = if *hung { ", ended after its limit" } else { "" };
         writeln!(f, "{status} after {took:?}{hung}")?;
         // What others keep of a long output may be its beginning.
-        stderr.lines().filter(|l| l.starts_with("armature: ")).try_for_each(|line| writeln!(f, "{line}"))?;
+        self.errors().into_iter().try_for_each(|line| writeln!(f, "{line}"))?;
         if !left_behind.is_empty() {
             writeln!(f, "left behind: {left_behind:#?}")?;
         }

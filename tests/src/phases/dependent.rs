@@ -41,7 +41,7 @@ impl Rank {
     }
 
     /// Numbers of which each makes another one.
-    pub(super) fn explore(&self, session: &Session, is_deadly: bool) -> Result<(), BoxError> {
+    pub(super) fn explore(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
         let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {
             let n = task[0];
@@ -49,18 +49,20 @@ impl Rank {
             more.extend(children(n).into_iter().map(|child| vec![child; WORDS]));
             Ok((n, given))
         });
+        farm = farm.retries(1);
         let (mut out, mut failed) = (BTreeMap::new(), Vec::new());
-        let summary = farm.explore(session, (0..WIDTH).map(|n| vec![n; WORDS]), |result| match result {
-            Ok((n, x)) => drop(out.insert(n, x)),
-            Err(task) => failed.push(task.attempts()),
-        })?;
-        let Some(summary) = summary else { return Ok(()) };
+        let ran =
+            farm.explore_results(session, (0..WIDTH).map(|n| vec![n; WORDS]), |result| match result {
+                Ok((n, x)) => drop(out.insert(n, x)),
+                Err(task) => failed.push(task.tries()),
+            })?;
+        let Some(summary) = ran.into_summary() else { return Ok(()) };
         let missing = is_deadly.then(|| with_all_behind(DEADLY, children));
         check(session, (0..NUMBERS, out), (failed, summary.lost.len()), missing)
     }
 
     /// Numbers of which each depends on two.
-    pub(super) fn workflow(&self, session: &Session, is_deadly: bool) -> Result<(), BoxError> {
+    pub(super) fn workflow(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(2).collect::<Vec<u64>>();
         let mut builder = Description::builder("numbers");
         for n in 0..NUMBERS {
@@ -69,20 +71,21 @@ impl Rank {
                 builder.edge(n.to_string(), to.to_string(), 0);
             }
         }
-        let mut workflow = Workflow::new(builder.build()?).max_failures(usize::from(is_deadly));
-        workflow = workflow.closure("number", move |inputs, cx| {
-            let names: Vec<u64> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
-            for (n, given) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
-                that(given == vec![noise(3, n); WORDS], || format!("task {n} has given something else"))?;
-            }
-            self.task(cx.number(), is_deadly)
-        });
-        let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+        let workflow = Workflow::from_description(builder.build()?).retries(1);
+        let mut workflow =
+            workflow.max_failures(usize::from(is_deadly)).closure("number", move |inputs, cx| {
+                let names: Vec<u64> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
+                for (n, given) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
+                    that(given == vec![noise(3, n); WORDS], || format!("task {n} has given something else"))?;
+                }
+                self.task(cx.number(), is_deadly)
+            });
+        let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
         let mut out = BTreeMap::new();
         for name in results.names().map(str::to_string).collect::<Vec<_>>() {
             out.insert(name.parse()?, results.take::<Vec<u64>>(&name)?);
         }
-        let failed = summary.failed.iter().map(|task| task.attempts()).collect();
+        let failed = summary.failed.iter().map(|task| task.tries()).collect();
         let missing = is_deadly.then(|| with_all_behind(DEADLY, children));
         check(session, (NUMBERS - WIDTH..NUMBERS, out), (failed, summary.lost.len()), missing)
     }

@@ -283,9 +283,10 @@ impl Rank {
         if self.pieces.fetch_add(1, Ordering::Relaxed) == 1 { self.at(Phase::Working) } else { Ok(()) }
     }
 
-    fn run(&self, session: &Session, skeleton: Skeleton) -> Result<(), BoxError> {
+    fn run(&self, session: &mut Session, skeleton: Skeleton) -> Result<(), BoxError> {
+        let is_root = session.is_root();
         let say = |text: &str| {
-            if session.is_root() {
+            if is_root {
                 say(text);
             }
         };
@@ -300,15 +301,14 @@ impl Rank {
         Ok(())
     }
 
-    fn once(&self, session: &Session, skeleton: Skeleton) -> Result<(), BoxError> {
+    fn once(&self, session: &mut Session, skeleton: Skeleton) -> Result<(), BoxError> {
         let work = |n: u64| self.work().map(|()| noise(3, n));
         let expected = || (0..NUMBERS).map(|n| noise(3, n)).collect::<Vec<u64>>();
         match skeleton {
             Skeleton::Farm => {
-                let mut farm = Farm::try_new("numbers", |n: Vec<u64>| Ok(vec![work(n[0])?; WORDS]));
-                let Some((out, _)) = farm.collect(session, (0..NUMBERS).map(|n| vec![n; WORDS]))? else {
-                    return Ok(());
-                };
+                let farm = Farm::try_new("numbers", |n: Vec<u64>| Ok(vec![work(n[0])?; WORDS]));
+                let out = farm.retries(1).collect(session, (0..NUMBERS).map(|n| vec![n; WORDS]))?;
+                let Some(out) = out.on_root() else { return Ok(()) };
                 let large: Vec<_> = expected().into_iter().map(|x| vec![x; WORDS]).collect();
                 same(session, "results", &out, &large)
             }
@@ -320,10 +320,10 @@ impl Rank {
                 let (mut out, mut failed) = (Vec::new(), Vec::new());
                 let deadly = |n: u64| if n == DEADLY { std::process::abort() } else { work(n) };
                 // Rank 0 must not be the first to have it.
-                let mut farm = Farm::try_new("numbers", deadly).retries(0).dedicated_master();
-                farm.for_each(session, 0..NUMBERS, |n, result| match result {
+                let mut farm = Farm::try_new("numbers", deadly).dedicated_master();
+                farm.for_each_result(session, 0..NUMBERS, |n, result| match result {
                     Ok(x) => out.push(x),
-                    Err(task) => failed.push((n, task.attempts())),
+                    Err(task) => failed.push((n, task.tries())),
                 })?;
                 let (mut expected, mut deaths) = (expected(), vec![(DEADLY, 1)]);
                 expected.remove(DEADLY as usize);
@@ -338,9 +338,8 @@ impl Rank {
                 let all: Vec<String> = (0..session.size()).map(|rank| rank.to_string()).collect();
                 Pipeline::source("numbers", || 0..NUMBERS)
                     .try_map("wide", work)
-                    .for_each("collect", |item| out.push(item))
                     .mapping(MappingChoice::Text(format!("wide@{}", all.join(","))))
-                    .run(session)?;
+                    .for_each(session, "collect", |item| out.push(item))?;
                 let expected = if session.is_root() { expected() } else { Vec::new() };
                 same(session, "items", &out, &expected)
             }

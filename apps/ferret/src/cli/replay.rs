@@ -8,7 +8,6 @@ use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::print;
 use armature_files::output::Output;
 use clap::{Args, ValueEnum};
-use std::error::Error;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +39,7 @@ enum DispatchArg {
     RoundRobin,
 }
 
-pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
+pub(super) fn main(args: &ReplayArgs) -> Result<(), armature::BoxError> {
     let profile = Arc::new(Profile::read(&args.profile)?);
     let config = args.run.config()?;
     let wanted = Replay {

@@ -1,7 +1,6 @@
 //! Commands on ranks without a shared directory. Rank 0 has the workflow's file and its inputs, and keeps all files of the run.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -11,7 +10,7 @@ use armature_files::lock::LockFile;
 use armature_files::regular;
 use armature_workflow_files::{Description, Format, platform, read_as};
 
-use super::{Cli, beside, close, done, judged, rescue, set_up, tell_known};
+use super::{Cli, beside, close, done, rescue, run_and_note, set_up, tell_known};
 use crate::command::{Aftermath, Settings};
 use crate::prepare::{self, NOTHING};
 use crate::record;
@@ -20,7 +19,7 @@ use crate::rescue::Rescue;
 /// Data that rank 0 broadcasts: name and text of the workflow, flags of the completed tasks, and name and text of the platform.
 type Given = ((String, Vec<u8>), Vec<bool>, Option<(String, Vec<u8>)>);
 
-pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<dyn Error>> {
+pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armature::BoxError> {
     let rescue = rescue(args, file);
     let outputs = std::path::absolute(args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs")))?;
     let config = args.config()?.commands(Commands::new().cores(args.cores).output_on_root(&outputs));
@@ -46,8 +45,7 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, Box<d
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        let summary = judged(session, workflow.run(session)?)?;
-        drop(workflow);
+        let summary = run_and_note(session, workflow)?;
         Ok(summary.map(|summary| (summary, described.clone(), lock)))
     })?;
     let Some((summary, mut described, _lock)) = found else { return Ok(None) };

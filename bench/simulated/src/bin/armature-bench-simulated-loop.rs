@@ -78,7 +78,7 @@ impl Simulated {
         Ok(settings)
     }
 
-    fn rank(&self, session: &Session) -> Outcome {
+    fn rank(&self, session: &mut Session) -> Outcome {
         let (settings, work) = (
             self.settings()?,
             Declares { what: self, rank: session.rank() as u64, clock: session.stopwatch() },
@@ -88,11 +88,11 @@ impl Simulated {
         match self.kind.as_str() {
             "all" => {
                 let mut all = DoAllLoop::new("all", self.units, work).settings(settings);
-                self.run(session, |passes| all.run(session, passes))
+                self.run(session, |session, passes| all.run(session, passes))
             }
             "sweep" => {
                 let mut sweep = DoAcrossLoop::new("sweep", shape, work).settings(settings);
-                self.run(session, |sweeps| sweep.run(session, sweeps))
+                self.run(session, |session, sweeps| sweep.run(session, sweeps))
             }
             kind => Err(format!("there is no kind of loop `{kind}`").into()),
         }
@@ -100,15 +100,15 @@ impl Simulated {
 
     fn run(
         &self,
-        session: &Session,
-        mut run: impl FnMut(u64) -> armature::Result<Option<Summary>>,
+        session: &mut Session,
+        mut run: impl FnMut(&mut Session, u64) -> armature::Result<armature::Outcome<(), Summary>>,
     ) -> Outcome {
         let clock = session.stopwatch();
-        let before = if self.settle > 0 { run(self.settle)? } else { None };
+        let before = if self.settle > 0 { run(session, self.settle)?.into_summary() } else { None };
         let settled = clock.elapsed();
-        let summary = run(self.passes)?;
+        let run = run(session, self.passes)?;
         let total = clock.elapsed();
-        let Some(summary) = summary.filter(|_| session.is_root()) else { return Ok(()) };
+        let Some(summary) = run.into_summary() else { return Ok(()) };
         let movements = summary.movements + before.map_or(0, |before| before.movements);
         print!(
             "result seconds {} total {} movements {movements} interactions {}",

@@ -30,13 +30,12 @@ fn parse(words: &[String]) -> Outcome<Job> {
 /// Bytes by which a value is larger when it is encoded.
 const AROUND: u64 = 64;
 
-fn rank(job: &Job, session: &Session) -> Outcome {
+fn rank(job: &Job, session: &mut Session) -> Outcome {
     let gives: Vec<usize> = job.gives().iter().map(|bytes| bytes.saturating_sub(AROUND) as usize).collect();
     let mut options = PlanOptions::default();
     options.memory.task_memory = job.task_memory;
-    let workflow =
-        Workflow::new(job.describe()?).plan(options).cluster(job.cluster()?).follow(job.plan.clone());
-    let mut workflow = workflow.closure(DECLARES, |inputs, cx| {
+    let workflow = Workflow::from_description(job.describe()?).plan(options).cluster(job.cluster()?);
+    let mut workflow = workflow.follow(job.plan.clone()).closure(DECLARES, |inputs, cx| {
         let parents: Vec<usize> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
         for (&parent, value) in parents.iter().zip(inputs.take_all::<Vec<u8>>()?) {
             if value != vec![parent as u8; gives[parent]] {
@@ -46,7 +45,7 @@ fn rank(job: &Job, session: &Session) -> Outcome {
         let task = cx.number() as usize;
         Ok(cx.declare(job.work[task], || vec![task as u8; gives[task]]))
     });
-    let Some(summary) = workflow.run(session)? else { return Ok(()) };
+    let Some(summary) = workflow.run(session)?.into_summary() else { return Ok(()) };
     let of = |part: fn(&armature::workflow::RankReport) -> u64| summary.ranks.iter().map(part).sum::<u64>();
     let ran_on = summary.measured.iter().map(|measured| measured.as_ref().map(|measured| measured.rank));
     let misplaced =

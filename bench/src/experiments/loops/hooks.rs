@@ -124,7 +124,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn seconds(
     ranks: usize,
     log: Option<&Path>,
-    body: impl Fn(&Session) -> Result<f64, BoxError> + Sync,
+    body: impl Fn(&mut Session) -> Result<f64, BoxError> + Sync,
 ) -> Outcome<f64> {
     let config = Config::new().transport(armature::TransportChoice::Local).ranks(ranks);
     Ok(armature::run(&config.progress(Progress::Off).events(log.map(Path::to_path_buf)), body)?)

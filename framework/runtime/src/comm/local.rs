@@ -123,13 +123,7 @@ impl Transport for LocalTransport {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            processes: false,
-            returns_errors: true,
-            real_time: true,
-            threads: true,
-            ranks_may_end: false,
-        }
+        Capabilities { processes: false, real_time: true, threads: true, ranks_may_end: false }
     }
 
     fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
@@ -177,7 +171,7 @@ impl Transport for LocalTransport {
         self.clock
     }
 
-    fn abort(&mut self, error: &Error) {
+    fn fail(&mut self, error: &Error) {
         self.world.poison(error);
     }
 
@@ -240,8 +234,8 @@ mod tests {
     fn a_failure_reaches_every_rank_and_the_first_one_is_kept() {
         let world = World::new(3);
         let mut ranks: Vec<_> = (0..3).map(|r| LocalTransport::open(world.clone(), r)).collect();
-        ranks[1].abort(&Error::new(ErrorKind::User, "first").at_rank(1));
-        ranks[2].abort(&Error::new(ErrorKind::User, "second").at_rank(2));
+        ranks[1].fail(&Error::new(ErrorKind::User, "first").at_rank(1));
+        ranks[2].fail(&Error::new(ErrorKind::User, "second").at_rank(2));
         for rank in &mut ranks {
             assert_eq!(rank.poll().unwrap_err().to_string(), "rank 1: first");
         }

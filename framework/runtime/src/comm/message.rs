@@ -76,6 +76,8 @@ tags! {
         Echo = 11,
         /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree.
         Values = 12,
+        /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
+        Answer = 13,
     }
 }
 

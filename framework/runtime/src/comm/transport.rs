@@ -44,8 +44,6 @@ impl Frame {
 pub(crate) struct Capabilities {
     /// Each rank is a process of its own on a real machine: it can die alone, its death can be observed, and it can be ended alone.
     pub(crate) processes: bool,
-    /// Ranks are threads of the process that called [`run`](crate::run). That call returns their errors, so the ranks do not print them.
-    pub(crate) returns_errors: bool,
     /// Time passes on its own, as on a real machine, so that a wait can have a limit. A simulator detects deadlocks itself instead.
     pub(crate) real_time: bool,
     /// A rank may have threads besides the communicating one. In a simulator each rank is one thread of the simulator.
@@ -122,10 +120,13 @@ pub(crate) trait Transport {
     /// Returns the clock of this transport: wall time, or the simulated time of this rank.
     fn clock(&self) -> crate::comm::clock::Clock;
 
-    /// Ends the job on every rank because of `error`, which is a failure of the calling rank.
-    ///
-    /// `local` poisons the world and returns; a real MPI does not return.
-    fn abort(&mut self, error: &Error);
+    /// Makes `error`, which is a failure of the calling rank, the result of every further call on ranks that share memory with it. Other
+    /// ranks get a message.
+    fn fail(&mut self, _error: &Error) {}
+
+    /// Ends the job on every rank at once. Does not return if ranks are processes; has no effect on threads and in a simulator.
+    #[cfg(feature = "mpi")]
+    fn abort(&mut self) {}
 
     /// Ends this rank at once with exit code 0 and without finalising, if it is a process. Returns if the rank is a thread or simulated.
     fn leave_now(&mut self);
@@ -133,6 +134,16 @@ pub(crate) trait Transport {
     /// Ends this rank with a failure after `grace`, if it is a process, regardless of its threads, because running user code cannot be
     /// stopped. A rank that is a thread or simulated ends when its user code returns.
     fn leave_within(&mut self, _grace: Duration) {}
+
+    /// Returns true if the ranks are all processes of the job.
+    #[cfg(feature = "mpi")]
+    fn has_all_processes(&self) -> bool {
+        true
+    }
+
+    /// Revokes [`leave_within`](Transport::leave_within), because the rank has come out of user code.
+    #[cfg(feature = "mpi")]
+    fn stay(&mut self) {}
 
     /// Sets whether the allocator of the process keeps freed memory for later allocations, as a transport may request for speed, or returns
     /// it to the system, so that the process holds only memory in use.

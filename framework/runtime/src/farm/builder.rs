@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use armature_planner::farm::Chunking;
+use serde::Serialize;
 
 use super::chunk_result::ErasedWorker;
 use super::options::Options;
@@ -12,6 +13,7 @@ use super::task_runner::{Codecs, WorkerSlot};
 use super::worker::{Closure, Worker};
 use crate::context::Context;
 use crate::error::{BoxError, Result};
+use crate::persist::identity::RunIdentity;
 use crate::session::Balance;
 use crate::wire::{Codec, Item, Movable};
 
@@ -37,7 +39,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         Farm::try_new(name, move |task| Ok(f(task)))
     }
 
-    /// Creates a farm with a function that can fail. [`retries`](Farm::retries) describes how errors are handled.
+    /// Creates a farm with a function that can fail. An error ends the job, unless the task is [tried again](Farm::retries) or
+    /// the run [keeps failed tasks](Farm::for_each_result).
     pub fn try_new<F>(name: &str, mut f: F) -> Self
     where
         F: FnMut(I) -> Result<O, BoxError> + Movable + Clone + 'f,
@@ -54,7 +57,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// let told = armature::run(&armature::Config::new().ranks(2), |session| {
     ///     let mut farm = Farm::with_context("letters", |letter: char, cx| Ok(format!("{} {letter}", cx.number())));
-    ///     Ok(farm.collect(session, ['a', 'b'])?.map(|(told, _)| told))
+    ///     Ok(farm.collect(session, ['a', 'b'])?.on_root())
     /// })?;
     /// assert_eq!(told.unwrap(), ["0 a", "1 b"]);
     /// # Ok::<(), armature::Error>(())
@@ -82,7 +85,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///         let words = BTreeMap::from([("tea".to_string(), "Tee"), ("milk".to_string(), "Milch")]);
     ///         Ok(move |word: String, _: &mut Context| Ok(words.get(&word).ok_or("no such word")?.to_string()))
     ///     });
-    ///     Ok(farm.collect(session, ["milk", "tea"].map(String::from))?.map(|(words, _)| words))
+    ///     Ok(farm.collect(session, ["milk", "tea"].map(String::from))?.on_root())
     /// })?;
     /// assert_eq!(translated.unwrap(), ["Milch", "Tee"]);
     /// # Ok::<(), armature::Error>(())
@@ -122,7 +125,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// let summary = armature::run(&armature::Config::new().ranks(2), |session| {
     ///     let mut farm = Farm::new("square", |x: u64| x * x).chunking(Chunking::Fixed(25));
-    ///     Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    ///     Ok(farm.collect(session, 0..100)?.into_summary())
     /// })?.unwrap();
     /// assert_eq!((summary.tasks, summary.chunks), (100, 4));
     /// # Ok::<(), armature::Error>(())
@@ -142,7 +145,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// let squares = Mutex::new(Vec::new());
     /// armature::run(&armature::Config::new().ranks(2), |session| {
     ///     let mut farm = Farm::new("square", |x: u64| x * x).unordered();
-    ///     farm.for_each(session, 0..5, |_, square| squares.lock().unwrap().extend(square))?;
+    ///     farm.for_each(session, 0..5, |_, square| squares.lock().unwrap().push(square))?;
     ///     Ok(())
     /// })?;
     /// let mut squares = squares.into_inner().unwrap();
@@ -155,11 +158,11 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sets how many times a failed task is retried, on another rank if there is one. The default is 1.
+    /// Sets how many times a failed task is tried again, on another rank if there is one. The default is 0.
     ///
-    /// The death of a process in a task counts as a failed attempt, if the launcher lets the other ranks continue. Rank 0 does not run a
-    /// task in which a rank died, and the last worker does not run one in which two ranks died, so that such a task may fail after fewer
-    /// attempts. If a rank died in an unknown task of a chunk, each task of the chunk is retried alone.
+    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which
+    /// a rank died, and the last worker does not run one in which two ranks died, so that such a task may fail after fewer tries. If a rank
+    /// died in an unknown task of a chunk, each task of the chunk is tried again alone, and nothing is counted.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -167,29 +170,13 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// // A task that never succeeds is tried once and three times more.
     /// let summary = armature::run(&armature::Config::new(), |session| {
     ///     let mut farm = Farm::try_new("odd", |x: u64| if x % 2 == 1 { Ok(x) } else { Err("even".into()) }).retries(3);
-    ///     Ok(farm.for_each(session, [1, 2, 3], |_, _| ())?)
+    ///     Ok(farm.collect_results(session, [1, 2, 3])?.into_summary())
     /// })?.unwrap();
     /// assert_eq!((summary.failed, summary.retried), (1, 3));
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
-        self
-    }
-
-    /// Ends the job when a task has failed at every attempt. By default the sink gets such a task as a [`FailedTask`](super::FailedTask).
-    ///
-    /// ```
-    /// use armature::farm::Farm;
-    ///
-    /// let error = armature::run(&armature::Config::new(), |session| {
-    ///     let mut farm = Farm::try_new("odd", |x: u64| if x % 2 == 1 { Ok(x) } else { Err("even".into()) }).fail_fast();
-    ///     Ok(farm.for_each(session, [1, 2, 3], |_, _| ())?)
-    /// }).unwrap_err();
-    /// assert!(error.to_string().contains("even"), "{error}");
-    /// ```
-    pub fn fail_fast(mut self) -> Self {
-        self.options.fail_fast = true;
         self
     }
 
@@ -200,7 +187,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
     ///     let mut farm = Farm::new("square", |x: u64| x * x).dedicated_master();
-    ///     Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    ///     Ok(farm.collect(session, 0..100)?.into_summary())
     /// })?.unwrap();
     /// assert_eq!(summary.ranks[0].tasks, 0);
     /// assert_eq!(summary.ranks[1].tasks + summary.ranks[2].tasks, 100);
@@ -222,7 +209,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// let summary = armature::run(&armature::Config::new().ranks(4), |session| {
     ///     let mut farm = Farm::new("square", |x: u64| x * x).workers(2).balance(armature::Balance::Off);
-    ///     Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    ///     Ok(farm.collect(session, 0..100)?.into_summary())
     /// })?.unwrap();
     /// assert_eq!((summary.started_with, summary.ended_with), (2, 2));
     /// # Ok::<(), armature::Error>(())
@@ -246,13 +233,6 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Returns the results of [`collect`](Farm::collect) on every rank instead of on rank 0 alone. With other methods of a run this option
-    /// is an error.
-    pub fn on_all_ranks(mut self) -> Self {
-        self.options.on_all_ranks = true;
-        self
-    }
-
     /// Sets the number of sub-masters; 0 for none. By default sub-masters are introduced when a stream has more workers than rank 0 can
     /// supply with chunks.
     ///
@@ -270,8 +250,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sets the maximum time of a task. A task that exceeds it counts as failed and is retried on another rank; its rank gets no more
-    /// tasks. By default the time is not limited.
+    /// Sets the maximum time of a task. A task that exceeds it counts as failed, and is [tried again](Farm::retries) on another rank if the
+    /// farm has retries; its rank gets no more tasks. By default the time is not limited.
     ///
     /// The rank cannot stop the task: it stays in the task, without returning from the run of the farm, until the end of the job, and then
     /// leaves with the other ranks. With a limit rank 0 runs no tasks, because no rank could replace it.
@@ -285,13 +265,13 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// Keeps every result in a file on the host of rank 0. A job that is started again with the same file reads these results and runs only
     /// the missing tasks; failed tasks are run again.
     ///
-    /// `fingerprint` names everything that the results depend on besides the numbers of the tasks: parameters, seeds, the input or its
-    /// checksum. A file with another fingerprint, or of a farm with another name, is refused. All tasks are drawn from the source again,
+    /// `identity` names everything that the results depend on besides the numbers of the tasks: parameters, seeds, the input or its
+    /// checksum. A file with another identity, or of a farm with another name, is refused. All tasks are drawn from the source again,
     /// including those that are not run again.
     ///
     /// [`iterate`](Farm::iterate) repeats its iterations; those with all results in the file compute nothing. The tasks that `next` makes
     /// must be a function of the results: other tasks than before are refused. For the same reason tasks that failed in
-    /// [`try_iterate`](Farm::try_iterate) stay failed.
+    /// [`iterate_results`](Farm::iterate_results) stay failed.
     ///
     /// A file belongs to one run: a second run of a farm with a journal returns an error.
     ///
@@ -303,14 +283,14 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// for known in [0, 100] {
     ///     let summary = armature::run(&armature::Config::new(), |session| {
     ///         let mut farm = Farm::new("square", |x: u64| x * x).journal(&path, "0..100");
-    ///         Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    ///         Ok(farm.collect(session, 0..100)?.into_summary())
     ///     })?;
     ///     assert_eq!(summary.unwrap().known, known);
     /// }
     /// # Ok::<(), armature::Error>(())
     /// ```
-    pub fn journal(mut self, path: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
-        self.options.journal = Some((path.into(), fingerprint.into()));
+    pub fn journal(mut self, path: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
+        self.options.journal = Some((path.into(), RunIdentity::of(identity)));
         self
     }
 
@@ -358,7 +338,7 @@ impl<I: Item + bytemuck::Pod, O: Item + bytemuck::Pod> Farm<'_, I, O> {
     ///
     /// let lengths = armature::run(&armature::Config::new(), |session| {
     ///     let mut farm = Farm::new("length", |[x, y]: [f64; 2]| [x.hypot(y)]).plain();
-    ///     Ok(farm.collect(session, [[3.0, 4.0], [5.0, 12.0]])?.map(|(lengths, _)| lengths))
+    ///     Ok(farm.collect(session, [[3.0, 4.0], [5.0, 12.0]])?.on_root())
     /// })?;
     /// assert_eq!(lengths.unwrap(), [[5.0], [13.0]]);
     /// # Ok::<(), armature::Error>(())

@@ -6,12 +6,13 @@ use std::marker::PhantomData;
 use std::thread::Scope;
 use std::time::Duration;
 
-use super::outcome::{Answer, FailedTask};
+use super::flow::Answer;
 use super::resequencer::ResultRun;
 use super::user_job::{JobTime, JobTimer};
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
 use crate::error::{Error, Result};
+use crate::failed_task::FailedTask;
 use crate::rank::executor::Executor;
 use crate::rank::user_code::UserCode;
 use crate::session::Driver;

@@ -12,8 +12,8 @@ use crate::session::{Config, run};
 fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Event> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(4).progress(crate::Progress::Off).events(Some(dir.path().to_path_buf()));
-    let results = run(&config, |session| Ok(farm().collect(session, 0..tasks)?)).unwrap();
-    assert!(results.unwrap().0.into_iter().eq(0..tasks));
+    let results = run(&config, |session| Ok(farm().collect(session, 0..tasks)?.on_root())).unwrap();
+    assert!(results.unwrap().into_iter().eq(0..tasks));
     read(dir.path()).unwrap().records.into_iter().map(|r| r.event).collect()
 }
 
@@ -23,7 +23,7 @@ fn failed_attempts_are_told() {
     let work = |x: u64| -> Result<u64, BoxError> {
         if x == 70 && TORN.fetch_add(1, Ordering::Relaxed) == 0 { Err("torn".into()) } else { Ok(x) }
     };
-    let events = told(100, move || Farm::try_new("told", work).chunking(Chunking::Fixed(5)));
+    let events = told(100, move || Farm::try_new("told", work).chunking(Chunking::Fixed(5)).retries(1));
     let failures = |e: &Event| matches!(e, Event::Failures { failed: 0, retried: 1, again: 0 });
     assert!(events.iter().any(failures), "{events:?}");
 }

@@ -117,7 +117,7 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     ///         u64::from(left == 0)
     ///     });
     ///     let mut ways = 0;
-    ///     farm.explore(session, [(100, 50)], |way| ways += way.unwrap())?;
+    ///     farm.explore(session, [(100, 50)], |way| ways += way)?;
     ///     Ok(ways)
     /// })?;
     /// assert_eq!(found, 4_562);
@@ -162,7 +162,7 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     ///             Ok(digits.iter().sum::<u32>())
     ///         })
     ///     });
-    ///     Ok(farm.explore_in_order(session, [1, 2])?.map(|(sums, _)| sums))
+    ///     Ok(farm.explore_in_order(session, [1, 2])?.on_root())
     /// })?;
     /// assert_eq!(found.unwrap(), [1, 3, 5, 2, 5, 8]);
     /// # Ok::<(), armature::Error>(())

@@ -5,16 +5,18 @@ use std::thread::Scope;
 
 use super::builder::Farm;
 use super::explore::{Explored, More, Part};
+use super::flow::{Answer, Flow, answer, plain};
 use super::master::run::MasterRun;
 use super::options::Options;
-use super::outcome::{Answer, FailedTask, Flow, answer};
 use super::result_journal::Kind;
 use super::run::Script;
 use super::summary::Summary;
 use super::worklist::{OnTake, Order, Worklist, WorklistSource};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::failed_task::FailedTask;
+use crate::outcome::Outcome;
 use crate::session::Session;
-use crate::wire::{Codec, Item, Movable};
+use crate::wire::{Item, Movable};
 
 impl<I: Item, O: Item> Farm<'_, I, O> {
     /// Like [`for_each`](Farm::for_each), but the sink may add tasks. Runs the tasks of `first`, then those that the sink adds to the
@@ -38,7 +40,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     ///     let mut reached = BTreeSet::from([1]);
     ///     let mut farm = Farm::new("steps", |n: i32| [2 * n, n - 5]);
     ///     farm.worklist(session, [1], |_, next, more| {
-    ///         more.extend(next.unwrap().into_iter().filter(|n| (0..50).contains(n) && reached.insert(*n)));
+    ///         more.extend(next.into_iter().filter(|n| (0..50).contains(n) && reached.insert(*n)));
     ///     })?;
     ///     Ok(reached)
     /// })?;
@@ -47,63 +49,123 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// ```
     pub fn worklist<R: Flow>(
         &mut self,
-        session: &Session,
+        session: &mut Session,
+        first: impl IntoIterator<Item = I> + Movable,
+        mut sink: impl FnMut(u64, O, &mut More<I>) -> R + Movable,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = move |number, result: Result<O, FailedTask>, more: &mut More<I>| {
+            plain(result, |result| sink(number, result, more))
+        };
+        self.work_off(session, self.failing_fast(), "worklist", first, sink)
+    }
+
+    /// Like [`worklist`](Farm::worklist), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run goes
+    /// on.
+    ///
+    /// # Errors
+    /// The errors of [`for_each_result`](Farm::for_each_result).
+    pub fn worklist_results<R: Flow>(
+        &mut self,
+        session: &mut Session,
         first: impl IntoIterator<Item = I> + Movable,
         mut sink: impl FnMut(u64, Result<O, FailedTask>, &mut More<I>) -> R + Movable,
-    ) -> Result<Option<Summary>> {
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = move |number, result, more: &mut More<I>| answer(sink(number, result, more));
+        self.work_off(session, self.options.clone(), "worklist_results", first, sink)
+    }
+
+    fn work_off(
+        &mut self,
+        session: &mut Session,
+        options: Options,
+        method: &str,
+        first: impl IntoIterator<Item = I> + Send,
+        mut sink: impl FnMut(u64, Result<O, FailedTask>, &mut More<I>) -> Answer + Send,
+    ) -> Result<Outcome<(), Summary>> {
+        if options.journal.is_some() && !options.ordered {
+            let text = "unordered and journal are both set, but what the sink adds to an unordered worklist is numbered in \
+                        another way in every run";
+            let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(session.rank());
+            session.report_failure(Err(error))?;
+        }
         let list = Worklist::new();
         let mut more = More::new();
         let sink = {
             let list = list.clone();
-            move |number, result: Result<O, FailedTask>| {
-                let answer = answer(sink(number, result, &mut more));
+            move |number, result| {
+                let answer = sink(number, result, &mut more);
                 list.add(more.take());
                 answer
             }
         };
         let kind = Kind::Stream;
         let script = Work { first, list, sink, kind, order: Order::OldestFirst, on_take: |_, _, _| false };
-        self.run(session, self.options.clone(), "worklist", script)
+        self.run(session, options, method, script).map(Outcome::of)
     }
 }
 
 impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
-    /// Runs the tasks `roots` and all tasks that they create, and passes each result to `sink` exactly once, in the order of arrival.
+    /// Runs the tasks `roots` and all tasks that they create, and passes each result to `sink` exactly once, in the order of arrival. The
+    /// first failed task ends the job.
     ///
     /// Each rank searches depth first from the task that it holds, for some milliseconds, and returns the tasks that it has not reached.
     /// The number of tasks that wait on rank 0 is therefore about that of the open tasks of a serial depth-first search, times the number
     /// of ranks.
     ///
-    /// A task that failed at every attempt is passed as a [`FailedTask`], and the tasks that it would have created are not run. With a
-    /// [`journal`](Farm::journal) a job that is started again passes the known results to the sink first and continues from there; it does
-    /// not know which tasks ended processes.
-    ///
-    /// Returns a [`Summary`] on rank 0 and `None` on other ranks.
+    /// With a [`journal`](Farm::journal) a job that is started again passes the known results to the sink first and continues from there;
+    /// it does not know which tasks ended processes.
     ///
     /// # Errors
     /// The errors of [`for_each`](Farm::for_each).
     pub fn explore<R: Flow>(
         &mut self,
-        session: &Session,
+        session: &mut Session,
+        roots: impl IntoIterator<Item = I> + Movable,
+        mut sink: impl FnMut(O) -> R + Movable,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = move |result| plain(result, &mut sink);
+        self.explored(session, self.failing_fast(), "explore", roots, sink)
+    }
+
+    /// Like [`explore`](Farm::explore), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run goes
+    /// on. The tasks that it would have created are not run.
+    ///
+    /// # Errors
+    /// The errors of [`for_each_result`](Farm::for_each_result).
+    pub fn explore_results<R: Flow>(
+        &mut self,
+        session: &mut Session,
         roots: impl IntoIterator<Item = I> + Movable,
         mut sink: impl FnMut(Result<O, FailedTask>) -> R + Movable,
-    ) -> Result<Option<Summary>> {
-        let options = Options { ordered: false, ..self.options.clone() };
-        self.search(session, options, "explore", roots, move |explored| match explored {
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = move |result| answer(sink(result));
+        self.explored(session, self.options.clone(), "explore_results", roots, sink)
+    }
+
+    fn explored(
+        &mut self,
+        session: &mut Session,
+        options: Options,
+        method: &str,
+        roots: impl IntoIterator<Item = I> + Send,
+        mut sink: impl FnMut(Result<O, FailedTask>) -> Answer + Send,
+    ) -> Result<Outcome<(), Summary>> {
+        let options = Options { ordered: false, ..options };
+        let explored = self.search(session, options, method, roots, move |explored| match explored {
             Ok((_, results)) => {
-                let mut answers = results.into_iter().map(|result| answer(sink(Ok(result))));
+                let mut answers = results.into_iter().map(|result| sink(Ok(result)));
                 answers.find(Answer::is_break).unwrap_or(Answer::Continue(()))
             }
-            Err(failed) => answer(sink(Err(failed))),
-        })
+            Err(failed) => sink(Err(failed)),
+        });
+        explored.map(Outcome::of)
     }
 
     /// Like [`explore`](Farm::explore), but returns all results in the order in which the serial program finds them: the result of a task,
-    /// then those of the tasks that it created, each followed by the results below it. Returns them on rank 0, or on every rank with
-    /// [`on_all_ranks`](Farm::on_all_ranks), and `None` on other ranks.
+    /// then those of the tasks that it created, each followed by the results below it.
     ///
     /// # Errors
-    /// The errors of [`explore`](Farm::explore). A task that failed at every attempt always ends the job.
+    /// The errors of [`explore`](Farm::explore).
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -115,17 +177,17 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
     ///         }
     ///         word.clone()
     ///     });
-    ///     Ok(farm.explore_in_order(session, [String::new()])?.map(|(words, _)| words))
+    ///     Ok(farm.explore_in_order(session, [String::new()])?.on_root())
     /// })?;
     /// assert_eq!(words.unwrap(), ["", "a", "aa", "ab", "b", "ba", "bb"]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn explore_in_order(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         roots: impl IntoIterator<Item = I> + Movable,
-    ) -> Result<Option<(Vec<O>, Summary)>> {
-        let options = Options { fail_fast: true, ordered: false, ..self.options.clone() };
+    ) -> Result<Outcome<Vec<O>, Summary>> {
+        let options = Options { ordered: false, ..self.failing_fast() };
         let mut tree = SearchTree::default();
         let summary = self.search(session, options, "explore_in_order", roots, |explored| {
             if let Ok((place, results)) = explored {
@@ -133,18 +195,13 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
             }
             Answer::Continue(())
         })?;
-        let all = summary.map(|summary| (tree.into_serial_order(), summary));
-        if !self.options.on_all_ranks {
-            return Ok(all);
-        }
-        let farm = format!("the farm {:?}", self.name);
-        session.share(&farm, &Codec::of_type(), all, |error| error.in_farm(&self.name)).map(Some)
+        Ok(Outcome::new(summary.map(|summary| (tree.into_serial_order(), summary))))
     }
 
     /// Explores the tree from `roots` on. `sink` gets the results of each part of the tree, with the place of the part.
     fn search(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         options: Options,
         method: &str,
         roots: impl IntoIterator<Item = I> + Send,

@@ -69,7 +69,7 @@ impl Drop for SetUp<'_> {
 
 /// Runs a farm on four ranks with each kind of driver. Returns how often each has set something up; all of that has been dropped.
 fn set_up(
-    work: impl Fn(&Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
+    work: impl Fn(&mut Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
 ) -> Vec<[usize; 4]> {
     let count = |driver| {
         let (made, dropped) = (std::array::from_fn(|_| AtomicUsize::new(0)), AtomicUsize::new(0));
@@ -110,8 +110,8 @@ fn each_rank_sets_up_once_whatever_its_part() {
             })
         });
         farm = farm.dedicated_master();
-        let found = farm.explore_in_order(session, ROOTS)?;
-        assert!(found.is_none_or(|(found, _)| found == serial_tree()));
+        let found = farm.explore_in_order(session, ROOTS)?.on_root();
+        assert!(found.is_none_or(|found| found == serial_tree()));
         Ok(())
     });
     assert!(dedicated.iter().all(|made| made[0] == 0 && made.iter().all(|made| *made <= 1)), "{dedicated:?}");
@@ -148,7 +148,7 @@ fn a_tree_is_found_as_by_the_serial_program() {
                     farm = farm.chunking(chunking);
                     Ok(farm.explore_in_order(session, ROOTS)?)
                 });
-                let (found, summary) = found.unwrap().unwrap();
+                let (found, summary) = found.unwrap().into_parts().unwrap();
                 assert_eq!(found, expected, "{ranks} ranks, {chunking}, {driver:?}");
                 assert!(ranks == 1 || summary.tasks > 3, "{summary}");
             }
@@ -169,7 +169,7 @@ fn every_result_of_a_tree_comes_once_also_under_sub_masters() {
                 node.0
             });
             farm = farm.sub_masters(leaders).dedicated_master();
-            farm.explore(session, ROOTS, |node| found.extend(node.ok()))?;
+            farm.explore(session, ROOTS, |node| found.push(node))?;
             Ok(found)
         })
         .unwrap();
@@ -188,9 +188,9 @@ fn a_tree_of_nothing_and_a_chain_end() {
                 }
                 n
             });
-            let nothing = farm.explore_in_order(session, [])?;
-            let chain = farm.on_all_ranks().explore_in_order(session, [5_000])?;
-            Ok((nothing.map(|(found, _)| found), chain.map(|(found, _)| found)))
+            let nothing = farm.explore_in_order(session, [])?.on_root();
+            let chain = farm.explore_in_order(session, [5_000])?.on_root();
+            Ok((nothing, chain))
         });
         let (nothing, chain) = found.unwrap();
         assert_eq!((nothing, chain), (Some(vec![]), Some((0..=5_000).rev().collect())));
@@ -216,17 +216,17 @@ fn failing_tasks_of_a_tree_are_tried_again_and_come_back() {
     for ranks in [1, 3] {
         let (mut good, failed) = run(&config(ranks), |session| {
             let (mut good, mut failed) = (Vec::new(), 0);
-            let mut farm = Farm::try_exploring("tree", |node: &(u64, u32), more| {
+            let farm = Farm::try_exploring("tree", |node: &(u64, u32), more| {
                 more.extend(below(node));
                 if bad(node.0) && node.1.is_multiple_of(2) {
                     panic!("burst");
                 }
                 if bad(node.0) { Err("torn".into()) } else { Ok(node.0) }
             });
-            farm.explore(session, ROOTS, |node| match node {
+            farm.retries(1).explore_results(session, ROOTS, |node| match node {
                 Ok(node) => good.push(node),
                 Err(error) => {
-                    assert!(error.attempts() == 2 && ["torn", "burst"].contains(&error.message()), "{error}");
+                    assert!(error.tries() == 2 && ["torn", "burst"].contains(&error.message()), "{error}");
                     failed += 1;
                 }
             })?;
@@ -238,7 +238,7 @@ fn failing_tasks_of_a_tree_are_tried_again_and_come_back() {
     }
     let error = run(&config(2), |session| {
         let torn = |_: &u64, _: &mut More<u64>| Err::<u64, BoxError>("torn".into());
-        Ok(Farm::try_exploring("torn", torn).explore_in_order(session, [1])?.map(|_| ()))
+        Ok(Farm::try_exploring("torn", torn).explore_in_order(session, [1])?)
     });
     assert!(error.unwrap_err().to_string().contains("torn"));
 }
@@ -281,11 +281,11 @@ fn a_killed_search_goes_on_where_it_was() {
                     node.0
                 });
                 farm = farm.journal(&path, "v1");
-                let summary = farm.explore(session, ROOTS, |node| {
-                    found.extend(node.ok());
+                let outcome = farm.explore(session, ROOTS, |node| {
+                    found.push(node);
                     if found.len() == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })?;
-                Ok((found, summary))
+                Ok((found, outcome.into_summary()))
             })
             .unwrap();
             (found, summary.unwrap(), done.into_inner())
@@ -340,8 +340,7 @@ fn a_sink_adds_tasks_and_goes_on_from_its_journal() {
                         (n, steps(n))
                     });
                     farm = farm.chunking(chunking).journal(&path, "");
-                    farm.worklist(session, [1], |number, result, more| {
-                        let (n, next) = result.unwrap();
+                    farm.worklist(session, [1], |number, (n, next), more| {
                         assert_eq!(number, order.len() as u64);
                         order.push(n);
                         more.extend(next.into_iter().filter(|n| seen.insert(*n)));
@@ -376,8 +375,7 @@ fn a_crawl_without_order_finds_everything() {
     let mut found = run(&config(3), |session| {
         let (mut seen, mut found) = (std::collections::HashSet::from([1]), Vec::new());
         let mut farm = Farm::new("crawl", |n: u64| (n, steps(n))).unordered();
-        farm.worklist(session, [1], |_, result, more| {
-            let (n, next) = result.unwrap();
+        farm.worklist(session, [1], |_, (n, next), more| {
             found.push(n);
             for next in next.into_iter().filter(|n| seen.insert(*n)) {
                 more.push(next);

@@ -9,13 +9,14 @@ use super::messages::{
     Attach, ChunkHeader, ExecutionMode, Join, Lead, Lost, Status, Tag, Times, ToMaster, ToWorker,
     encode_chunk, encode_result,
 };
-use super::outcome::FailedTask;
 use super::result_journal::{Kind as JournalKind, ResultJournal};
 use super::state::{LastActivity, Suspicion};
 use super::summary::RankReport;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::comm::process::Process;
+use crate::error::ErrorKind;
+use crate::failed_task::FailedTask;
 use crate::golden::{Messages, RUN, check_file, place};
 use crate::rank::trail::TrailLocation;
 use crate::wire::{self, Codec};
@@ -151,7 +152,14 @@ fn a_stream_s_journal_is_read_and_written_as_it_was() {
 fn an_iteration_s_journal_is_read_and_written_as_it_was() {
     let codec = Codec::<(u32, String)>::of_type();
     let tasks = |iteration: usize| vec![(iteration as u32, "a".to_string()), (300, "b".to_string())];
-    let failed = FailedTask { task: 1, rank: 2, attempts: 3, panicked: true, message: "no".to_string() };
+    let failed = FailedTask {
+        task: 1,
+        name: None,
+        rank: 2,
+        tries: 3,
+        kind: ErrorKind::Panic,
+        message: "no".to_string(),
+    };
 
     let mut journal = rewritten("farm-iterations.journal", JournalKind::Iterations, |journal| {
         for iteration in 0..2 {

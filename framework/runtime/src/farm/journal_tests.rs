@@ -16,14 +16,14 @@ fn what_is_in_the_journal_is_not_computed_again() {
                     done.fetch_add(1, Ordering::Relaxed);
                     if x == 50 { Err("torn".into()) } else { Ok(x.to_string()) }
                 };
-                let mut farm = Farm::try_new("texts", work).unordered().retries(0).journal(&path, "v1");
+                let mut farm = Farm::try_new("texts", work).unordered().journal(&path, "v1");
                 let mut fed = 0;
-                let summary = farm.for_each(session, 0..300, |number, text| {
+                let outcome = farm.for_each_result(session, 0..300, |number, text| {
                     results.push((number, text.ok()));
                     fed += 1;
                     if Some(fed) == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })?;
-                Ok((results, summary))
+                Ok((results, outcome.into_summary()))
             })
             .unwrap();
             (results, summary.unwrap(), done.into_inner() as u64)
@@ -51,7 +51,7 @@ fn what_a_sink_gets_is_in_the_journal() {
             let mut farm = farm.chunking(Chunking::Fixed(3)).journal(&path, "v1");
             let mut missing = Vec::new();
             farm.for_each(session, 0..60, |number, text| {
-                let (kept, text) = (std::fs::read(&path).unwrap(), text.unwrap());
+                let kept = std::fs::read(&path).unwrap();
                 if !kept.windows(text.len()).any(|place| place == text.as_bytes()) {
                     missing.push(number);
                 }
@@ -79,16 +79,16 @@ fn iterations_go_on_where_they_were() {
                 let set = |iteration: usize, v: &[u64]| -> Vec<_> {
                     (0..v.len()).map(|i| (iteration, v[i], v[(i + 1) % v.len()])).collect()
                 };
-                let mut farm = Farm::try_new("ring", work).retries(0).journal(&path, "v1");
+                let mut farm = Farm::try_new("ring", work).journal(&path, "v1");
                 let start: Vec<u64> = (first..first + 40).collect();
-                let summary = farm.try_iterate(session, set(0, &start), |sums, iteration| {
+                let outcome = farm.iterate_results(session, set(0, &start), |sums, iteration| {
                     if Some(iteration) == stop {
                         return Err("killed".into());
                     }
                     last = sums.into_iter().map(|sum| sum.unwrap_or(1)).collect();
                     Ok((iteration < 4).then(|| set(iteration + 1, &last)))
                 })?;
-                Ok((last, summary))
+                Ok((last, outcome.into_summary()))
             });
             (result, done.into_inner() as u64)
         };
@@ -111,15 +111,23 @@ fn iterations_go_on_where_they_were() {
 #[test]
 fn a_journal_is_of_one_run() {
     let dir = tempfile::tempdir().unwrap();
-    let error = run(&config(2), |session| {
-        let mut farm = Farm::new("step", |x: u64| x).journal(dir.path().join("journal"), "");
-        farm.for_each(session, 0..5, |_, _| ())?;
-        farm.for_each(session, 5..9, |_, _| ())?;
-        Ok(())
-    })
-    .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("a farm with a journal is run once"), "{error}");
+    for is_same_farm in [true, false] {
+        let path = dir.path().join(format!("journal-{is_same_farm}"));
+        let error = run(&config(2), |session| {
+            let add = |n: u64| Farm::new("step", move |x: u64| x + n).journal(&path, "");
+            let mut farm = add(0);
+            farm.for_each(session, 0..5, |_, _| ())?;
+            if !is_same_farm {
+                // Its results are not those of the first, although its name and its identity are.
+                farm = add(100);
+            }
+            farm.for_each(session, 0..5, |_, _| ())?;
+            Ok(())
+        })
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
+    }
 }
 
 /// A job that is started again shares out the tasks that are left.
@@ -137,8 +145,8 @@ fn known_results_belong_to_no_share() {
                 x
             };
             let farm = Farm::new("shares", work).chunking(Chunking::Static).journal(&path, "v1");
-            let found = { farm }.collect(session, 0..tasks)?;
-            Ok(found.map(|(_, summary)| summary.ranks.iter().map(|rank| rank.tasks).collect::<Vec<_>>()))
+            let summary = { farm }.collect(session, 0..tasks)?.into_summary();
+            Ok(summary.map(|summary| summary.ranks.iter().map(|rank| rank.tasks).collect::<Vec<_>>()))
         });
         shares.unwrap().unwrap()
     };

@@ -6,8 +6,7 @@
 //! let config = armature::Config::new().ranks(3);
 //! let sum = armature::run(&config, |session| {
 //!     let mut sum = 0;
-//!     let mut farm = Farm::try_new("square", |x: u64| x.checked_mul(x).ok_or("too large".into()));
-//!     farm.for_each(session, 1..=1_000, |_, square| sum += square.unwrap())?;
+//!     Farm::new("square", |x: u64| x * x).for_each(session, 1..=1_000, |_, square| sum += square)?;
 //!     Ok(sum)
 //! })?;
 //! assert_eq!(sum, 333_833_500);
@@ -22,10 +21,12 @@
 //! previous set. With [`Farm::worklist`] the sink adds tasks, and in a farm made by [`Farm::exploring`] tasks make tasks.
 //!
 //! # Failures
-//! - A task that returns an error or panics is retried on another rank, up to [`Farm::retries`] times. Then it is returned as a
-//!   [`FailedTask`], or ends the job ([`Farm::fail_fast`]).
+//! - A task that returns an error or panics ends the job. With [`Farm::retries`] it is tried again first, on another rank.
+//! - The methods [`for_each_result`](Farm::for_each_result), [`collect_results`](Farm::collect_results) and others with such names go on
+//!   after a failed task, and return it as a [`FailedTask`].
 //! - A worker without signs of life ([`Farm::silence_limit`]) counts as dead, and its tasks are sent to other workers. Its late results are
-//!   ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue.
+//!   ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue. The death counts as a
+//!   try of the task that the worker was in, so that the farm needs a [retry](Farm::retries) to survive it.
 //! - The time of a task is not limited, unless [`Farm::task_limit`] is set.
 //! - The death of rank 0 ends the job. With a [journal](Farm::journal) a job that is started again runs only the missing tasks.
 //!
@@ -43,6 +44,7 @@ mod explore_run;
 #[cfg(test)]
 mod explore_tests;
 mod failure_detector;
+mod flow;
 mod follower;
 #[cfg(test)]
 mod golden_tests;
@@ -50,7 +52,6 @@ mod link;
 mod master;
 mod messages;
 mod options;
-mod outcome;
 mod resequencer;
 mod result_journal;
 mod run;
@@ -70,9 +71,10 @@ mod worker_role;
 mod worklist;
 
 pub use crate::context::Context;
+pub use crate::failed_task::FailedTask;
 pub use armature_planner::farm::Chunking;
 pub use builder::Farm;
 pub use explore::{Exploration, Explored, More, Part};
-pub use outcome::{FailedTask, Flow};
+pub use flow::Flow;
 pub use summary::{RankReport, Summary};
 pub use worker::Worker;

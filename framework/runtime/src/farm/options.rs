@@ -6,6 +6,7 @@ use std::time::Duration;
 use armature_planner::farm::Chunking;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::persist::identity::RunIdentity;
 use crate::session::{Balance, Config};
 
 /// Options of a farm, as its builder sets them.
@@ -19,14 +20,11 @@ pub(crate) struct Options {
     pub(crate) ahead: Option<u32>,
     pub(crate) task_limit: Option<Duration>,
     pub(crate) silence: Option<Duration>,
-    pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
-    /// True if this farm has been run before; not an option.
-    pub(crate) ran_before: bool,
+    pub(crate) journal: Option<(PathBuf, RunIdentity)>,
     pub(crate) workers: Option<usize>,
     pub(crate) sub_masters: Option<usize>,
     pub(crate) balance: Option<Balance>,
     pub(crate) window_bytes: Option<usize>,
-    pub(crate) on_all_ranks: bool,
 }
 
 /// Default limit of silence, after which a worker with a communicating thread counts as dead.
@@ -37,7 +35,7 @@ impl Default for Options {
         Options {
             chunking: Chunking::Auto,
             ordered: true,
-            retries: 1,
+            retries: 0,
             fail_fast: false,
             dedicated: false,
             ahead: None,
@@ -47,9 +45,7 @@ impl Default for Options {
             sub_masters: None,
             balance: None,
             window_bytes: None,
-            on_all_ranks: false,
             journal: None,
-            ran_before: false,
         }
     }
 }
@@ -60,25 +56,15 @@ impl Options {
         self.silence.unwrap_or(SILENCE.min(config.peer_limit))
     }
 
-    /// Checks that these options can be used with this method of a farm.
+    /// Checks that these options can be used together.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if they cannot, with the name of the option.
-    pub(crate) fn check(&self, method: &str) -> Result<()> {
-        let text = if self.on_all_ranks && !["collect", "explore_in_order"].contains(&method) {
-            let other = if method == "explore" { "explore_in_order" } else { "collect" };
-            format!(
-                "the option on_all_ranks is set, but {method} gives results to rank 0 alone; {other} can give them to all"
-            )
-        } else if method == "worklist" && self.journal.is_some() && !self.ordered {
-            "unordered and journal are both set, but what the sink adds to an unordered worklist is numbered in another way \
-             in every run"
-                .to_string()
-        } else if self.workers == Some(0) {
-            "workers is 0, expected at least 1".to_string()
+    pub(crate) fn check(&self) -> Result<()> {
+        let text = if self.workers == Some(0) {
+            "workers is 0, expected at least 1"
         } else if self.task_limit.is_some() && self.sub_masters.is_some_and(|count| count > 0) {
             "sub_masters and task_limit are both set, but with a limit for tasks there are no sub-masters"
-                .to_string()
         } else {
             return Ok(());
         };

@@ -38,10 +38,10 @@ fn first_result_comes_first(tasks: impl Iterator<Item = u64> + Clone + Send + Sy
                 task
             };
             let mut first = None;
-            let mut farm = Farm::new("gated", work).retries(0);
+            let mut farm = Farm::new("gated", work);
             farm.for_each(session, tasks.clone(), |number, result| {
                 gate.open();
-                first = Some((number, result.unwrap()));
+                first = Some((number, result));
                 ControlFlow::Break(())
             })?;
             Ok(first)
@@ -74,11 +74,11 @@ fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
             };
             let mut results = Vec::new();
             let farm = Farm::try_new("long chunk", work).chunking(Chunking::Fixed(50)).retries(1);
-            let summary = farm.dedicated_master().for_each(session, 0..50, |number, result| {
+            let outcome = farm.dedicated_master().for_each_result(session, 0..50, |number, result| {
                 gate.open();
                 results.push((number, result.ok()));
             })?;
-            Ok((results, summary))
+            Ok((results, outcome.into_summary()))
         })
         .unwrap();
         assert!(results.into_iter().eq((0..50).map(|n| (n, (n != 5).then_some(n * 10)))));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::outcome::FailedTask;
 use crate::error::Result;
+use crate::failed_task::FailedTask;
 use crate::wire::{Item, weigh};
 
 /// Results of consecutive tasks, or one failed task.
@@ -103,13 +103,8 @@ mod tests {
         let mut order = Resequencer::new(true);
         let mut seen = Vec::new();
         let failed = |task| {
-            ResultRun::Failed(FailedTask {
-                task,
-                rank: 1,
-                attempts: 1,
-                panicked: false,
-                message: "no".into(),
-            })
+            let (kind, message) = (ErrorKind::User, "no".into());
+            ResultRun::Failed(FailedTask { task, name: None, rank: 1, tries: 1, kind, message })
         };
         let mut deliver = |first: u64, run: ResultRun<char>, bytes: u64| {
             seen.push((first, run.len(), bytes));

@@ -10,12 +10,12 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::death_notes::{DeathNote, DeathNotes};
-use super::outcome::FailedTask;
 use super::state::Suspicion;
 use super::task_set_digest::TaskSetDigest;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_task::FailedTask;
 use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::rank::suspicion::Tried;
 use crate::wire::{self, Codec, Item, packed};
@@ -66,19 +66,13 @@ impl Kind {
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
-    /// Opens the journal of the farm `name`. The `fingerprint` names everything on which the results depend.
+    /// Opens the journal of the farm `name`. The `identity` names everything on which the results depend.
     ///
     /// # Errors
     /// The errors of [`Journal::open`].
-    pub(crate) fn open(
-        path: &Path,
-        name: &str,
-        kind: Kind,
-        fingerprint: &[u8],
-        clock: Clock,
-    ) -> Result<Self> {
+    pub(crate) fn open(path: &Path, name: &str, kind: Kind, identity: &[u8], clock: Clock) -> Result<Self> {
         let (mut known, mut notes) = (BTreeMap::new(), DeathNotes::default());
-        let identity = Identity::new(name, kind.layout(), fingerprint);
+        let identity = Identity::new(name, kind.layout(), identity);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
             if task >= FIRST_NOTE {
                 notes.add(wire::from_bytes(&payload).map_err(|_| strange(task, path))?);
@@ -117,7 +111,7 @@ impl ResultJournal {
             Some(_) => {
                 let text = format!(
                     "{}: the tasks of iteration {iteration} are not those with which it was written; they must follow \
-                     from the results before them and from what the fingerprint says",
+                     from the results before them and from what the identity says",
                     self.journal.path().display()
                 );
                 return Err(Error::new(ErrorKind::Config, text));
@@ -147,7 +141,7 @@ impl ResultJournal {
     /// Takes the result or failure of a task, if the journal has it.
     ///
     /// # Errors
-    /// If the record is not a result of this farm, because the fingerprint is incomplete.
+    /// If the record is not a result of this farm, because the identity is incomplete.
     pub(crate) fn take<O: Item>(
         &mut self,
         task: u64,
@@ -272,8 +266,8 @@ fn strange(task: u64, path: &Path) -> Error {
 mod tests {
     use super::*;
 
-    fn open(path: &Path, kind: Kind, fingerprint: &[u8]) -> Result<ResultJournal> {
-        ResultJournal::open(path, "sums", kind, fingerprint, Clock::wall())
+    fn open(path: &Path, kind: Kind, identity: &[u8]) -> Result<ResultJournal> {
+        ResultJournal::open(path, "sums", kind, identity, Clock::wall())
     }
 
     #[test]
@@ -311,7 +305,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let codec = Codec::<u64>::of_type();
-        let failed = FailedTask { task: 1, rank: 2, attempts: 1, panicked: false, message: "no".to_string() };
+        let failed = FailedTask {
+            task: 1,
+            name: None,
+            rank: 2,
+            tries: 1,
+            kind: ErrorKind::User,
+            message: "no".to_string(),
+        };
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
         for iteration in 0..3 {
             journal.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use super::builder::Farm;
 use super::delivery::Collected;
+use super::flow::{Answer, Flow, answer, plain};
 use super::follower::Follower;
 use super::master::MasterRank;
 use super::master::run::MasterRun;
 use super::options::Options;
-use super::outcome::{Answer, FailedTask, Flow, answer};
 use super::result_journal::Kind;
 use super::summary::Summary;
 use super::task_runner::TaskRunner;
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::failed_task::FailedTask;
+use crate::outcome::Outcome;
 use crate::rank::driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Driver, Session};
@@ -33,7 +35,7 @@ pub(super) trait Script<I: Item, O: Item> {
 
 impl<I: Item, O: Item> Farm<'_, I, O> {
     /// Runs all `tasks` and passes each result to `sink` exactly once, with the number of the task: in the order of the tasks, or in the
-    /// order of arrival if the farm is [unordered](Farm::unordered).
+    /// order of arrival if the farm is [unordered](Farm::unordered). The first failed task ends the job.
     ///
     /// Rank 0 draws the tasks and runs the sink, each on a thread of its own, so both may take any time. If their calls are short and
     /// frequent, rank 0 makes them between messages instead. A single long call then delays the workers, up to
@@ -42,59 +44,154 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// [`window_bytes`](Farm::window_bytes) together with their results, and a sink that returns
     /// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
     ///
-    /// Returns a [`Summary`] on rank 0 and `None` on other ranks.
-    ///
     /// # Errors
-    /// An error of the sink; a panic of the iterator or the sink; a worker that cannot be created; a failed task, if it [ends the
-    /// job](Farm::fail_fast); the loss of all workers, or of rank 0. Under MPI a failure ends the job instead of returning.
+    /// A task that fails at every attempt; an error of the sink; a panic of the iterator or the sink; a worker that cannot be created; the
+    /// loss of all workers, or of rank 0.
     pub fn for_each<R: Flow>(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
-        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Movable,
-    ) -> Result<Option<Summary>> {
-        let sink = move |number, result| answer(sink(number, result));
-        self.run(session, self.options.clone(), "for_each", Stream { tasks, sink, plain: false })
+        mut sink: impl FnMut(u64, O) -> R + Movable,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = move |number, result| plain(result, |result| sink(number, result));
+        let script = Stream { tasks, sink, is_short: false };
+        self.run(session, self.failing_fast(), "for_each", script).map(Outcome::of)
     }
 
-    /// Runs all `tasks` and returns their results in the order of the tasks, with a [`Summary`]: on rank 0, or on every rank with
-    /// [`on_all_ranks`](Farm::on_all_ranks). Returns `None` on other ranks.
+    /// Like [`for_each`](Farm::for_each), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run goes
+    /// on.
     ///
     /// # Errors
-    /// The errors of [`for_each`](Farm::for_each). A task that failed at every attempt always ends the job.
+    /// The errors of [`for_each`](Farm::for_each), except for failed tasks.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let failed = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut failed = Vec::new();
+    ///     let mut farm = Farm::try_new("parse", |word: String| Ok(word.parse::<u64>()?));
+    ///     farm.for_each_result(session, ["1", "x", "3"].map(String::from), |number, result| {
+    ///         if result.is_err() {
+    ///             failed.push(number);
+    ///         }
+    ///     })?;
+    ///     Ok(failed)
+    /// })?;
+    /// assert_eq!(failed, [1]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn for_each_result<R: Flow>(
+        &mut self,
+        session: &mut Session,
+        tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
+        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Movable,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = move |number, result| answer(sink(number, result));
+        let script = Stream { tasks, sink, is_short: false };
+        self.run(session, self.options.clone(), "for_each_result", script).map(Outcome::of)
+    }
+
+    /// Runs all `tasks` and returns their results in the order of the tasks, on rank 0. The first failed task ends the job.
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Farm::for_each).
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let squares = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     Ok(Farm::new("square", |x: u64| x * x).collect(session, 0..5)?.on_root())
+    /// })?;
+    /// assert_eq!(squares.unwrap(), [0, 1, 4, 9, 16]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn collect(
+        &mut self,
+        session: &mut Session,
+        tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
+    ) -> Result<Outcome<Vec<O>, Summary>> {
+        self.collected(session, "collect", tasks)
+    }
+
+    /// Like [`collect`](Farm::collect), but returns the results on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Farm::for_each).
     ///
     /// ```
     /// use armature::farm::Farm;
     ///
     /// armature::run(&armature::Config::new().ranks(3), |session| {
-    ///     let squares = Farm::new("square", |x: u64| x * x).on_all_ranks().collect(session, 0..5)?;
-    ///     assert_eq!(squares.unwrap().0, [0, 1, 4, 9, 16]);
+    ///     let squares = Farm::new("square", |x: u64| x * x).collect_on_all(session, 0..5)?;
+    ///     assert_eq!(squares, [0, 1, 4, 9, 16]);
     ///     Ok(())
     /// })?;
     /// # Ok::<(), armature::Error>(())
     /// ```
-    pub fn collect(
+    pub fn collect_on_all(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
-    ) -> Result<Option<(Vec<O>, Summary)>> {
+    ) -> Result<Vec<O>> {
+        let results = self.collected(session, "collect_on_all", tasks)?.on_root();
+        let farm = format!("the farm {:?}", self.name);
+        let root = results.map(|results| (results, ()));
+        session
+            .share(&farm, &self.codecs.results, root, |error| error.in_farm(&self.name))
+            .map(|(all, ())| all)
+    }
+
+    fn collected(
+        &mut self,
+        session: &mut Session,
+        method: &str,
+        tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
+    ) -> Result<Outcome<Vec<O>, Summary>> {
         let mut results = Vec::new();
-        let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
+        let options = Options { ordered: true, ..self.failing_fast() };
         let sink = |_, result: Result<O, FailedTask>| {
             results.extend(result);
             Answer::Continue(())
         };
-        let summary = self.run(session, options, "collect", Stream { tasks, sink, plain: true })?;
-        let all = summary.map(|summary| (results, summary));
-        if !self.options.on_all_ranks {
-            return Ok(all);
-        }
-        let farm = format!("the farm {:?}", self.name);
-        session.share(&farm, &self.codecs.results, all, |error| error.in_farm(&self.name)).map(Some)
+        let summary = self.run(session, options, method, Stream { tasks, sink, is_short: true })?;
+        Ok(Outcome::new(summary.map(|summary| (results, summary))))
+    }
+
+    /// Like [`collect`](Farm::collect), but a task that fails at every attempt is returned as a [`FailedTask`], and the run goes on.
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Farm::for_each), except for failed tasks.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let odd = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::try_new("odd", |x: u64| if x % 2 == 1 { Ok(x) } else { Err("even".into()) });
+    ///     Ok(farm.collect_results(session, 1..4)?.on_root())
+    /// })?;
+    /// let odd = odd.unwrap();
+    /// assert_eq!((odd[0].as_ref(), odd[2].as_ref()), (Ok(&1), Ok(&3)));
+    /// assert_eq!(odd[1].as_ref().unwrap_err().message(), "even");
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn collect_results(
+        &mut self,
+        session: &mut Session,
+        tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
+    ) -> Result<Outcome<Vec<Result<O, FailedTask>>, Summary>> {
+        let mut results = Vec::new();
+        let options = Options { ordered: true, ..self.options.clone() };
+        let sink = |_, result| {
+            results.push(result);
+            Answer::Continue(())
+        };
+        let summary =
+            self.run(session, options, "collect_results", Stream { tasks, sink, is_short: true })?;
+        Ok(Outcome::new(summary.map(|summary| (results, summary))))
     }
 
     /// Runs iterations that depend on each other. `next` gets all results of a set of tasks, in their order, with the number of the
-    /// iteration from 0, and returns the next set, or `None` to end the run.
+    /// iteration from 0, and returns the next set, or `None` to end the run. The first failed task ends the job.
     ///
     /// Only rank 0 draws `first` and calls `next`, on a thread that does not communicate, so both may take any time.
     ///
@@ -123,30 +220,35 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// ```
     pub fn iterate(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         first: impl IntoIterator<Item = I> + Movable,
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
-    ) -> Result<Option<Summary>> {
-        let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
+    ) -> Result<Outcome<(), Summary>> {
+        let options = Options { ordered: true, ..self.failing_fast() };
         // A failed task has ended the job.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
-        self.run(session, options, "iterate", Iterations { first, next })
+        self.run(session, options, "iterate", Iterations { first, next }).map(Outcome::of)
     }
 
     /// Like [`iterate`](Farm::iterate), but passes failed tasks to `next` together with the results.
     ///
     /// # Errors
-    /// The errors of [`for_each`](Farm::for_each), and an error of `next`.
-    pub fn try_iterate(
+    /// The errors of [`for_each_result`](Farm::for_each_result), and an error of `next`.
+    pub fn iterate_results(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         first: impl IntoIterator<Item = I> + Movable,
         next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
-    ) -> Result<Option<Summary>> {
+    ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.options.clone() };
-        self.run(session, options, "try_iterate", Iterations { first, next })
+        self.run(session, options, "iterate_results", Iterations { first, next }).map(Outcome::of)
+    }
+
+    /// Returns the options of a run that the first failed task ends.
+    pub(super) fn failing_fast(&self) -> Options {
+        Options { fail_fast: true, ..self.options.clone() }
     }
 
     /// Settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
@@ -157,23 +259,19 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             .with("results of type", self.codecs.results.item())
             .with("order", if options.ordered { "as of the tasks" } else { "as they come" })
             .with("retries", options.retries)
-            .with("fail_fast", options.fail_fast)
-            .with("on_all_ranks", options.on_all_ranks)
             .with("task_limit", shown(options.task_limit))
             .with("silence_limit", shown(options.silence))
     }
 
     pub(super) fn run(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         options: Options,
         form: &str,
         script: impl Script<I, O>,
     ) -> Result<Option<Summary>> {
-        let config = session.config();
-        let mut endpoint = session.endpoint()?;
-        let endpoint = &mut *endpoint;
-        let checked = options.check(form).map_err(|error| error.in_farm(&self.name).at_rank(endpoint.rank()));
+        let (endpoint, config) = session.endpoint();
+        let checked = options.check().map_err(|error| error.in_farm(&self.name).at_rank(endpoint.rank()));
         checked.inspect_err(|error| endpoint.report(error))?;
         let run = endpoint.begin_run(&self.announcement(&options, form), config.join_limit)?;
         let (rank, clock) = (endpoint.rank(), endpoint.clock());
@@ -188,8 +286,10 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             endpoint.report(&error);
             return Err(error);
         }
-        let options =
-            Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };
+        if let Some((path, _)) = options.journal.as_ref().filter(|_| rank == 0) {
+            let claimed = endpoint.claim(path).map_err(|error| error.in_farm(&self.name));
+            claimed.inspect_err(|error| endpoint.report(error))?;
+        }
         let Farm { name, slot, codecs, .. } = self;
         let codecs = *codecs;
         let mut runner = TaskRunner::new(slot, codecs, name, run, (rank, endpoint.size()), clock);
@@ -234,7 +334,7 @@ struct Stream<T, S> {
     tasks: T,
     sink: S,
     /// The sink belongs to the framework and is never slow.
-    plain: bool,
+    is_short: bool,
 }
 
 impl<I, O, T, S> Script<I, O> for Stream<T, S>
@@ -255,7 +355,7 @@ where
         run.master.open_journal(Kind::Stream)?;
         run.master.streaming = true;
         let mut source = run.source(scope, self.tasks.into_iter(), false)?;
-        let mut delivery = run.delivery(scope, self.sink, self.plain)?;
+        let mut delivery = run.delivery(scope, self.sink, self.is_short)?;
         run.stream(&mut source, &mut delivery)?;
         Ok(1)
     }

@@ -10,6 +10,7 @@ use crate::observe::words::{count, per_second, percent};
 
 /// Work of one rank for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RankReport {
     /// Number of tasks that the rank ran, failed ones included.
     pub tasks: u64,
@@ -32,6 +33,7 @@ impl RankReport {
 
 /// Summary of a run of a farm, on rank 0. Its `Display` is a table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// Name of the farm.
     pub name: String,

@@ -25,7 +25,7 @@ fn results_are_those_of_the_serial_program() {
                         let mut farm = Farm::new("square", |x: u64| x * x).chunking(chunking);
                         Ok(farm.collect(session, 0..tasks)?)
                     });
-                    let (results, summary) = results.unwrap().unwrap();
+                    let (results, summary) = results.unwrap().into_parts().unwrap();
                     assert!(results.into_iter().eq((0..tasks).map(|x| x * x)));
                     assert_eq!((summary.tasks, summary.failed), (tasks, 0));
                     assert_eq!(summary.ranks.iter().map(|r| r.tasks).sum::<u64>(), tasks);
@@ -45,8 +45,8 @@ fn equal_shares_are_equal_whoever_comes_first() {
             // A share takes longer than the last rank is late.
             let work = |_: u64| std::thread::sleep(Duration::from_millis(5));
             let mut farm = Farm::new("slow", work).chunking(Chunking::Static);
-            let found = farm.collect(session, 0..50 * ranks as u64)?;
-            Ok(found.map(|(_, summary)| summary.ranks.iter().map(|rank| rank.tasks).collect::<Vec<_>>()))
+            let summary = farm.collect(session, 0..50 * ranks as u64)?.into_summary();
+            Ok(summary.map(|summary| summary.ranks.iter().map(|rank| rank.tasks).collect::<Vec<_>>()))
         });
         assert_eq!(shares.unwrap().unwrap(), vec![50; ranks], "{driver:?}");
     }
@@ -57,7 +57,7 @@ fn without_order_every_result_comes_once() {
     let mut seen = run(&config(4), |session| {
         let mut seen = Vec::new();
         let mut farm = Farm::new("text", |x: u32| x.to_string()).unordered().dedicated_master();
-        farm.for_each(session, 0..1_000, |number, text| seen.push((number, text.unwrap())))?;
+        farm.for_each(session, 0..1_000, |number, text| seen.push((number, text)))?;
         Ok(seen)
     })
     .unwrap();
@@ -71,11 +71,11 @@ fn an_endless_stream_is_stopped_by_the_sink() {
         let (sum, tasks) = run(&config(ranks), |session| {
             let mut sum = 0;
             let mut farm = Farm::new("same", |x: u64| x);
-            let summary = farm.for_each(session, 0.., |number, x| {
-                sum += x.unwrap();
+            let outcome = farm.for_each(session, 0.., |number, x| {
+                sum += x;
                 if number == 9_999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
-            Ok((sum, summary.map(|s| s.tasks)))
+            Ok((sum, outcome.summary().map(|s| s.tasks)))
         })
         .unwrap();
         assert_eq!(sum, 9_999 * 10_000 / 2);
@@ -101,17 +101,16 @@ fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
                     }
                 };
                 let mut farm = Farm::try_new("try", work).chunking(chunking).retries(2);
-                let summary = farm.for_each(session, 0..100, |number, result| match result {
+                let outcome = farm.for_each_result(session, 0..100, |number, result| match result {
                     Ok(x) => good.push((number, x)),
                     Err(failed) => bad.push(failed),
                 })?;
-                Ok((good, bad, summary))
+                Ok((good, bad, outcome.into_summary()))
             })
             .unwrap();
             assert!(good.into_iter().eq((0..100).filter(|x| ![17, 40].contains(x)).map(|x| (x, x))));
-            let told: Vec<_> =
-                bad.iter().map(|f| (f.task(), f.attempts(), f.message(), f.panicked())).collect();
-            assert_eq!(told, [(17, 3, "torn", false), (40, 3, "burst", true)]);
+            let told: Vec<_> = bad.iter().map(|f| (f.task(), f.tries(), f.message(), f.kind())).collect();
+            assert_eq!(told, [(17, 3, "torn", ErrorKind::User), (40, 3, "burst", ErrorKind::Panic)]);
             assert_eq!(tries.load(Ordering::Relaxed), 3, "once and two times again");
             let summary = summary.unwrap();
             assert_eq!((summary.tasks, summary.failed, summary.retried), (100, 2, 4));
@@ -138,10 +137,10 @@ impl Worker for Second {
 fn a_second_attempt_may_succeed() {
     for ranks in [1, 3] {
         let results = run(&config(ranks), |session| {
-            let mut farm = Farm::worker("second", || Ok(Second)).fail_fast();
+            let mut farm = Farm::worker("second", || Ok(Second)).retries(1);
             Ok(farm.collect(session, 0..200)?)
         });
-        let (results, summary) = results.unwrap().unwrap();
+        let (results, summary) = results.unwrap().into_parts().unwrap();
         assert!(results.into_iter().eq((0..200).map(|n: u64| (n, u32::from(n.is_multiple_of(10))))));
         assert_eq!((summary.failed, summary.retried), (0, 20));
     }
@@ -152,12 +151,13 @@ fn errors_end_the_job_where_they_are_to_and_say_where() {
     let failing = |ranks: usize, what: &'static str| {
         run(&config(ranks), |session| {
             let make = move || if what == "make" { Err(BoxError::from("torn")) } else { Ok(Second) };
-            let mut farm = Farm::worker("fragile", make).retries(0);
-            if what == "task" {
-                farm = farm.fail_fast();
-            }
+            let mut farm = Farm::worker("fragile", make);
             let tasks = (0..100u64).inspect(|&n| assert!(what != "iterator" || n != 20, "torn"));
-            farm.for_each(session, tasks, |number, _| -> Result<(), BoxError> {
+            if what == "task" {
+                farm.for_each(session, tasks, |_, _| ())?;
+                return Ok(());
+            }
+            farm.for_each_result(session, tasks, |number, _| -> Result<(), BoxError> {
                 assert!(what != "panic" || number != 20, "torn");
                 if what == "sink" && number == 20 { Err("torn".into()) } else { Ok(()) }
             })?;
@@ -181,11 +181,11 @@ fn iterations_depend_on_each_other() {
         let (last, summary) = run(&config(ranks), |session| {
             let mut last = Vec::new();
             let mut farm = Farm::new("step", |x: u64| x + 1);
-            let summary = farm.iterate(session, 0..50u64, |results, iteration| {
+            let outcome = farm.iterate(session, 0..50u64, |results, iteration| {
                 last.clone_from(&results);
                 Ok((iteration < 19).then(|| results.into_iter().rev().collect()))
             })?;
-            Ok((last, summary))
+            Ok((last, outcome.into_summary()))
         })
         .unwrap();
         assert!(last.into_iter().eq((0..50).rev().map(|x| x + 20)));
@@ -198,10 +198,11 @@ fn iterations_depend_on_each_other() {
 fn a_farm_is_run_again_with_the_workers_it_has() {
     let made = AtomicUsize::new(0);
     run(&config(3), |session| {
-        let mut farm = Farm::worker("kept", || {
+        let make = || {
             made.fetch_add(1, Ordering::Relaxed);
             Ok(Second)
-        });
+        };
+        let mut farm = Farm::worker("kept", make).retries(1);
         for _ in 0..3 {
             farm.for_each(session, 0..50, |_, _| ())?;
         }
@@ -235,9 +236,9 @@ fn a_long_task_beside_signs_of_life_goes_on() {
             x
         });
         farm = farm.chunking(Chunking::SelfScheduling).silence_limit(Duration::from_millis(300));
-        Ok(farm.dedicated_master().collect(session, 0..10)?)
+        Ok(farm.dedicated_master().collect(session, 0..10)?.into_summary())
     });
-    assert!(summary.unwrap().unwrap().1.lost.is_empty());
+    assert!(summary.unwrap().unwrap().lost.is_empty());
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
             x + 1
         };
         let farm = Farm::new("uneven", work).chunking(Chunking::Fixed(8)).silence_limit(silence);
-        Ok(farm.dedicated_master().collect(session, 0..5_000)?)
+        Ok(farm.dedicated_master().collect(session, 0..5_000)?.into_parts())
     })
     .unwrap()
     .unwrap();
@@ -310,7 +311,7 @@ fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
                 if slow_sink {
                     nap(number);
                 }
-                seen.push((number, x.unwrap()));
+                seen.push((number, x));
             })?;
             Ok(seen)
         });
@@ -327,22 +328,17 @@ fn options_that_mean_nothing_are_errors() {
         let refused = |option: &str| {
             let error = run(&config(ranks), |session| {
                 let farm = Farm::new("square", |x: u64| x * x);
-                match option {
-                    "workers" => farm.workers(0).collect(session, 0..9).map(drop)?,
-                    "sub_masters" => farm
-                        .task_limit(Duration::from_secs(9))
-                        .sub_masters(1)
-                        .collect(session, 0..9)
-                        .map(drop)?,
-                    _ => farm.on_all_ranks().for_each(session, 0..9, |_, _| ()).map(drop)?,
-                }
-                Ok(())
+                let mut farm = match option {
+                    "workers" => farm.workers(0),
+                    _ => farm.task_limit(Duration::from_secs(9)).sub_masters(1),
+                };
+                Ok(farm.collect(session, 0..9)?)
             });
             let error = error.unwrap_err();
             assert_eq!((error.kind(), error.stage()), (ErrorKind::Config, Some("square")), "{error}");
             assert!(error.message().contains(option), "{error}");
         };
-        ["workers", "sub_masters", "on_all_ranks"].into_iter().for_each(refused);
+        ["workers", "sub_masters"].into_iter().for_each(refused);
     }
 }
 
@@ -351,7 +347,7 @@ fn a_farm_says_more_than_the_environment() {
     let config = config(4).balance(Balance::Live);
     let summary = run(&config, |session| {
         let mut farm = Farm::new("still", |x: u64| x).balance(Balance::Off).workers(2);
-        farm.for_each(session, 0..3_000, |_, _| ()).map_err(Into::into)
+        Ok(farm.for_each(session, 0..3_000, |_, _| ())?.into_summary())
     });
     let summary = summary.unwrap().unwrap();
     assert_eq!((summary.started_with, summary.ended_with, summary.change), (2, 2, None));

@@ -8,8 +8,8 @@ use crate::wire::Item;
 
 /// State that a rank sets up once and uses for all of its tasks.
 ///
-/// The result of a task may depend on the task only: the rank, the order and the number of attempts are not known in advance. A task that
-/// fails, or whose rank is lost, is retried on another rank.
+/// The result of a task may depend on the task only: the rank, the order and the number of attempts are not known in advance. The tasks of
+/// a lost rank run on other ranks, and a failed task may be [tried again](super::Farm::retries) on another rank.
 ///
 /// ```
 /// use armature::BoxError;
@@ -32,7 +32,7 @@ use crate::wire::Item;
 /// let counts = armature::run(&armature::Config::new(), |session| {
 ///     let lines = ["a rose is a rose", "is a rose", ""].map(String::from);
 ///     let mut farm = Farm::worker("count", || Ok(Count { word: "rose".into() }));
-///     Ok(farm.collect(session, lines)?.map(|(counts, _)| counts))
+///     Ok(farm.collect(session, lines)?.on_root())
 /// })?;
 /// assert_eq!(counts.unwrap(), [2, 1, 0]);
 /// # Ok::<(), armature::Error>(())
@@ -46,8 +46,8 @@ pub trait Worker: Send {
     /// Runs one task.
     ///
     /// # Errors
-    /// An error or a panic is one failed attempt: the task is retried up to [`retries`](super::Farm::retries) times, then it is returned as
-    /// a [`FailedTask`](super::FailedTask).
+    /// An error or a panic is one failed attempt: the task is tried again up to [`retries`](super::Farm::retries) times. Then it ends the
+    /// job, or becomes a [`FailedTask`](super::FailedTask) if the run [keeps failed tasks](super::Farm::for_each_result).
     fn work(&mut self, task: Self::In, cx: &mut Context) -> Result<Self::Out, BoxError>;
 }
 

@@ -12,11 +12,11 @@ pub(super) fn counted(
 ) -> Summary {
     let (last, summary) = run(config, |session| {
         let mut last = Vec::new();
-        let summary = farm().iterate(session, 0..64, |results, iteration| {
+        let outcome = farm().iterate(session, 0..64, |results, iteration| {
             last.clone_from(&results);
             Ok((iteration + 1 < iterations).then_some(results))
         })?;
-        Ok((last, summary))
+        Ok((last, outcome.into_summary()))
     })
     .unwrap();
     assert!(last.into_iter().eq(0..64));

@@ -74,6 +74,7 @@ pub const BESIDE_EVENTS: &str = "job-status.json";
 /// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum State {
     /// Not all ranks have started and registered yet.
     #[default]

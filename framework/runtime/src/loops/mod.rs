@@ -6,7 +6,7 @@
 //!
 //! | loop | trait |
 //! |---|---|
-//! | over units that do not depend on each other (DOALL) | [`DoAll`]; over mere indices [`ParallelFor`]; in short [`parallel_for`], [`map`], [`reduce`]; without a closure [`Ranges`] |
+//! | over units that do not depend on each other (DOALL) | [`DoAll`]; over mere indices [`ParallelFor`]; in short [`map`] and [`reduce`]; without a closure [`Ranges`] |
 //! | over a grid in place, each value from new and old neighbours (Gauss-Seidel order) | [`DoAcross`] |
 //! | over a table that is filled once, each value from those above and to the left (dynamic programming) | [`Table`] |
 //! | from grid to grid, each value from old neighbours (Jacobi, finite differences) | [`Stencil`] |
@@ -45,7 +45,7 @@ const NAME: &str = "the loop";
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
-pub use closures::{map, parallel_for, reduce, reduce_any_order};
+pub use closures::{map, reduce};
 pub use doall::{DoAll, DoAllLoop};
 pub use grid::{
     Cells, DoAcross, DoAcrossLoop, Grid, Line, OldGrid, Shape, Stencil, StencilLoop, Table, TableLoop,

@@ -3,20 +3,20 @@
 use std::any::type_name;
 use std::ops::Range;
 
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::doall::{DoAll, Segment, UnitMigration, gather};
 use super::ranges::{Ranges, of_indices};
 use super::settings::{Settings, loop_options};
 use super::summary::Summary;
-use crate::error::{BoxError, Result};
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::outcome::Outcome;
 use crate::session::{Announcement, Session};
+use crate::user_code;
 use crate::wire::{Codec, Item, Movable};
 
 /// A loop over indices, for data that all ranks have: every rank can process every index, and indices move from slow ranks to fast ones.
 ///
-/// Every rank creates the same loop and runs it in the same way. [`parallel_for`](super::parallel_for), [`map`](super::map) and
-/// [`reduce`](super::reduce) are short forms without options.
+/// Every rank creates the same loop and runs it in the same way. [`map`](super::map) and [`reduce`](super::reduce) are short forms without
+/// options.
 ///
 /// ```
 /// use armature::Balance;
@@ -25,7 +25,7 @@ use crate::wire::{Codec, Item, Movable};
 /// let config = armature::Config::new().ranks(3);
 /// let squares = armature::run(&config, |session| {
 ///     let squares = ParallelFor::new("square", 10..15).block_size(2).balance(Balance::Off);
-///     Ok(squares.collect(session, |n| n * n)?)
+///     Ok(squares.collect(session, |n| n * n)?.into_parts())
 /// })?;
 /// let (squares, summary) = squares.unwrap();
 /// assert_eq!(squares, [100, 121, 144, 169, 196]);
@@ -55,52 +55,161 @@ impl ParallelFor {
         self
     }
 
-    /// Calls `body` with ranges of the indices, on whichever rank is free; each index is in exactly one range. Returns a [`Summary`] on
-    /// rank 0 and `None` on other ranks.
+    /// Calls `body` with ranges of the indices, on whichever rank is free; each index is in exactly one range.
     ///
     /// # Errors
     /// An error or a panic of `body`, with the rank, the loop and the indices; options that cannot be used; a rank that is silent for
-    /// longer than [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
+    /// longer than [`Config::peer_limit`](crate::Config::peer_limit).
+    ///
+    /// ```
+    /// use armature::loops::ParallelFor;
+    ///
+    /// let config = armature::Config::new().ranks(2);
+    /// let done = std::sync::Mutex::new(vec![]);
+    /// armature::run(&config, |session| {
+    ///     ParallelFor::new("note", 10..20).run(session, |range| Ok(done.lock().unwrap().extend(range)))?;
+    ///     Ok(())
+    /// })?;
+    /// let mut done = done.into_inner().unwrap();
+    /// done.sort();
+    /// assert_eq!(done, (10..20).collect::<Vec<u64>>());
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn run(
         &self,
-        session: &Session,
+        session: &mut Session,
         mut body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
-    ) -> Result<Option<Summary>> {
-        let what = Announcement::new(format!("runs parallel_for {:?}", self.name));
-        self.announced(session, what, |range, _| body(range))
+    ) -> Result<Outcome<(), Summary>> {
+        let what = Announcement::new(format!("runs the loop {:?}", self.name));
+        self.announced(session, what, |range, _| body(range)).map(Outcome::of)
     }
 
     /// Starts the loop without a closure: the caller asks for one range after the other.
     ///
     /// # Errors
-    /// If another skeleton is running, the options cannot be used, or rank 0 runs something else.
-    pub fn ranges<'s>(&self, session: &'s Session) -> Result<Ranges<'s>> {
+    /// If the options cannot be used, or rank 0 runs something else.
+    pub fn ranges<'s>(&self, session: &'s mut Session) -> Result<Ranges<'s>> {
         let what = Announcement::new(format!("runs the ranges {:?}", self.name));
         Ranges::announced(session, &self.name, &self.indices, &self.settings, what)
     }
 
-    /// Computes a value for each index. Returns the values in the order of the indices, with a [`Summary`]: on rank 0, or on every rank
-    /// with [`on_all_ranks`](ParallelFor::on_all_ranks). Returns `None` on other ranks.
+    /// Computes a value for each index and returns the values in the order of the indices, on rank 0.
     ///
     /// # Errors
     /// The errors of [`run`](ParallelFor::run); values that serde cannot encode.
     pub fn collect<V: Item + Clone>(
         &self,
-        session: &Session,
+        session: &mut Session,
         value: impl FnMut(u64) -> V + Movable,
-    ) -> Result<Option<(Vec<V>, Summary)>> {
-        let all = self.values(session, "collect", value)?;
-        if self.settings.on_all_ranks { self.share(session, all).map(Some) } else { Ok(all) }
+    ) -> Result<Outcome<Vec<V>, Summary>> {
+        self.values(session, "collect", value).map(Outcome::new)
+    }
+
+    /// Like [`collect`](ParallelFor::collect), but returns the values on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`collect`](ParallelFor::collect).
+    pub fn collect_on_all<V: Item + Clone>(
+        &self,
+        session: &mut Session,
+        value: impl FnMut(u64) -> V + Movable,
+    ) -> Result<Vec<V>> {
+        let values = self.values(session, "collect_on_all", value)?;
+        self.share(session, values.map(|(values, _)| values))
+    }
+
+    /// Computes a value for each index and combines the values in an order that differs from run to run; returns the result on all ranks.
+    ///
+    /// Each rank combines its own values, beginning with `start`. Rank 0 then combines the results of the ranks, beginning with `start`
+    /// again, so `start` must be a neutral element of `combine`.
+    ///
+    /// # Errors
+    /// The errors of [`collect`](ParallelFor::collect); a panic of `combine`.
+    ///
+    /// ```
+    /// use armature::loops::ParallelFor;
+    ///
+    /// let largest = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let largest = ParallelFor::new("largest", 0..1_000).block_size(10);
+    ///     Ok(largest.reduce(session, |n| n * 7 % 1_000, 0, u64::max)?)
+    /// })?;
+    /// assert_eq!(largest, 999);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn reduce<A: Item + Clone>(
+        &self,
+        session: &mut Session,
+        mut value: impl FnMut(u64) -> A + Movable,
+        start: A,
+        mut combine: impl FnMut(A, A) -> A + Movable,
+    ) -> Result<A> {
+        let mut mine = Some(start.clone());
+        let what = Announcement::new(format!("runs reduce {:?}", self.name));
+        self.announced(session, what.with("values of type", type_name::<A>()), |range, at| {
+            for index in range {
+                *at = Some(index);
+                mine = mine.take().map(|before| combine(before, value(index)));
+            }
+            Ok(())
+        })?;
+        let (rank, ranks) = (session.rank() as u64, session.size() as u64);
+        let all = self.gather(session, ranks, vec![Segment::new(rank, 1, Vec::from_iter(mine))])?;
+        self.share_fold(session, all, start, combine)
+    }
+
+    /// Computes a value for each index and folds the values in the order of the indices; returns the result on all ranks. The result is
+    /// bit-identical to the serial fold on any number of ranks, because rank 0 receives all values and folds them.
+    ///
+    /// [`reduce`](ParallelFor::reduce) sends only one result from each rank, for many values whose order does not matter.
+    ///
+    /// # Errors
+    /// The errors of [`collect`](ParallelFor::collect); a panic of `fold`.
+    ///
+    /// ```
+    /// use armature::loops::ParallelFor;
+    ///
+    /// let sum = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let harmonic = ParallelFor::new("harmonic", 1..1_000);
+    ///     Ok(harmonic.fold_in_order(session, |n| 1.0 / n as f64, 0.0, |sum, x| sum + x)?)
+    /// })?;
+    /// assert_eq!(sum, (1..1_000).map(|n| 1.0 / n as f64).fold(0.0, |sum, x| sum + x));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn fold_in_order<V: Item + Clone, A: Item + Clone>(
+        &self,
+        session: &mut Session,
+        value: impl FnMut(u64) -> V + Movable,
+        start: A,
+        fold: impl FnMut(A, V) -> A,
+    ) -> Result<A> {
+        let values = self.values(session, "fold_in_order", value)?;
+        self.share_fold(session, values.map(|(values, _)| values), start, fold)
+    }
+
+    /// Folds the values of rank 0 and sends the result to all ranks.
+    fn share_fold<V, A: Item + Clone>(
+        &self,
+        session: &mut Session,
+        values: Option<Vec<V>>,
+        start: A,
+        fold: impl FnMut(A, V) -> A,
+    ) -> Result<A> {
+        // `fold` is user code: a panic in it becomes an error.
+        let folded =
+            values.map(|values| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))));
+        let folded = folded.transpose().map_err(|error| error.in_loop(&self.name).at_rank(0))?;
+        let result = self.share(session, folded.map(|folded| vec![folded]))?;
+        result.into_iter().next().ok_or_else(|| Error::new(ErrorKind::Wire, "there is no result"))
     }
 
     /// Runs the loop as a part of the announced operation. The body records the current index, if it knows it.
-    pub(super) fn announced(
+    fn announced(
         &self,
-        session: &Session,
+        session: &mut Session,
         what: Announcement,
         body: impl FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Movable,
     ) -> Result<Option<Summary>> {
-        let (endpoint, config) = (&mut *session.endpoint()?, session.config());
+        let (endpoint, config) = session.endpoint();
         let mut body = Indices { start: self.indices.start, at: None, body };
         let mut rank_loop = of_indices(endpoint, config, &self.name, &self.indices, &self.settings, what)?;
         rank_loop
@@ -109,9 +218,9 @@ impl ParallelFor {
     }
 
     /// Computes the values of all indices in their order on rank 0, for this function of this module.
-    pub(super) fn values<V: Item + Clone>(
+    fn values<V: Item + Clone>(
         &self,
-        session: &Session,
+        session: &mut Session,
         function: &str,
         mut value: impl FnMut(u64) -> V + Movable,
     ) -> Result<Option<(Vec<V>, Summary)>> {
@@ -139,26 +248,25 @@ impl ParallelFor {
     }
 
     /// Gathers the `units` of all ranks on rank 0.
-    pub(super) fn gather<V: Item + Clone>(
+    fn gather<V: Item + Clone>(
         &self,
-        session: &Session,
+        session: &mut Session,
         units: u64,
         segments: Vec<Segment<Vec<V>>>,
     ) -> Result<Option<Vec<V>>> {
-        let endpoint = &mut *session.endpoint()?;
+        let (endpoint, config) = session.endpoint();
         let mine = UnitMigration { round: 0, segments };
-        gather(endpoint, &self.name, units, mine, session.config().join_limit)
+        gather(endpoint, &self.name, units, mine, config.join_limit)
             .inspect_err(|error| endpoint.report(error))
     }
 
     /// Sends the values of rank 0 to all ranks.
-    pub(super) fn share<V: Item, S: Serialize + DeserializeOwned>(
-        &self,
-        session: &Session,
-        values: Option<(Vec<V>, S)>,
-    ) -> Result<(Vec<V>, S)> {
+    fn share<V: Item>(&self, session: &mut Session, values: Option<Vec<V>>) -> Result<Vec<V>> {
         let what = format!("the loop {:?}", self.name);
-        session.share(&what, &Codec::of_type(), values, |error| error.in_loop(&self.name))
+        let root = values.map(|values| (values, ()));
+        session
+            .share(&what, &Codec::of_type(), root, |error| error.in_loop(&self.name))
+            .map(|(values, ())| values)
     }
 }
 

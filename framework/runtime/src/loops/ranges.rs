@@ -1,6 +1,5 @@
 //! Loops over indices without a closure, for data that all ranks have.
 
-use std::cell::RefMut;
 use std::fmt;
 use std::ops::Range;
 
@@ -34,10 +33,10 @@ use crate::session::{Announcement, Config, Session};
 /// assert_eq!(sum.into_inner(), 499_500);
 /// # Ok::<(), armature::Error>(())
 /// ```
-/// Every rank has to ask until it gets `None`, because the other ranks wait for the ranges that it was given. No other skeleton can run on
-/// the session meanwhile.
+/// Every rank has to ask until it gets `None`, because the other ranks wait for the ranges that it was given. The loop borrows the session,
+/// so that no other skeleton can run on the session meanwhile.
 pub struct Ranges<'s> {
-    endpoint: RefMut<'s, Endpoint>,
+    endpoint: &'s mut Endpoint,
     rank_loop: RankLoop<()>,
     driver: Driver<'static, 'static, ByCaller>,
     /// `None` after the end of the loop.
@@ -75,28 +74,28 @@ impl<'s> Ranges<'s> {
     /// creates one with options.
     ///
     /// # Errors
-    /// If another skeleton is running, or rank 0 runs something else.
-    pub fn new(session: &'s Session, name: &str, indices: Range<u64>) -> Result<Self> {
+    /// If rank 0 runs something else.
+    pub fn new(session: &'s mut Session, name: &str, indices: Range<u64>) -> Result<Self> {
         let what = Announcement::new(format!("runs the ranges {name:?}"));
         Ranges::announced(session, name, &indices, &Settings::new(), what)
     }
 
     /// Creates the loop with this announcement.
     pub(super) fn announced(
-        session: &'s Session,
+        session: &'s mut Session,
         name: &str,
         indices: &Range<u64>,
         settings: &Settings,
         what: Announcement,
     ) -> Result<Self> {
-        let (mut endpoint, config) = (session.endpoint()?, session.config());
-        let mut rank_loop = of_indices(&mut endpoint, config, name, indices, settings, what)?;
-        let mut run = rank_loop.begin(&mut endpoint, config, 1)?;
+        let (endpoint, config) = session.endpoint();
+        let mut rank_loop = of_indices(endpoint, config, name, indices, settings, what)?;
+        let mut run = rank_loop.begin(endpoint, config, 1)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = ByCaller::default();
         let executor = Executor::at_first_task(None, rank, config.driver, waker, clock, code, None);
-        let mut driver = Driver::new(&mut endpoint, executor, config, NAME);
-        driver.begin(&mut endpoint, &mut Running::new(&mut rank_loop, &mut run))?;
+        let mut driver = Driver::new(endpoint, executor, config, NAME);
+        driver.begin(endpoint, &mut Running::new(&mut rank_loop, &mut run))?;
         let timer = BlockTimer::new(clock);
         let run = Some(run);
         Ok(Ranges {
@@ -140,7 +139,7 @@ impl<'s> Ranges<'s> {
         });
         let rank = self.endpoint.rank();
         let mut running = Running::asked(&mut self.rank_loop, run, asked);
-        let code = self.driver.step(&mut self.endpoint, &mut running, done);
+        let code = self.driver.step(self.endpoint, &mut running, done);
         let block = code.map(|code| code.and_then(|ByCaller(block)| block.take()));
         let is_over = running.is_over();
         let block = block.map_err(|error| self.rank_loop.placed(error.at_rank(rank)))?;

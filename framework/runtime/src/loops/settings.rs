@@ -50,7 +50,6 @@ pub struct Settings {
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) is_periodic: bool,
     pub(super) panel_width: Option<u64>,
-    pub(super) on_all_ranks: bool,
 }
 
 /// Kinds of loops, which differ in their options.
@@ -115,11 +114,6 @@ macro_rules! loop_options {
         /// Sets how long the operating system lets a process run while others wait. By default it is measured.
         pub fn quantum(self, quantum: std::time::Duration) -> Self {
             self.change(|settings| settings.quantum = Some(quantum))
-        }
-
-        /// Returns collected results on every rank instead of on rank 0 alone.
-        pub fn on_all_ranks(self) -> Self {
-            self.change(|settings| settings.on_all_ranks = true)
         }
 
         /// Moves units at random at each interaction, with this seed, whatever is measured. For tests only.
@@ -272,16 +266,13 @@ impl Settings {
         let is_set = sizes.into_iter().filter_map(|(name, size)| Some((name, size?)));
         let what = is_set.fold(what, |what, (name, size)| what.with(name, size));
         let what = match &self.checkpoint {
-            Some(Checkpoint { dir, fingerprint, .. }) => what
+            Some(Checkpoint { dir, identity, .. }) => what
                 .with("checkpoint directory", format_args!("{dir:?}"))
-                .with_checksum("checkpoint fingerprint", Some(fingerprint)),
+                .with_checksum("checkpoint identity", Some(identity)),
             None => what,
         };
         let shares = self.shares.as_ref().map_or("equal".to_string(), |shares| format!("{shares:?}"));
-        what.with("shares", shares)
-            .with("synchronous", self.synchronous)
-            .with("periodic", self.is_periodic)
-            .with("on_all_ranks", self.on_all_ranks)
+        what.with("shares", shares).with("synchronous", self.synchronous).with("periodic", self.is_periodic)
     }
 
     /// Returns the number of columns in a panel of a table with this number of columns.

@@ -10,6 +10,7 @@ use crate::observe::words::count;
 
 /// Work of one rank for a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RankReport {
     /// Number of computed units. A unit counts once per pass; a fraction of a unit counts as a fraction.
     pub units: f64,
@@ -35,6 +36,7 @@ pub struct RankReport {
 
 /// Summary of a run of a loop, on rank 0. Its `Display` is a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// Name of the loop.
     pub name: String,

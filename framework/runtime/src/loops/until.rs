@@ -80,6 +80,7 @@ impl Until {
 
 /// Result of a loop that ran until it had converged. It is equal on all ranks, except for the summary.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Converged {
     /// Number of passes that were done.
     pub passes: u64,

@@ -130,7 +130,7 @@ fn grid() -> Vec<f64> {
 /// How loops end on all ranks, and the values on rank 0.
 fn on_ranks(
     ranks: usize,
-    body: impl Fn(&Session) -> crate::error::Result<(Converged, Option<Vec<f64>>)> + Sync,
+    body: impl Fn(&mut Session) -> crate::error::Result<(Converged, Option<Vec<f64>>)> + Sync,
 ) -> (Converged, Vec<f64>) {
     let (mut ends, values) = run(&Config::new().ranks(ranks), |session| {
         let (end, values) = body(session)?;

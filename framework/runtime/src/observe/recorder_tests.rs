@@ -19,7 +19,7 @@ fn toil(n: u64) -> u64 {
 }
 
 /// The records of a run.
-fn records(body: impl Fn(&Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
+fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(RANKS).events(Some(dir.path().into()));
     crate::run(&config, body).unwrap();
@@ -102,7 +102,7 @@ fn a_farm_accounts_for_all_of_its_iterations_on_every_rank() {
 #[test]
 fn a_pipeline_accounts_for_each_of_its_stages() {
     let records = records(|session| {
-        Pipeline::source("numbers", || 0..ITEMS).map("toil", toil).for_each("out", drop).run(session)?;
+        Pipeline::source("numbers", || 0..ITEMS).map("toil", toil).for_each(session, "out", drop)?;
         Ok(())
     });
     assert_eq!(accounted(&records, 3), (vec![ITEMS; 3], vec![ITEMS; 3]));
@@ -151,7 +151,7 @@ fn how_far_a_run_is_is_told_where_the_end_is_known() {
         Ok(())
     });
     let pipeline = records(|session| {
-        Pipeline::source("numbers", || 0..DOZES).map("doze", doze).for_each("out", drop).run(session)?;
+        Pipeline::source("numbers", || 0..DOZES).map("doze", doze).for_each(session, "out", drop)?;
         Ok(())
     });
     let doall = records(|session| {

@@ -9,6 +9,7 @@ use super::words::{count, per_second, percent, seconds, short};
 
 /// Work of one rank in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct RankWork {
     /// Number of items, tasks or units. In a pipeline, items count once for each stage; a unit that was done in parts counts with its parts.
     pub done: f64,
@@ -21,7 +22,7 @@ pub struct RankWork {
 /// Summary of any skeleton. Its `Display` is a table.
 ///
 /// ```
-/// use armature::{RunSummary, Session, farm::Farm, loops::ParallelFor, pipeline::Pipeline};
+/// use armature::{RunSummary, farm::Farm, loops::ParallelFor, pipeline::Pipeline};
 ///
 /// fn check(summary: &impl RunSummary, name: &str, work: (u64, &str)) {
 ///     assert_eq!((summary.name(), summary.work()), (name, work));
@@ -31,13 +32,13 @@ pub struct RankWork {
 ///
 /// armature::run(&armature::Config::new(), |session| {
 ///     let same = |n: u64| n;
-///     if let Some((_, summary)) = Farm::new("tasks", same).collect(session, 0..9)? {
+///     if let Some(summary) = Farm::new("tasks", same).collect(session, 0..9)?.into_summary() {
 ///         check(&summary, "tasks", (9, "task"));
 ///     }
-///     if let Some((_, summary)) = Pipeline::source("items", || 0..9).map("same", same).collect().run(session)? {
+///     if let Some(summary) = Pipeline::source("items", || 0..9).map("same", same).collect(session)?.into_summary() {
 ///         check(&summary, "items", (9, "item"));
 ///     }
-///     if let Some((_, summary)) = ParallelFor::new("units", 0..9).collect(session, same)? {
+///     if let Some(summary) = ParallelFor::new("units", 0..9).collect(session, same)?.into_summary() {
 ///         check(&summary, "units", (9, "unit"));
 ///     }
 ///     Ok(())

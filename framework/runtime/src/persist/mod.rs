@@ -1,4 +1,5 @@
 //! Data that survives a crash: journals and checkpoints.
 
+pub(crate) mod identity;
 pub mod journal;
 pub(crate) mod snapshot;

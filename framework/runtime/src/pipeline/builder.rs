@@ -1,4 +1,4 @@
-//! Construction of a pipeline: a source, stages, a sink.
+//! Construction of a pipeline: a source and stages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,30 +7,23 @@ use std::sync::Arc;
 use armature_planner::pipeline::Dispatch;
 
 use super::choice::MappingChoice;
-use super::collect::Collect;
-use super::erased::{Codec, Function, Update};
+use super::erased::{Function, Update};
 use super::flat_map::{Fallible, FlatMap, Kind, Plain};
-use super::runnable::{Options, PipelineDef, Runnable};
-use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
+use super::pipeline_def::{Options, PipelineDef};
+use super::source_sink::{ErasedSource, SourceOf, TrySourceOf};
 use super::stage::{Closure, Stage, StageResult};
 use super::stage_def::{Factory, StageDef};
 use crate::error::{BoxError, Result};
 use crate::wire::{self, Item, Movable};
 
-/// A pipeline under construction; `T` is the type of the items behind its last stage.
+/// A pipeline; `T` is the type of the items behind its last stage.
 ///
-/// Every rank builds the same pipeline. Rank 0 reads the source and runs the sink; the mapping assigns the stages to ranks. See the [module
-/// documentation](super) for a complete program.
-#[must_use = "a pipeline does nothing until its sink is attached and it is run"]
+/// Every rank builds the same pipeline, sets its options, and runs it with a method that takes the session, such as
+/// [`for_each`](Pipeline::for_each) or [`collect`](Pipeline::collect). Rank 0 reads the source and runs the sink; the mapping assigns the
+/// stages to ranks. See the [module documentation](super) for a complete program.
+#[must_use = "a pipeline does nothing until it is run"]
 pub struct Pipeline<'p, T> {
-    source_name: String,
-    source: Box<dyn ErasedSource + 'p>,
-    stages: Vec<StageDef<'p>>,
-    /// Codecs of the edges: `codecs[0]` behind the source, `codecs[n]` behind stage n - 1.
-    codecs: Vec<Arc<dyn Codec>>,
-    ordered: bool,
-    /// Error of an option that has no meaning at its place.
-    misuse: Option<&'static str>,
+    pub(super) def: PipelineDef<'p>,
     item: PhantomData<fn() -> T>,
 }
 
@@ -54,15 +47,19 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     fn from_erased(name: &str, source: impl ErasedSource + 'p) -> Self {
-        Pipeline {
+        let def = PipelineDef {
             source_name: name.to_string(),
             source: Box::new(source),
             stages: Vec::new(),
             codecs: vec![Arc::new(wire::Codec::<T>::of_type())],
             ordered: true,
+            mapping: MappingChoice::Auto,
+            remaps: Vec::new(),
+            dispatch: Dispatch::OnDemand,
+            options: Options::default(),
             misuse: None,
-            item: PhantomData,
-        }
+        };
+        Pipeline { def, item: PhantomData }
     }
 
     /// Adds a stage that may be replicated. `make` creates one instance on every rank that runs the stage.
@@ -74,7 +71,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         F: FnMut() -> Result<S, BoxError> + Movable + 'p,
     {
         let mut pipeline = self.push(name, Box::new(move || Ok(Box::new(make()?))));
-        pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.may_finish = true);
+        pipeline.def.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.may_finish = true);
         pipeline
     }
 
@@ -82,17 +79,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
     fn push<U: Item>(mut self, name: &str, factory: Factory<'p>) -> Pipeline<'p, U> {
         let name = name.to_string();
         let (serial, at_root, expands, may_finish) = (false, false, false, false);
-        self.stages.push(StageDef { name, serial, at_root, expands, may_finish, factory });
-        self.codecs.push(Arc::new(wire::Codec::<U>::of_type()));
-        Pipeline {
-            source_name: self.source_name,
-            source: self.source,
-            stages: self.stages,
-            codecs: self.codecs,
-            ordered: self.ordered,
-            misuse: self.misuse,
-            item: PhantomData,
-        }
+        self.def.stages.push(StageDef { name, serial, at_root, expands, may_finish, factory });
+        self.def.codecs.push(Arc::new(wire::Codec::<U>::of_type()));
+        Pipeline { def: self.def, item: PhantomData }
     }
 
     /// Adds a stage with a function of the item.
@@ -107,15 +96,15 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// use armature::pipeline::Pipeline;
     ///
     /// let squares = armature::run(&armature::Config::new(), |session| {
-    ///     Ok(Pipeline::source("numbers", || 0..5u64).update("square", |x| *x *= *x).collect().run(session)?)
+    ///     Ok(Pipeline::source("numbers", || 0..5u64).update("square", |x| *x *= *x).collect(session)?.on_root())
     /// })?;
-    /// assert_eq!(squares.unwrap().0, [0, 1, 4, 9, 16]);
+    /// assert_eq!(squares.unwrap(), [0, 1, 4, 9, 16]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn update(mut self, name: &str, f: impl FnMut(&mut T) + Movable + Clone + 'p) -> Self {
-        let as_before = self.codecs.last().cloned();
+        let as_before = self.def.codecs.last().cloned();
         self = self.push(name, Box::new(move || Ok(Box::new(Update::new(f.clone())))));
-        if let (Some(codec), Some(before)) = (self.codecs.last_mut(), as_before) {
+        if let (Some(codec), Some(before)) = (self.def.codecs.last_mut(), as_before) {
             *codec = before;
         }
         self
@@ -145,15 +134,15 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// use armature::pipeline::Pipeline;
     ///
     /// let odd = armature::run(&armature::Config::new().ranks(2), |session| {
-    ///     Ok(Pipeline::source("numbers", || 0..7u64).filter("odd", |x| x % 2 == 1).collect().run(session)?)
+    ///     Ok(Pipeline::source("numbers", || 0..7u64).filter("odd", |x| x % 2 == 1).collect(session)?.on_root())
     /// })?;
-    /// assert_eq!(odd.unwrap().0, [1, 3, 5]);
+    /// assert_eq!(odd.unwrap(), [1, 3, 5]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn filter(mut self, name: &str, mut f: impl FnMut(&T) -> bool + Movable + Clone + 'p) -> Self {
-        let as_before = self.codecs.last().cloned();
+        let as_before = self.def.codecs.last().cloned();
         self = self.closure(name, move |item| Ok(f(&item).then_some(item)));
-        if let (Some(codec), Some(before)) = (self.codecs.last_mut(), as_before) {
+        if let (Some(codec), Some(before)) = (self.def.codecs.last_mut(), as_before) {
             *codec = before;
         }
         self
@@ -162,7 +151,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// Adds a stage that makes any number of items of one item: those of the iterator that `f` returns.
     ///
     /// Items are in the order of the source, and those of one iterator in its order. They leave the stage in pieces, as far as there is
-    /// [room](Runnable::window_bytes), and the iterator is asked for more when there is room again: an item from which a million items are
+    /// [room](Pipeline::window_bytes), and the iterator is asked for more when there is room again: an item from which a million items are
     /// made needs no more memory than others. The iterator stays on its rank, so `f` should do little work; long work belongs to stages
     /// behind it, which may run on other ranks.
     ///
@@ -176,7 +165,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     ///     let words = lines.flat_map("words", |line| {
     ///         line.split_whitespace().map(String::from).collect::<Vec<_>>()
     ///     });
-    ///     Ok(words.map("length", |word| word.len()).collect().run(session)?)
+    ///     Ok(words.map("length", |word| word.len()).collect(session)?.into_parts())
     /// })?;
     /// let (lengths, summary) = words.unwrap();
     /// assert_eq!(lengths, [2, 2, 2, 3, 2, 2]);
@@ -208,7 +197,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     ///         let numbers = line.split_whitespace().map(|word| Ok(word.parse::<u64>()?));
     ///         Ok(numbers.collect::<Vec<Result<u64, BoxError>>>())
     ///     });
-    ///     Ok(numbers.collect().run(session)?)
+    ///     Ok(numbers.collect(session)?.on_root())
     /// });
     /// let error = result.unwrap_err();
     /// assert_eq!((error.stage(), error.item()), (Some("numbers"), Some(1)));
@@ -236,7 +225,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     {
         let factory = move || Ok(Box::new(FlatMap::<F, T, I, K>::new(f.clone())) as _);
         let mut pipeline = self.push(name, Box::new(factory));
-        pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.expands = true);
+        pipeline.def.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.expands = true);
         pipeline
     }
 
@@ -259,8 +248,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// let sums = armature::run(&armature::Config::new().ranks(3), |session| {
     ///     let mut sum = 0;
     ///     let sums = Pipeline::source("numbers", || 1..5u64).map("sum", move |x| { sum += x; sum }).serial();
-    ///     Ok(sums.collect().run(session)?)
-    /// })?.unwrap().0;
+    ///     Ok(sums.collect(session)?.on_root())
+    /// })?.unwrap();
     /// assert_eq!(sums, [1, 3, 6, 10]);
     /// # Ok::<(), armature::Error>(())
     /// ```
@@ -277,8 +266,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// let ranks = armature::run(&armature::Config::new().ranks(3), |session| {
     ///     let rank = session.rank();
     ///     let where_it_ran = Pipeline::source("numbers", || 0..4u64).map("rank", move |_| rank).at_root();
-    ///     Ok(where_it_ran.collect().run(session)?)
-    /// })?.unwrap().0;
+    ///     Ok(where_it_ran.collect(session)?.on_root())
+    /// })?.unwrap();
     /// assert_eq!(ranks, [0, 0, 0, 0]);
     /// # Ok::<(), armature::Error>(())
     /// ```
@@ -287,9 +276,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     fn declare(mut self, option: &'static str, set: impl FnOnce(&mut StageDef<'p>)) -> Self {
-        match self.stages.last_mut() {
+        match self.def.stages.last_mut() {
             Some(stage) => set(stage),
-            None => self.misuse = Some(option),
+            None => self.def.misuse = Some(option),
         }
         self
     }
@@ -298,65 +287,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
     ///
     /// By default the sink gets the items in the order of the source, whatever the mapping is.
     pub fn unordered(mut self) -> Self {
-        self.ordered = false;
+        self.def.ordered = false;
         self
-    }
-
-    /// Ends the pipeline with a function that rank 0 calls with every item.
-    pub fn for_each(self, name: &str, f: impl FnMut(T) + Movable + 'p) -> Runnable<'p> {
-        self.end(name, SinkOf::new(f))
-    }
-
-    /// Ends the pipeline with a function that can fail. The first error ends the job.
-    pub fn try_for_each(
-        self,
-        name: &str,
-        f: impl FnMut(T) -> Result<(), BoxError> + Movable + 'p,
-    ) -> Runnable<'p> {
-        self.end(name, TrySinkOf::new(f))
-    }
-
-    fn end(self, name: &str, sink: impl ErasedSink + 'p) -> Runnable<'p> {
-        self.end_in(name, sink, ())
-    }
-
-    fn end_in<C>(self, name: &str, sink: impl ErasedSink + 'p, collect: C) -> Runnable<'p, C> {
-        let def = PipelineDef {
-            source_name: self.source_name,
-            source: self.source,
-            stages: self.stages,
-            codecs: self.codecs,
-            sink_name: name.to_string(),
-            sink: Box::new(sink),
-            ordered: self.ordered,
-            mapping: MappingChoice::Auto,
-            remaps: Vec::new(),
-            dispatch: Dispatch::OnDemand,
-            options: Options::default(),
-            misuse: self.misuse,
-        };
-        Runnable { def, collect }
-    }
-
-    /// Ends the pipeline by collecting all items. [`run`](Runnable::run) returns them on rank 0, or on every rank with
-    /// [`on_all_ranks`](Runnable::on_all_ranks), in the order of the source, even if the pipeline is [unordered](Pipeline::unordered).
-    ///
-    /// ```
-    /// use armature::pipeline::Pipeline;
-    ///
-    /// let config = armature::Config::new().ranks(3);
-    /// let squares = armature::run(&config, |session| {
-    ///     let squares = Pipeline::source("numbers", || 0..5u64).map("square", |x| x * x).collect();
-    ///     Ok(squares.on_all_ranks().run(session)?)
-    /// })?;
-    /// let (squares, summary) = squares.unwrap();
-    /// assert_eq!((squares, summary.delivered), (vec![0, 1, 4, 9, 16], 5));
-    /// # Ok::<(), armature::Error>(())
-    /// ```
-    pub fn collect(self) -> Runnable<'p, Collect<T>> {
-        let collect = Collect::new();
-        let sink = collect.sink();
-        self.end_in("collect", sink, collect)
     }
 }
 
@@ -371,13 +303,13 @@ impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
     ///
     /// let ends = armature::run(&armature::Config::new(), |session| {
     ///     let points = Pipeline::source("points", || (0..10).map(|x| [f64::from(x), 1.0])).plain();
-    ///     Ok(points.map("end", |[x, y]| x + y).collect().run(session)?)
+    ///     Ok(points.map("end", |[x, y]| x + y).collect(session)?.on_root())
     /// })?;
-    /// assert_eq!(ends.unwrap().0[..3], [1.0, 2.0, 3.0]);
+    /// assert_eq!(ends.unwrap()[..3], [1.0, 2.0, 3.0]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn plain(mut self) -> Self {
-        if let Some(last) = self.codecs.last_mut() {
+        if let Some(last) = self.def.codecs.last_mut() {
             *last = Arc::new(wire::Codec::<T>::plain());
         }
         self
@@ -386,10 +318,11 @@ impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
 
 impl<T> fmt::Debug for Pipeline<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stages: Vec<&str> = self.stages.iter().map(|s| s.name.as_str()).collect();
         f.debug_struct("Pipeline")
-            .field("source", &self.source_name)
-            .field("stages", &stages)
+            .field("name", &self.def.name())
+            .field("source", &self.def.source_name)
+            .field("stages", &self.def.stage_names())
+            .field("mapping", &self.def.mapping)
             .finish_non_exhaustive()
     }
 }

@@ -9,36 +9,33 @@ use super::source_sink::ErasedSink;
 use crate::error::Result;
 use crate::wire::Item;
 
-/// Batches that have reached the sink.
-type Batches<T> = Arc<Mutex<Vec<(SequenceNumber, Vec<T>)>>>;
+/// Batches in the order of their arrival.
+type Batches<T> = Vec<(SequenceNumber, Vec<T>)>;
 
-/// End of a pipeline that keeps all items for [`run`](super::Runnable::run) to return. Created by [`collect`](super::Pipeline::collect).
+/// Sink that keeps all batches, which may arrive in any order, for the caller, who has a clone.
 #[derive(Debug)]
-pub struct Collect<T> {
-    batches: Batches<T>,
-    pub(super) on_all_ranks: bool,
+pub(super) struct Collect<T>(Arc<Mutex<Batches<T>>>);
+
+impl<T> Clone for Collect<T> {
+    fn clone(&self) -> Self {
+        Collect(self.0.clone())
+    }
 }
 
-impl<T: Item> Collect<T> {
+impl<T> Collect<T> {
     pub(super) fn new() -> Self {
-        Collect { batches: Batches::default(), on_all_ranks: false }
+        Collect(Arc::default())
     }
 
-    pub(super) fn sink(&self) -> impl ErasedSink + use<T> {
-        Sink(self.batches.clone())
-    }
-
-    /// Returns all items in the order of the source. Batches may have arrived in another order.
+    /// Returns all items in the order of the source.
     pub(super) fn into_items(self) -> Vec<T> {
-        let mut batches = std::mem::take(&mut *self.batches.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut batches = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         batches.sort_by(|(a, _), (b, _)| a.cmp(b));
         batches.into_iter().flat_map(|(_, items)| items).collect()
     }
 }
 
-struct Sink<T>(Batches<T>);
-
-impl<T: Item> ErasedSink for Sink<T> {
+impl<T: Item> ErasedSink for Collect<T> {
     fn take(&mut self, items: Items, number: &SequenceNumber, _: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((number.clone(), items));

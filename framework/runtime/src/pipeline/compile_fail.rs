@@ -130,3 +130,44 @@ struct PlainText;
 /// });
 /// ```
 struct SessionOnAnotherThread;
+
+/// A sink cannot start a skeleton, because the pipeline uses the session until it has ended.
+///
+/// ```compile_fail,E0277
+/// use armature::loops::map;
+/// use armature::pipeline::Pipeline;
+///
+/// armature::run(&armature::Config::new(), |session| {
+///     let numbers = Pipeline::source("numbers", || 0..9u64);
+///     numbers.for_each(session, "squares", |n| drop(map(session, "square", 0..n, |i| i * i)))?;
+///     Ok(())
+/// });
+/// ```
+///
+/// A function that stays on its thread cannot do so either:
+///
+/// ```compile_fail
+/// use armature::loops::{ParallelFor, map};
+///
+/// armature::run(&armature::Config::new(), |session| {
+///     let numbers = ParallelFor::new("numbers", 0..9);
+///     numbers.fold_in_order(session, |n| n, (), |_, n| drop(map(session, "square", 0..n, |i| i * i)))?;
+///     Ok(())
+/// });
+/// ```
+///
+/// If the skeletons run one after the other, the program compiles:
+///
+/// ```
+/// use armature::loops::map;
+/// use armature::pipeline::Pipeline;
+///
+/// armature::run(&armature::Config::new(), |session| {
+///     for n in Pipeline::source("numbers", || 0..9u64).collect_on_all(session)? {
+///         map(session, "square", 0..n, |i| i * i)?;
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), armature::Error>(())
+/// ```
+struct SkeletonInSkeleton;

@@ -1,6 +1,6 @@
 //! Looks at streams whose ranks and stages change.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use armature_planner::estimate::Estimate;
 use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
@@ -25,7 +25,7 @@ fn subject_of(balance: Balance, expanding: Vec<bool>) -> (Controller, Performanc
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
     let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
-    let probed = RefCell::new(None);
+    let mut probed = None;
     let run_spec = RunSpec {
         name: "test".into(),
         outline: spec,
@@ -35,7 +35,7 @@ fn subject_of(balance: Balance, expanding: Vec<bool>) -> (Controller, Performanc
         dispatch: Dispatch::OnDemand,
         ordered: true,
         sharing: &[],
-        probed: &probed,
+        probed: &mut probed,
         script: Script::default(),
     };
     let mut performance_model = PerformanceModel::new(&run_spec, RANKS, balance, false).unwrap();

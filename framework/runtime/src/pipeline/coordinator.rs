@@ -117,7 +117,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
 
     /// Starts a probe, unless the platform was probed a short time ago.
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let last = self.run_spec.probed.borrow().clone();
+        let last = self.run_spec.probed.clone();
         if let Some((when, probed)) = last
             && at.now().saturating_sub(when) < SPEED_LASTS
         {
@@ -151,7 +151,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             Step::Wait => Ok(()),
             Step::Ask(to, question) => out.send(to, question),
             Step::Done(probed) => {
-                self.run_spec.probed.replace(Some((now, probed.clone())));
+                *self.run_spec.probed = Some((now, probed.clone()));
                 self.probed(probed, at, out)
             }
         }

@@ -8,11 +8,10 @@
 //!     let words = Pipeline::source("numbers", || 0..1_000u64)
 //!         .map("square", |x| x * x)
 //!         .filter_map("even", |x| (x % 2 == 0).then_some(x))
-//!         .map("show", |x| format!("<{x}>"))
-//!         .collect();
-//!     Ok(words.run(session)?)
+//!         .map("show", |x| format!("<{x}>"));
+//!     Ok(words.collect(session)?.on_root())
 //! })?;
-//! let (words, _summary) = words.unwrap();
+//! let words = words.unwrap();
 //! assert_eq!(words.len(), 500);
 //! assert_eq!(words[..3], ["<0>", "<4>", "<16>"]);
 //! # Ok::<(), armature::Error>(())
@@ -28,7 +27,7 @@
 //!
 //! # Limits
 //! - Rank 0 reads the source between its other work. An iterator that blocks delays the stages and the sink of rank 0.
-//! - A window ([`window_bytes`](Runnable::window_bytes)) limits the items in flight. It counts encoded bytes.
+//! - A window ([`window_bytes`](Pipeline::window_bytes)) limits the items in flight. It counts encoded bytes.
 //!
 //! `machine/README.md` in the source directory of this module describes the protocol.
 
@@ -49,15 +48,16 @@ mod machine;
 mod made;
 mod messages;
 mod metrics;
+mod options;
 mod participant;
 mod performance_model;
+mod pipeline_def;
 mod progress;
 mod range;
 mod remap_cost;
 mod remaps;
 mod run;
 mod run_spec;
-mod runnable;
 mod sizes;
 mod source_sink;
 mod stage;
@@ -77,9 +77,7 @@ pub use crate::context::Context;
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
 pub use builder::Pipeline;
 pub use choice::MappingChoice;
-pub use collect::Collect;
 pub use remaps::Remap;
-pub use runnable::Runnable;
 pub use stage::{Stage, StageResult};
 pub use stats::{RankReport, StageStats};
 pub use summary::Summary;

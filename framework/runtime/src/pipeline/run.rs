@@ -1,80 +1,138 @@
 //! Execution of a pipeline on a session.
 
 use super::NAME;
+use super::builder::Pipeline;
 use super::choice::MappingChoice;
 use super::collect::Collect;
 use super::coordinator::Coordinator;
 use super::messages::frame;
 use super::participant::Participant;
+use super::pipeline_def::PipelineDef;
 use super::run_spec::RunSpec;
-use super::runnable::{PipelineDef, Runnable};
+use super::source_sink::{NamedSink, SinkOf, TrySinkOf};
 use super::stage_host::StageHost;
 use super::summary::Summary;
 use super::worker::Worker;
-use crate::error::Result;
+use crate::error::{BoxError, Result};
+use crate::outcome::Outcome;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
-use crate::session::{Announcement, Balance, Session};
-use crate::wire::{Codec, Item};
+use crate::session::{Announcement, Balance, Parts, Session};
+use crate::wire::{Codec, Item, Movable};
 
-impl Runnable<'_> {
-    /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
-    ///
-    /// Returns a [`Summary`] on rank 0 and `None` on the others.
+impl<'p, T: Item> Pipeline<'p, T> {
+    /// Runs the pipeline to the end of its stream; rank 0 calls `f` with every item. `name` names this sink in errors and summaries. Every
+    /// rank of the session calls this with the same pipeline.
     ///
     /// # Errors
-    /// The first error or panic of the source, a stage or the sink, with rank, stage and item; an option that cannot be used; a
-    /// mapping that does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
-    pub fn run(self, session: &Session) -> Result<Option<Summary>> {
-        self.def.run(session, false)
-    }
-}
-
-impl<T: Item> Runnable<'_, Collect<T>> {
-    /// Makes [`run`](Runnable::run) return the items on every rank instead of rank 0 only.
-    pub fn on_all_ranks(mut self) -> Self {
-        self.collect.on_all_ranks = true;
-        self
-    }
-
-    /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
+    /// The first error or panic of the source, a stage or the sink, with rank, stage and item; an option that cannot be used; a mapping
+    /// that does not fit; another rank's failure.
     ///
-    /// Returns all items in the order of the source, and a [`Summary`], on rank 0, or on every rank with
-    /// [`on_all_ranks`](Runnable::on_all_ranks); `None` on the others.
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let total = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let mut total = 0;
+    ///     let squares = Pipeline::source("numbers", || 1..=100u64).map("square", |x| x * x);
+    ///     squares.for_each(session, "sum", |x| total += x)?;
+    ///     Ok(total)
+    /// })?;
+    /// assert_eq!(total, 338_350);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn for_each(
+        self,
+        session: &mut Session,
+        name: &str,
+        f: impl FnMut(T) + Movable + 'p,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = NamedSink { name: name.to_string(), sink: Box::new(SinkOf::new(f)) };
+        self.def.run(session, sink, "for_each").map(Outcome::of)
+    }
+
+    /// Like [`for_each`](Pipeline::for_each), with a function that can fail. Its first error ends the job.
     ///
     /// # Errors
-    /// The errors of a pipeline that ends in [`for_each`](super::Pipeline::for_each).
-    pub fn run(self, session: &Session) -> Result<Option<(Vec<T>, Summary)>> {
-        let Runnable { def, collect } = self;
-        let (name, on_all_ranks) = (def.name().to_string(), collect.on_all_ranks);
-        let all = def.run(session, on_all_ranks)?.map(|summary| (collect.into_items(), summary));
-        if !on_all_ranks {
-            return Ok(all);
-        }
+    /// The errors of [`for_each`](Pipeline::for_each).
+    pub fn try_for_each(
+        self,
+        session: &mut Session,
+        name: &str,
+        f: impl FnMut(T) -> Result<(), BoxError> + Movable + 'p,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = NamedSink { name: name.to_string(), sink: Box::new(TrySinkOf::new(f)) };
+        self.def.run(session, sink, "try_for_each").map(Outcome::of)
+    }
+
+    /// Runs the pipeline to the end of its stream and returns all items on rank 0, in the order of the source, even if the pipeline is
+    /// [unordered](Pipeline::unordered). Every rank of the session calls this with the same pipeline.
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Pipeline::for_each).
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let squares = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     Ok(Pipeline::source("numbers", || 0..5u64).map("square", |x| x * x).collect(session)?.into_parts())
+    /// })?;
+    /// let (squares, summary) = squares.unwrap();
+    /// assert_eq!((squares, summary.delivered), (vec![0, 1, 4, 9, 16], 5));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn collect(self, session: &mut Session) -> Result<Outcome<Vec<T>, Summary>> {
+        self.collected(session, "collect")
+    }
+
+    /// Like [`collect`](Pipeline::collect), but returns the items on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Pipeline::for_each).
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let squares = Pipeline::source("numbers", || 0..5u64).map("square", |x| x * x).collect_on_all(session)?;
+    ///     assert_eq!(squares, [0, 1, 4, 9, 16]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn collect_on_all(self, session: &mut Session) -> Result<Vec<T>> {
+        let name = self.def.name().to_string();
+        let root = self.collected(session, "collect_on_all")?.on_root().map(|items| (items, ()));
         let what = format!("the pipeline {name:?}");
-        session.share(&what, &Codec::of_type(), all, |error| error.in_pipeline(&name)).map(Some)
+        session
+            .share(&what, &Codec::of_type(), root, |error| error.in_pipeline(&name))
+            .map(|(items, ())| items)
+    }
+
+    fn collected(self, session: &mut Session, method: &str) -> Result<Outcome<Vec<T>, Summary>> {
+        let collect = Collect::new();
+        let sink = NamedSink { name: "collect".to_string(), sink: Box::new(collect.clone()) };
+        let summary = self.def.run(session, sink, method)?;
+        Ok(Outcome::new(summary.map(|summary| (collect.into_items(), summary))))
     }
 }
 
-impl PipelineDef<'_> {
-    /// Runs the pipeline. With `shares`, all ranks get the collected items.
-    fn run(mut self, session: &Session, shares: bool) -> Result<Option<Summary>> {
-        let mut endpoint = session.endpoint()?;
-        let endpoint = &mut *endpoint;
-        let settings = self.settings(session.config()).map_err(|error| error.at_rank(endpoint.rank()));
+impl<'p> PipelineDef<'p> {
+    fn run(mut self, session: &mut Session, sink: NamedSink<'p>, method: &str) -> Result<Option<Summary>> {
+        let Parts { endpoint, config, sharing, probed, .. } = session.parts();
+        let settings = self.settings(config).map_err(|error| error.at_rank(endpoint.rank()));
         let config = &settings.inspect_err(|error| endpoint.report(error))?;
-        let run = endpoint.begin_run(&self.announcement(shares), config.join_limit)?;
+        let run = endpoint.begin_run(&self.announcement(&sink.name, method), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
         let mut kinds = vec![self.source_name.clone()];
         kinds.extend(names.iter().cloned());
-        kinds.push(self.sink_name.clone());
+        kinds.push(sink.name.clone());
         let stages = (names, self.stages.iter().map(|stage| stage.expands).collect());
-        let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, session)?) } else { None };
+        let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, sharing, probed)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let logs = config.events.is_some();
         let stage_host =
-            StageHost::new(self, (rank, size), clock, (config.monitor || balanced || logs, logs));
+            StageHost::new(self, sink, (rank, size), clock, (config.monitor || balanced || logs, logs));
         let (codecs, activity) = (stage_host.codecs(), stage_host.activity());
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {
@@ -101,10 +159,10 @@ impl PipelineDef<'_> {
 
     /// Returns the properties of the run that must agree on all ranks. Mappings and the kind of dispatch are not among them: only rank 0 reads them,
     /// and it sends them to the other ranks.
-    fn announcement(&self, shares: bool) -> Announcement {
+    fn announcement(&self, sink: &str, method: &str) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());
-        names.push(&self.sink_name);
+        names.push(sink);
         let mut what = Announcement::new(format!("runs the pipeline {names:?}"));
         what = what.with("name", format_args!("{:?}", self.name()));
         for (at, codec) in self.codecs.iter().enumerate() {
@@ -118,7 +176,7 @@ impl PipelineDef<'_> {
             };
             what = what.with(&format!("the stage {:?}", stage.name), place);
         }
-        what = what.with("on_all_ranks", shares);
+        what = what.with("method", method);
         what.with("order", if self.ordered { "as of the source" } else { "as they come" })
     }
 }

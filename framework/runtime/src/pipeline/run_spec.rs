@@ -7,10 +7,10 @@ use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
 
 use super::choice::{MappingChoice, on_root, outline};
 use super::machine::window::WindowPlan;
+use super::pipeline_def::PipelineDef;
 use super::remaps::Script;
-use super::runnable::PipelineDef;
 use crate::error::Result;
-use crate::session::{BatchMode, Config, Probed, Session};
+use crate::session::{BatchMode, Config, Probed};
 
 /// Properties of the pipeline and the ranks that rank 0 needs. The stages themselves are in the stage host.
 #[derive(Debug)]
@@ -26,14 +26,19 @@ pub(crate) struct RunSpec<'s> {
     pub(crate) ordered: bool,
     /// Groups of ranks that share cores.
     pub(crate) sharing: &'s [SharedCores],
-    /// Result of a recent probe in an earlier run of the session.
-    pub(crate) probed: &'s Probed,
+    /// Last measurement of speeds and links in this session.
+    pub(crate) probed: &'s mut Probed,
     pub(crate) script: Script,
 }
 
 impl<'s> RunSpec<'s> {
     /// Reads the pipeline, and its mapping unless the mapping is to be planned.
-    pub(crate) fn of(pipeline: &mut PipelineDef<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
+    pub(crate) fn of(
+        pipeline: &mut PipelineDef<'_>,
+        ranks: usize,
+        sharing: &'s [SharedCores],
+        probed: &'s mut Probed,
+    ) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(RunSpec {
             name: pipeline.name().to_string(),
@@ -43,8 +48,8 @@ impl<'s> RunSpec<'s> {
             mapping: choice.resolve(&pipeline.stages, ranks)?,
             dispatch: pipeline.dispatch,
             ordered: pipeline.ordered,
-            sharing: session.sharing(),
-            probed: session.probed(),
+            sharing,
+            probed,
             script: Script::resolve(std::mem::take(&mut pipeline.remaps), &pipeline.stages, ranks)?,
         })
     }

@@ -128,6 +128,12 @@ where
     Ok(Drawn { items: Box::new(items), count, ended, left })
 }
 
+/// Sink of a run, with its name.
+pub(super) struct NamedSink<'p> {
+    pub(super) name: String,
+    pub(super) sink: Box<dyn ErasedSink + 'p>,
+}
+
 /// Sink that takes batches at the end of the pipeline.
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;

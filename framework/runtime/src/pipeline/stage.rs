@@ -82,9 +82,9 @@ pub trait Stage: Send {
     ///
     /// let sums = armature::run(&armature::Config::new().ranks(2), |session| {
     ///     let numbers = Pipeline::source("numbers", || 1..6u64);
-    ///     Ok(numbers.stage("pairs", || Ok(Pairs::default())).serial().collect().run(session)?)
+    ///     Ok(numbers.stage("pairs", || Ok(Pairs::default())).serial().collect(session)?.on_root())
     /// })?;
-    /// assert_eq!(sums.unwrap().0, [3, 7, 5]);
+    /// assert_eq!(sums.unwrap(), [3, 7, 5]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     ///
@@ -176,7 +176,7 @@ mod tests {
         for ranks in [1, 3] {
             let error = run(&Config::new().ranks(ranks), |session| {
                 let numbers = Pipeline::source("numbers", || 1..5u8).stage("zero", || Ok(Zero(false)));
-                Ok(numbers.collect().run(session)?)
+                Ok(numbers.collect(session)?)
             });
             let error = error.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config, "{error}");
@@ -188,7 +188,7 @@ mod tests {
     fn an_error_at_the_end_names_the_stage() {
         let error = run(&Config::new().ranks(2), |session| {
             let numbers = Pipeline::source("numbers", || 1..5u8).stage("zero", || Ok(Zero(true))).serial();
-            Ok(numbers.collect().run(session)?)
+            Ok(numbers.collect(session)?)
         });
         let error = error.unwrap_err().to_string();
         assert!(error.contains("stage zero: ") && error.contains("nothing behind 4 items"), "{error}");

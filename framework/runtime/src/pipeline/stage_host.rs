@@ -11,10 +11,10 @@ use super::job_cost::{EdgeSize, JobCost, StageTime};
 use super::machine::batch::{Batch, Payload};
 use super::machine::{Consumed, Done, Job};
 use super::made::Made;
+use super::pipeline_def::PipelineDef;
 use super::range::Range;
-use super::runnable::PipelineDef;
 use super::sizes::Sizes;
-use super::source_sink::{ErasedSink, ErasedSource};
+use super::source_sink::{ErasedSource, NamedSink};
 use super::stage_call::{Pieces, Ran, expand, finish, run, unpack};
 use super::stage_def::StageDef;
 use super::stats::{Activity, Doing, Sampler, StageStats};
@@ -47,8 +47,7 @@ pub(crate) struct StageHost<'p> {
     codecs: Vec<Arc<dyn Codec>>,
     source: Box<dyn ErasedSource + 'p>,
     source_name: String,
-    sink: Box<dyn ErasedSink + 'p>,
-    sink_name: String,
+    sink: NamedSink<'p>,
     /// By first stage of a sequence of stages that run in one job.
     stage_runs: Vec<Times>,
     /// By kind: the source, the stages and the sink.
@@ -66,6 +65,7 @@ impl<'p> StageHost<'p> {
     /// Creates the stage host of a pipeline.
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
+        sink: NamedSink<'p>,
         (rank, size): (usize, usize),
         clock: Clock,
         (monitor, logs): (bool, bool),
@@ -83,8 +83,7 @@ impl<'p> StageHost<'p> {
             codecs: pipeline.codecs,
             source: pipeline.source,
             source_name: pipeline.source_name,
-            sink: pipeline.sink,
-            sink_name: pipeline.sink_name,
+            sink,
             stage_runs: vec![Times::default(); count],
             stats: vec![StageStats::default(); count + 2],
             logs,
@@ -263,10 +262,10 @@ impl<'p> StageHost<'p> {
                 let Batch { number, range, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
                 let begin = self.clock.now();
-                let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.rank);
+                let place = |e: Error| e.in_stage(&self.sink.name).at_rank(self.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
-                self.sink.take(items, &number, &range).map_err(place)?;
+                self.sink.sink.take(items, &number, &range).map_err(place)?;
                 let cost = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
                 (Done::Consumed(consumed), cost)
             }

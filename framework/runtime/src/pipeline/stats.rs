@@ -9,6 +9,7 @@ use super::machine::Traffic;
 
 /// Counters of one stage on one rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StageStats {
     /// Number of input items.
     pub items: u64,
@@ -45,6 +46,7 @@ impl StageStats {
 
 /// Report of one rank at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RankReport {
     /// Counters by stage; stages that never ran on the rank have no items.
     pub stages: Vec<StageStats>,

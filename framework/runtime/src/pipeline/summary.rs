@@ -13,6 +13,7 @@ pub(crate) use crate::observe::words::seconds;
 
 /// Summary of a pipeline's run on rank 0: the mapping, and where the time was spent. Its `Display` is a table for users.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// Name of the pipeline.
     pub name: String,

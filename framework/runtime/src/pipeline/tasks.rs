@@ -110,14 +110,17 @@ mod tests {
     use crate::error::BoxError;
     use crate::pipeline::Pipeline;
     use crate::pipeline::fill::Fill;
+
+    use crate::pipeline::source_sink::{NamedSink, SinkOf};
     use crate::rank::executor::Executor;
     use crate::session::Driver;
 
     #[test]
     fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
         let items = || [Err::<u8, BoxError>("torn".into())];
-        let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
-        let stage_host = StageHost::new(pipeline.def, (0, 1), Clock::wall(), (true, false));
+        let pipeline = Pipeline::try_source("numbers", items);
+        let sink = NamedSink { name: "out".into(), sink: Box::new(SinkOf::<_, u8>::new(drop::<u8>)) };
+        let stage_host = StageHost::new(pipeline.def, sink, (0, 1), Clock::wall(), (true, false));
         let draw = || {
             Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, is_end: false })
         };

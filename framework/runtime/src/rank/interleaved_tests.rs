@@ -31,30 +31,30 @@ impl Calls {
 }
 
 /// Runs it on two ranks; it calls until there was a long call.
-fn goes_on(body: impl Fn(&Session, &Calls) -> crate::Result<()> + Sync) {
+fn goes_on(body: impl Fn(&mut Session, &Calls) -> crate::Result<()> + Sync) {
     let calls = Calls { begin: Instant::now(), had_long: AtomicBool::new(false) };
     let config = Config::new().ranks(2).progress(crate::Progress::Off).peer_limit(LIMIT);
     run(&config, |session| Ok(body(session, &calls)?)).unwrap();
     assert!(calls.are_over());
 }
 
-fn in_a_sink_of_a_pipeline(session: &Session, calls: &Calls) -> crate::Result<()> {
+fn in_a_sink_of_a_pipeline(session: &mut Session, calls: &Calls) -> crate::Result<()> {
     let numbers = Pipeline::source("numbers", || (0u64..).take_while(|_| !calls.are_over()));
-    let doubled = numbers.map("double", |n| 2 * n).for_each("sink", |_| calls.call());
-    doubled.mapping(MappingChoice::Text("double@1".into())).run(session).map(drop)
+    let doubled = numbers.map("double", |n| 2 * n).mapping(MappingChoice::Text("double@1".into()));
+    doubled.for_each(session, "sink", |_| calls.call()).map(drop)
 }
 
-fn in_a_source_of_a_pipeline(session: &Session, calls: &Calls) -> crate::Result<()> {
+fn in_a_source_of_a_pipeline(session: &mut Session, calls: &Calls) -> crate::Result<()> {
     let goes_on = |_: &u64| {
         calls.call();
         !calls.are_over()
     };
     let numbers = Pipeline::source("numbers", || (0u64..).take_while(goes_on));
-    let doubled = numbers.map("double", |n| 2 * n).for_each("sink", |_| ());
-    doubled.mapping(MappingChoice::Text("double@1".into())).run(session).map(drop)
+    let doubled = numbers.map("double", |n| 2 * n).mapping(MappingChoice::Text("double@1".into()));
+    doubled.for_each(session, "sink", drop).map(drop)
 }
 
-fn in_a_source_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
+fn in_a_source_of_a_farm(session: &mut Session, calls: &Calls) -> crate::Result<()> {
     let goes_on = |_: &u64| {
         calls.call();
         !calls.are_over()
@@ -63,7 +63,7 @@ fn in_a_source_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> 
     Farm::new("double", |n| 2 * n).dedicated_master().for_each(session, numbers, |_, _| ()).map(drop)
 }
 
-fn in_a_sink_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
+fn in_a_sink_of_a_farm(session: &mut Session, calls: &Calls) -> crate::Result<()> {
     let numbers = (0u64..).take_while(|_| !calls.are_over());
     Farm::new("double", |n| 2 * n)
         .dedicated_master()
@@ -71,7 +71,7 @@ fn in_a_sink_of_a_farm(session: &Session, calls: &Calls) -> crate::Result<()> {
         .map(drop)
 }
 
-fn in_a_loop(session: &Session, calls: &Calls) -> crate::Result<()> {
+fn in_a_loop(session: &mut Session, calls: &Calls) -> crate::Result<()> {
     // One of the ranks is in the long call, and the other waits for it.
     let body = |range: std::ops::Range<u64>| {
         range.for_each(|_| {

@@ -36,6 +36,19 @@ impl Suspicion {
         self.most > 0
     }
 
+    /// Returns true if the deaths are certainly caused by the task itself, so that a restart of the job would not help: two ranks died in it. A
+    /// single rank may have been killed for another reason.
+    pub(crate) fn is_its_own(self) -> bool {
+        self.certain >= 2
+    }
+
+    /// Returns the attempts and the suspicion of a task that had used all its attempts in an earlier run of the job. The task is tried anew, by
+    /// one of the `others` ranks besides rank 0 if there are any.
+    pub(crate) fn anew(self, others: usize) -> Tried {
+        let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
+        (0, if self.certain > 0 && others > 0 { suspicion } else { Suspicion::default() })
+    }
+
     /// Returns true if the task may run while `others` ranks besides rank 0 are left. The last of them does not run a task in which two
     /// ranks died.
     pub(crate) fn is_worth_a_rank(self, others: usize) -> bool {

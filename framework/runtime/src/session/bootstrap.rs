@@ -170,7 +170,8 @@ fn place_ranks(
     let places = if known { places(&nodes, config.bind) } else { vec![Placement::default(); size] };
     if size > 1 {
         // Ranks that are threads of one process all have the same placement, so the table is of little interest.
-        let level = if endpoint.capabilities().returns_errors { Level::Debug } else { Level::Info };
+        let Capabilities { processes, real_time, .. } = endpoint.capabilities();
+        let level = if real_time && !processes { Level::Debug } else { Level::Info };
         let table = if known { table(&nodes, &places) } else { String::new() };
         log::log!(level, "{size} ranks, {transport}{table}");
     }
@@ -428,13 +429,7 @@ mod tests {
     fn simulated_ranks_register_nothing_that_depends_on_this_machine_or_the_day() {
         let own = |real_time| {
             let ranks_may_end = false;
-            let capabilities = Capabilities {
-                processes: real_time,
-                returns_errors: false,
-                real_time,
-                threads: true,
-                ranks_may_end,
-            };
+            let capabilities = Capabilities { processes: real_time, real_time, threads: true, ranks_may_end };
             Register::own("mpi".into(), 2, capabilities, &Config::new())
         };
         let same = wire::to_bytes(&register(None)).unwrap();

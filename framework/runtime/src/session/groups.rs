@@ -20,8 +20,7 @@ impl Session {
     /// `group-COLOR` in the directory of the job. A failure in a group ends the whole job, as does the death of a rank.
     ///
     /// # Errors
-    /// The errors of [`broadcast`](Session::broadcast), of `body` and of the skeletons that it runs. On MPI a failure ends the job instead
-    /// of returning.
+    /// The errors of [`broadcast`](Session::broadcast), of `body` and of the skeletons that it runs.
     ///
     /// ```
     /// use armature::loops::map;
@@ -40,10 +39,10 @@ impl Session {
     /// ```
     #[track_caller]
     pub fn split<R>(
-        &self,
+        &mut self,
         color: Option<u32>,
         key: i64,
-        body: impl FnOnce(&Session) -> Result<R, BoxError>,
+        body: impl FnOnce(&mut Session) -> Result<R, BoxError>,
     ) -> Result<Option<R>> {
         let transport = self.together(Location::caller(), |endpoint, limits| {
             let what = Announcement::new("splits the ranks into groups");
@@ -54,14 +53,18 @@ impl Session {
         let (Some(transport), Some(color)) = (transport, color) else { return Ok(None) };
         let config = self.config().of_group(color);
         let (mut body, mut value) = (Some(body), None);
-        let mut once = |session: &Session| {
+        let mut once = |session: &mut Session| {
             if let Some(body) = body.take() {
                 value = Some(body(session)?);
             }
             Ok(())
         };
-        let lost =
-            on_rank(transport, &config, Ok(Prepared::default()), &mut once).map_err(|(_, error)| error)?;
+        let left = on_rank(transport, &config, Ok(Prepared::default()), &mut once);
+        let lost = left.map_err(|(_, error)| {
+            // The ranks of the other groups do not know of the failure yet.
+            self.endpoint.report(&error);
+            error
+        })?;
         if lost.is_empty() {
             return Ok(value);
         }
@@ -69,7 +72,7 @@ impl Session {
             "rank(s) {lost:?} of group {color} have died, and only farms and workflows of a whole session go on without"
         );
         let error = Error::new(ErrorKind::Timeout, text).at_rank(self.rank());
-        self.endpoint()?.report(&error);
+        self.endpoint.report(&error);
         Err(error)
     }
 
@@ -96,20 +99,19 @@ impl Session {
     /// ```
     #[cfg(feature = "mpi")]
     #[track_caller]
-    pub fn world(&self) -> Result<&crate::comm::mpi::Communicator> {
-        // If ranks have died since the first call, the code below returns an error.
-        if let Some(communicator) = self.communicator.get()
-            && self.endpoint()?.lost().is_empty()
-        {
-            return Ok(communicator);
+    pub fn world(&mut self) -> Result<&crate::comm::mpi::Communicator> {
+        // If ranks have died since the first call, this call returns an error.
+        if self.communicator.is_none() || !self.endpoint.lost().is_empty() {
+            let communicator = self.together(Location::caller(), |endpoint, limits| {
+                // MPI itself waits without a limit, so all ranks must have arrived before.
+                from_all(endpoint, Announcement::new("takes MPI's communicator"), limits, ())?;
+                let none = "the ranks of this session are threads, which have no communicator: start the program by mpirun";
+                endpoint.transport().communicator()?.ok_or_else(|| Error::new(ErrorKind::Config, none))
+            })?;
+            return Ok(self.communicator.insert(communicator));
         }
-        let communicator = self.together(Location::caller(), |endpoint, limits| {
-            // MPI itself waits without a limit, so all ranks must have arrived before.
-            from_all(endpoint, Announcement::new("takes MPI's communicator"), limits, ())?;
-            let none = "the ranks of this session are threads, which have no communicator: start the program by mpirun";
-            endpoint.transport().communicator()?.ok_or_else(|| Error::new(ErrorKind::Config, none))
-        })?;
-        Ok(self.communicator.get_or_init(|| communicator))
+        let none = || Error::new(ErrorKind::Config, "the session has no communicator");
+        self.communicator.as_ref().ok_or_else(none)
     }
 }
 

@@ -7,6 +7,8 @@ mod agreement;
 mod bootstrap;
 mod commands;
 mod config;
+#[cfg(feature = "mpi")]
+mod failure;
 mod finalize;
 #[cfg(test)]
 mod golden_tests;
@@ -18,16 +20,15 @@ mod tests;
 pub(crate) mod topology;
 mod values;
 
-use std::cell::{RefCell, RefMut};
+#[cfg(feature = "mpi")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::comm::Transport;
-use crate::comm::clock::{Clock, Stopwatch};
+use crate::comm::clock::Stopwatch;
 use crate::comm::endpoint::Endpoint;
-#[cfg(feature = "mpi")]
-use crate::comm::endpoint::GRACE;
 use crate::comm::local::{LocalTransport, World};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::job_status::Attempt;
@@ -39,7 +40,7 @@ pub use commands::Commands;
 pub(crate) use commands::{RankCommands, output_file};
 #[cfg(feature = "clap")]
 pub use config::RunArgs;
-pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, main};
+pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, exit_code, main};
 pub(crate) use logging::name_rank;
 pub(crate) use values::{NextPiece, PIECE};
 
@@ -53,17 +54,27 @@ pub struct Session {
     transport: String,
     sharing: Sharing,
     probed: Probed,
-    /// Clock of the endpoint, readable while a skeleton borrows the endpoint.
-    clock: Clock,
-    endpoint: RefCell<Endpoint>,
-    commands: RefCell<Option<RankCommands>>,
+    endpoint: Endpoint,
+    commands: Option<RankCommands>,
     /// Communicator for the program, once the program has asked for it.
     #[cfg(feature = "mpi")]
-    communicator: std::cell::OnceCell<crate::comm::mpi::Communicator>,
+    communicator: Option<crate::comm::mpi::Communicator>,
 }
 
 /// Measured speeds and links of the ranks, with the time of the measurement.
-pub(crate) type Probed = RefCell<Option<(Duration, crate::balance::probe::Probed)>>;
+pub(crate) type Probed = Option<(Duration, crate::balance::probe::Probed)>;
+
+/// Parts of a session that a run of a skeleton uses at the same time.
+pub(crate) struct Parts<'s> {
+    pub(crate) config: &'s Config,
+    pub(crate) endpoint: &'s mut Endpoint,
+    /// Starter of this rank's commands, if there is one.
+    pub(crate) commands: &'s mut Option<RankCommands>,
+    /// Groups of ranks that share cores; known on rank 0.
+    pub(crate) sharing: &'s Sharing,
+    /// Last measurement of speeds and links on rank 0, for skeletons that run soon after each other.
+    pub(crate) probed: &'s mut Probed,
+}
 
 impl Session {
     /// Returns the number of this rank, from 0.
@@ -93,12 +104,12 @@ impl Session {
 
     /// Returns true if the job runs in a simulator: time is simulated, and only declared work takes time.
     pub fn is_simulated(&self) -> bool {
-        self.clock.is_simulated()
+        self.endpoint.clock().is_simulated()
     }
 
     /// Returns the time since this rank started; simulated time in a simulator.
     pub fn elapsed(&self) -> Duration {
-        self.clock.now()
+        self.endpoint.clock().now()
     }
 
     /// Returns the clock of [`elapsed`](Session::elapsed) as a value of its own, because a running skeleton borrows the session.
@@ -108,55 +119,36 @@ impl Session {
     ///
     /// armature::run(&armature::Config::new(), |session| {
     ///     let (clock, mut times) = (session.stopwatch(), Vec::new());
-    ///     Pipeline::source("numbers", || 0..3u8).for_each("note", |_| times.push(clock.elapsed())).run(session)?;
+    ///     Pipeline::source("numbers", || 0..3u8).for_each(session, "note", |_| times.push(clock.elapsed()))?;
     ///     assert!(times.len() == 3 && times.is_sorted());
     ///     Ok(())
     /// })?;
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn stopwatch(&self) -> Stopwatch {
-        Stopwatch(self.clock)
+        Stopwatch(self.endpoint.clock())
     }
 
-    /// Returns the groups of ranks that share cores; known on rank 0.
-    pub(crate) fn sharing(&self) -> &Sharing {
-        &self.sharing
+    /// Borrows the parts that a run of a skeleton uses.
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
+        let Session { config, endpoint, commands, sharing, probed, .. } = self;
+        Parts { config, endpoint, commands, sharing, probed }
     }
 
-    /// Returns the cell in which rank 0 keeps its last measurement of speeds and links, for skeletons that run soon after each other.
-    pub(crate) fn probed(&self) -> &Probed {
-        &self.probed
-    }
-
-    /// Borrows the endpoint; a skeleton borrows it while it runs.
-    pub(crate) fn endpoint(&self) -> Result<RefMut<'_, Endpoint>> {
-        self.endpoint.try_borrow_mut().map_err(|_| {
-            Error::new(
-                ErrorKind::Config,
-                "a skeleton was started, or a value given to all ranks, from inside a skeleton; do one after the other",
-            )
-            .at_rank(self.rank)
-        })
-    }
-
-    /// Borrows the starter of this rank's commands, if there is one; a skeleton borrows it while it runs.
-    pub(crate) fn commands(&self) -> RefMut<'_, Option<RankCommands>> {
-        self.commands.borrow_mut()
+    /// Borrows the endpoint and the settings.
+    pub(crate) fn endpoint(&mut self) -> (&mut Endpoint, &Config) {
+        (&mut self.endpoint, &self.config)
     }
 
     fn into_endpoint(self) -> Endpoint {
-        self.endpoint.into_inner()
+        self.endpoint
     }
 
     /// Marks the job as failed in the job status, with this message, although all ranks will end without an error; `armature run` then
     /// exits with 1. Call it inside of [`run`](run()) in a program that will exit with an error because of its results, such as failed
     /// tasks. Otherwise the job status would state that the job has finished. The call has no effect on ranks other than 0.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] inside of a skeleton.
-    pub fn conclude_failed(&self, message: impl std::fmt::Display) -> Result<()> {
-        self.endpoint()?.conclude(message.to_string());
-        Ok(())
+    pub fn conclude_failed(&mut self, message: impl std::fmt::Display) {
+        self.endpoint.conclude(message.to_string());
     }
 
     /// Opens the session of a rank: all ranks register with rank 0, which answers with the hosts of all ranks.
@@ -175,16 +167,15 @@ impl Session {
         match bootstrap::exchange(&mut endpoint, config, number) {
             Ok((sharing, events)) => Ok(Session {
                 sharing,
-                probed: Probed::default(),
+                probed: None,
                 config: config.clone().events(events),
                 rank: endpoint.rank(),
                 size: endpoint.size(),
                 transport: endpoint.transport().describe(),
-                clock: endpoint.clock(),
-                endpoint: RefCell::new(endpoint),
-                commands: RefCell::new(commands),
+                endpoint,
+                commands,
                 #[cfg(feature = "mpi")]
-                communicator: std::cell::OnceCell::new(),
+                communicator: None,
             }),
             Err(error) => Err((Box::new(endpoint), error)),
         }
@@ -207,8 +198,12 @@ impl std::fmt::Debug for Session {
 /// their number, 1 by default.
 ///
 /// # Errors
-/// The error or panic of the first rank that failed, with its rank. Under MPI a failure is printed on stderr and ends the whole job with a
-/// non-zero exit code instead of returning.
+/// The error or panic of the first rank that failed, with its rank. It ends the job: all ranks return an error, with which the program
+/// should end. A rank on which the error did not arise returns one of [`ErrorKind::Peer`] with the text of the error.
+///
+/// If ranks are processes, the rank on which the error arose also prints it on standard error at once, because a launcher may end all
+/// processes as soon as the first one has failed. If a rank does not come out of user code within two seconds after the failure, or does
+/// not answer, the job is aborted with a non-zero exit code. Threads are waited for.
 ///
 /// ```
 /// let config = armature::Config::new().ranks(3);
@@ -216,11 +211,11 @@ impl std::fmt::Debug for Session {
 /// assert_eq!(size, 3);
 /// # Ok::<(), armature::Error>(())
 /// ```
-pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> Result<R> {
+pub fn run<R: Send>(config: &Config, body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync) -> Result<R> {
     let result = Mutex::new(None);
     // The calling thread is rank 0 if ranks are threads; results of other threads are dropped.
     let caller = thread::current().id();
-    let body = |session: &Session| {
+    let body = |session: &mut Session| {
         let value = body(session)?;
         if thread::current().id() == caller {
             *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
@@ -235,7 +230,7 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxErr
 }
 
 /// The function that every rank calls, without the type of its result, so that the code that starts ranks is compiled once.
-type Body<'a> = dyn Fn(&Session) -> Result<(), BoxError> + Sync + 'a;
+type Body<'a> = dyn Fn(&mut Session) -> Result<(), BoxError> + Sync + 'a;
 
 fn run_ranks(config: &Config, body: &Body) -> Result<()> {
     // A process that was started to run commands enters here and does not return.
@@ -285,7 +280,7 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
             let started = thread.spawn_scoped(scope, move || rank(r));
             others.push(started.map_err(|e| {
                 let error = Error::new(ErrorKind::Config, format!("cannot start rank {r} as a thread: {e}"));
-                LocalTransport::open(world.clone(), 0).abort(&error);
+                LocalTransport::open(world.clone(), 0).fail(&error);
                 error
             })?);
         }
@@ -307,9 +302,39 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
 /// Stack size in bytes of a rank that is a thread: the default of a process on most systems.
 const STACK: usize = 8 << 20;
 
+/// True while this process is a rank of a run.
+#[cfg(feature = "mpi")]
+static IS_RANK: AtomicBool = AtomicBool::new(false);
+
+/// Resets [`IS_RANK`] at the end of a run.
+#[cfg(feature = "mpi")]
+struct OneRun;
+
+#[cfg(feature = "mpi")]
+impl OneRun {
+    /// # Errors
+    /// [`ErrorKind::Config`] inside of a run: its ranks would wait for ranks that do not come.
+    fn begin() -> Result<Self> {
+        // Simulated ranks share a process.
+        if !crate::comm::mpi::simgrid::simulated() && IS_RANK.swap(true, Ordering::Relaxed) {
+            let text = "armature::run was called inside of a run, for example in a task: expected one run after the other";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        Ok(OneRun)
+    }
+}
+
+#[cfg(feature = "mpi")]
+impl Drop for OneRun {
+    fn drop(&mut self) {
+        IS_RANK.store(false, Ordering::Relaxed);
+    }
+}
+
 #[cfg(feature = "mpi")]
 fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     use crate::comm::mpi::{MpiOptions, MpiTransport, launched};
+    let _one = OneRun::begin()?;
     let launcher = launched();
     if let Some(launcher) = &launcher
         && launcher.rank == Some(0)
@@ -324,19 +349,19 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
     let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
     let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
     let transport = MpiTransport::open(options, config.communicator.as_ref())?;
-    let processes = transport.capabilities().processes;
+    let is_process = transport.capabilities().processes;
     logging::start(Some(transport.rank()));
     if transport.rank() == 0 {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
     let result = on_rank(Box::new(transport), config, prepared, &mut |session| body(session));
-    result.map(drop).map_err(|(_, error)| {
-        if processes {
-            // Another rank failed and is ending the job. If it cannot, this rank exits.
-            thread::sleep(GRACE);
-            std::process::exit(1);
+    result.map(drop).map_err(|(mut endpoint, error)| {
+        failure::leave(&mut endpoint);
+        if !endpoint.lost().is_empty() {
+            // MPI may still read messages to dead ranks.
+            std::mem::forget(endpoint);
         }
-        error
+        if is_process { error.printed() } else { error }
     })
 }
 
@@ -373,7 +398,7 @@ fn on_rank(
     transport: Box<dyn Transport>,
     config: &Config,
     prepared: Result<Prepared>,
-    body: &mut dyn FnMut(&Session) -> Result<(), BoxError>,
+    body: &mut dyn FnMut(&mut Session) -> Result<(), BoxError>,
 ) -> Result<Vec<usize>, (Box<Endpoint>, Error)> {
     let attempt = || match &config.events {
         Some(directory) if transport.rank() == 0 => Attempt::take(directory).map(Some),
@@ -388,7 +413,7 @@ fn on_rank(
             return Err((Box::new(endpoint), error));
         }
     };
-    let session = match Session::open(transport, config, prepared) {
+    let mut session = match Session::open(transport, config, prepared) {
         Ok(session) => session,
         Err((mut endpoint, error)) => {
             endpoint.report(&error);
@@ -396,9 +421,10 @@ fn on_rank(
         }
     };
     let rank = session.rank;
-    let result = user_code::call(|| body(&session)).map_err(|e| e.at_rank(rank));
+    let result = user_code::call(|| body(&mut session)).map_err(|e| e.at_rank(rank));
     // Includes objects of MPI, which is about to be finalised.
     let mut endpoint = session.into_endpoint();
+    let result = result.and_then(|()| endpoint.check_failure());
     let result = result.and_then(|()| finalize::leave(&mut endpoint, config));
     match result {
         Ok(()) => {

@@ -44,7 +44,7 @@ fn a_job_status_tells_what_came_of_the_job() {
         assert_eq!((job_status.state, job_status.code, job_status.restart), (State::Failed, 1, false));
         assert_eq!(job_status.message, format!("rank {bad}: no fuel"));
     }
-    let late = |s: &Session| match s.rank() {
+    let late = |s: &mut Session| match s.rank() {
         0 => Err(Error::new(ErrorKind::Timeout, "rank 1 is silent").into()),
         _ => Ok(()),
     };
@@ -73,8 +73,8 @@ fn the_job_status_counts_what_all_skeletons_have_done() {
             session.barrier()?;
             assert_eq!(done(), 0, "a job counts anew");
             session.barrier()?;
-            Workflow::new(tasks.clone()).closure("toil", |_, _| Ok(())).run(session)?;
-            Pipeline::source("numbers", || 0..5_u8).for_each("end", |_| ()).run(session)?;
+            Workflow::from_description(tasks.clone()).closure("toil", |_, _| Ok(())).run(session)?;
+            Pipeline::source("numbers", || 0..5_u8).for_each(session, "end", |_| ())?;
             map(session, "squares", 0..7, |n| n * n)?;
             Farm::new("halves", |n: u32| n / 2).collect(session, 0..11)?;
             Ok(())
@@ -91,7 +91,8 @@ fn a_program_concludes_that_it_has_failed() {
     let path = dir.path().join("job_status");
     let config = Config::new().ranks(2).job_status(Some(path.clone()));
     run(&config, |session| {
-        Ok(session.conclude_failed(format_args!("rank {} has found nothing", session.rank()))?)
+        session.conclude_failed(format_args!("rank {} has found nothing", session.rank()));
+        Ok(())
     })
     .unwrap();
     let JobStatus { state, code, message, restart, .. } = JobStatus::read(&path).unwrap().unwrap();
@@ -156,9 +157,9 @@ fn nobody_waits_for_a_rank_that_is_lost() {
 fn a_pipeline_is_refused_where_ranks_are_lost() {
     let error = run(&Config::new().ranks(3), |session| {
         if session.is_root() {
-            session.endpoint()?.lose(2, "it never was");
+            session.endpoint.lose(2, "it never was");
         }
-        crate::pipeline::Pipeline::source("numbers", || 0..3u8).for_each("end", |_| ()).run(session)?;
+        crate::pipeline::Pipeline::source("numbers", || 0..3u8).for_each(session, "end", |_| ())?;
         Ok(())
     })
     .unwrap_err();

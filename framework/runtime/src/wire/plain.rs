@@ -35,11 +35,10 @@ use super::memory;
 /// let means = armature::run(&Config::new(), |session| {
 ///     let means = Pipeline::source("signals", || (0..100).map(|n| Plain([f64::from(n); 128])))
 ///         .plain()
-///         .map("mean", |signal| signal.iter().sum::<f64>() / 128.0)
-///         .collect();
-///     Ok(means.run(session)?)
+///         .map("mean", |signal| signal.iter().sum::<f64>() / 128.0);
+///     Ok(means.collect(session)?.on_root())
 /// })?;
-/// assert_eq!(means.unwrap().0[99], 99.0);
+/// assert_eq!(means.unwrap()[99], 99.0);
 /// # Ok::<(), armature::Error>(())
 /// ```
 #[derive(

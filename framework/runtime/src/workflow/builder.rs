@@ -8,13 +8,17 @@ use std::time::Duration;
 use armature_commands::Ended;
 use armature_planner::workflow::{Cluster, Plan, PlanOptions, TaskMemory};
 use armature_workflow_files::{Action, Description, Task};
+use serde::Serialize;
 
 use super::closure::{AfterCommand, Closure, Erased, Inputs};
 use super::graph::Graph;
+use super::handle::Draft;
 use super::results::Results;
 use super::summary::Summary;
 use crate::context::Context;
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::outcome::Outcome;
+use crate::persist::identity::RunIdentity;
 use crate::session::{Announcement, Session};
 use crate::wire::{Codec, Item};
 
@@ -33,8 +37,7 @@ pub(super) struct Options {
     pub(super) cluster: Option<Cluster>,
     /// Plan, if the caller has given one.
     pub(super) given: Option<Plan>,
-    pub(super) on_all_ranks: bool,
-    pub(super) journal: Option<(PathBuf, Vec<u8>)>,
+    pub(super) journal: Option<(PathBuf, RunIdentity)>,
     pub(super) directory: Option<PathBuf>,
     pub(super) sends_files: bool,
     pub(super) enforces_memory: bool,
@@ -46,6 +49,8 @@ pub(super) struct Options {
 #[must_use = "a workflow does nothing until it is run"]
 pub struct Workflow<'w> {
     pub(super) description: Description,
+    /// Tasks of a workflow that the program builds; its description follows from them when it runs.
+    pub(super) draft: Option<Draft>,
     pub(super) closures: BTreeMap<String, usize>,
     pub(super) code: Vec<Box<dyn Erased + 'w>>,
     /// Types of the values, by closure.
@@ -56,9 +61,10 @@ pub struct Workflow<'w> {
 
 impl<'w> Workflow<'w> {
     /// Creates a workflow from a description, which was read from a file or [built](Description::builder).
-    pub fn new(description: Description) -> Self {
+    pub fn from_description(description: Description) -> Self {
         Workflow {
             description,
+            draft: None,
             closures: BTreeMap::new(),
             code: Vec::new(),
             gives: Vec::new(),
@@ -67,14 +73,13 @@ impl<'w> Workflow<'w> {
                 memory: None,
                 task_memory: None,
                 spill: None,
-                retries: 1,
+                retries: 0,
                 max_failures: 0,
                 wall_time: None,
                 plan: None,
                 is_planned: true,
                 cluster: None,
                 given: None,
-                on_all_ranks: false,
                 journal: None,
                 directory: None,
                 sends_files: false,
@@ -93,10 +98,18 @@ impl<'w> Workflow<'w> {
         O: Item,
         F: FnMut(&mut Inputs<'_>, &Context) -> Result<O, BoxError> + Send + 'w,
     {
+        self.add_closure(name, call);
+        self
+    }
+
+    pub(super) fn add_closure<O, F>(&mut self, name: &str, call: F)
+    where
+        O: Item,
+        F: FnMut(&mut Inputs<'_>, &Context) -> Result<O, BoxError> + Send + 'w,
+    {
         self.closures.insert(name.to_string(), self.code.len());
         self.code.push(Box::new(Closure { call, codec: Codec::of_type() }));
         self.gives.push(std::any::type_name::<O>());
-        self
     }
 
     /// Calls `f` after each try of a command, on the rank that ran it and before the task counts as done: to check the files that the
@@ -150,7 +163,9 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Sets how many times a failed task is retried, on another rank if there is one, unless its description says so. The default is 1.
+    /// Sets how many times a failed task is tried again, on another rank if there is one, unless its description says so. The default is 0.
+    ///
+    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue.
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
@@ -178,7 +193,7 @@ impl<'w> Workflow<'w> {
     /// }
     /// let endless = endless.build()?;
     /// let error = armature::run(&armature::Config::new(), |session| {
-    ///     let workflow = Workflow::new(endless.clone()).wall_time(Duration::from_millis(200));
+    ///     let workflow = Workflow::from_description(endless.clone()).wall_time(Duration::from_millis(200));
     ///     let sleep = Duration::from_millis(50);
     ///     Ok(workflow.closure("sleep", |_, _| Ok(std::thread::sleep(sleep))).run(session)?)
     /// })
@@ -195,8 +210,8 @@ impl<'w> Workflow<'w> {
     /// Keeps the value of every task in a file on the host of rank 0. A job that is started again with the same file, on any number of
     /// ranks, reads the values and runs only the missing tasks.
     ///
-    /// `fingerprint` names everything that the results depend on besides the tasks and their dependencies: parameters, seeds, the input or
-    /// its checksum. A file with another fingerprint, or of another workflow, is refused.
+    /// `identity` names everything that the results depend on besides the tasks and their dependencies: parameters, seeds, the input or
+    /// its checksum. A file with another identity, or of another workflow, is refused.
     ///
     /// ```
     /// use armature::workflow::{Action, Description, Task, Workflow};
@@ -208,15 +223,15 @@ impl<'w> Workflow<'w> {
     /// let numbers = numbers.build()?;
     /// for known in [0, 1] {
     ///     let summary = armature::run(&armature::Config::new(), |session| {
-    ///         let workflow = Workflow::new(numbers.clone()).closure("number", |_, _| Ok(1));
-    ///         Ok(workflow.journal(&path, "version 1").run(session)?)
+    ///         let workflow = Workflow::from_description(numbers.clone()).closure("number", |_, _| Ok(1));
+    ///         Ok(workflow.journal(&path, "version 1").run(session)?.into_summary())
     ///     })?;
     ///     assert_eq!(summary.unwrap().known, known);
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn journal(mut self, path: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
-        self.options.journal = Some((path.into(), fingerprint.into()));
+    pub fn journal(mut self, path: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
+        self.options.journal = Some((path.into(), RunIdentity::of(identity)));
         self
     }
 
@@ -251,8 +266,8 @@ impl<'w> Workflow<'w> {
     /// let slow_and_fast = vec![Processor::new("slow", 1.0, 1 << 30), Processor::new("fast", 4.0, 1 << 30)];
     /// let cluster = Cluster::new(slow_and_fast, 1e9)?;
     /// let ran_on = armature::run(&armature::Config::new().ranks(2), |session| {
-    ///     let workflow = Workflow::new(two.clone()).closure("rank", |_, cx| Ok(cx.rank()));
-    ///     let Some((mut results, _)) = workflow.cluster(cluster.clone()).collect(session)? else { return Ok(None) };
+    ///     let workflow = Workflow::from_description(two.clone()).closure("rank", |_, cx| Ok(cx.rank()));
+    ///     let Some(mut results) = workflow.cluster(cluster.clone()).collect(session)?.on_root() else { return Ok(None) };
     ///     Ok(Some((results.take::<usize>("short")?, results.take::<usize>("long")?)))
     /// })?;
     /// assert_eq!(ran_on, Some((0, 1)));
@@ -278,44 +293,30 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Returns the results of [`collect`](Workflow::collect) on every rank instead of on rank 0 alone. With [`run`](Workflow::run) the
-    /// option is an error.
-    pub fn on_all_ranks(mut self) -> Self {
-        self.options.on_all_ranks = true;
-        self
-    }
-
-    /// Runs all tasks and drops the values of final tasks, which no task reads.
-    ///
-    /// Returns a [`Summary`] on rank 0 and `None` on other ranks, when all ranks have finished.
+    /// Runs all tasks and drops the values of final tasks, which no task reads. Returns when all ranks have finished.
     ///
     /// # Errors
     /// A description that cannot be run; more failed tasks than [allowed](Workflow::max_failures), with rank, task and tries; the death of
-    /// a rank that the job needs, or its silence for longer than [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure
-    /// ends the job instead of returning.
-    pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
-        if self.options.on_all_ranks {
-            let text = "the option on_all_ranks is set, but run gives results to nobody; collect can give them to all";
-            return self.refuse(session, text);
-        }
-        Ok(self.go(session, false)?.map(|(_, summary)| summary))
+    /// a rank that the job needs, or its silence for longer than [`Config::peer_limit`](crate::Config::peer_limit).
+    pub fn run(&mut self, session: &mut Session) -> Result<Outcome<(), Summary>> {
+        Ok(Outcome::of(self.go(session, None)?.map(|(_, summary)| summary)))
     }
 
-    /// Runs all tasks and returns the values of final tasks, which no task reads, with a [`Summary`]: on rank 0, or on every rank with
-    /// [`on_all_ranks`](Workflow::on_all_ranks). Returns `None` on other ranks.
+    /// Runs all tasks and returns the values of final tasks, which no task reads, on rank 0.
     ///
     /// # Errors
     /// The errors of [`run`](Workflow::run).
-    pub fn collect(&mut self, session: &Session) -> Result<Option<(Results, Summary)>> {
-        let collected = self.go(session, true)?;
-        if self.options.on_all_ranks { self.share(session, collected).map(Some) } else { Ok(collected) }
+    pub fn collect(&mut self, session: &mut Session) -> Result<Outcome<Results, Summary>> {
+        self.go(session, Some("collect")).map(Outcome::new)
     }
 
-    fn refuse<T>(&self, session: &Session, text: &str) -> Result<T> {
-        let error = Error::new(ErrorKind::Config, text).in_workflow(self.description.name());
-        let error = error.at_rank(session.rank());
-        session.endpoint()?.report(&error);
-        Err(error)
+    /// Like [`collect`](Workflow::collect), but returns the values on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`run`](Workflow::run).
+    pub fn collect_on_all(&mut self, session: &mut Session) -> Result<Results> {
+        let collected = self.go(session, Some("collect_on_all"))?;
+        self.share(session, collected.map(|(results, _)| results))
     }
 
     /// Returns the number of the closure of each task; the number has no meaning for a command.
@@ -344,19 +345,19 @@ impl<'w> Workflow<'w> {
         found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
     }
 
-    /// Settings that must be equal on all ranks. `cores` is the number of cores of a rank for commands.
+    /// Settings that must be equal on all ranks. `collect` is the method that collects the values, if one does; `cores` is the number of
+    /// cores of a rank for commands.
     pub(super) fn announcement(
         &self,
         graph: &Graph,
         closure_of: &[usize],
-        (collects, cores): (bool, u32),
+        (collect, cores): (Option<&str>, u32),
     ) -> Announcement {
-        let Options { memory, cluster, given, on_all_ranks, sends_files, enforces_memory, .. } =
-            &self.options;
+        let Options { memory, cluster, given, sends_files, enforces_memory, .. } = &self.options;
         let closures = self.closures.iter().map(|(name, &number)| format!("{name}: {}", self.gives[number]));
         let mut what = Announcement::new(format!("runs the workflow {:?}", graph.name))
             .without_the_dead()
-            .with("method", if collects { "collect" } else { "run" })
+            .with("method", collect.unwrap_or("run"))
             .with("tasks", graph.len())
             .with("edges", graph.dag.edges().len())
             .with("closures", closures.collect::<Vec<_>>().join(", "))
@@ -367,7 +368,6 @@ impl<'w> Workflow<'w> {
             .with("task_memory", format_args!("{:?}", graph.task_memory))
             .with("enforce_memory", enforces_memory)
             .with("send_files", sends_files)
-            .with("on_all_ranks", on_all_ranks)
             .with_checksum("cluster", cluster.as_ref())
             .with_checksum("plan", given.as_ref());
         if (0..graph.len()).any(|task| graph.needs(task).is_command) {

@@ -1,6 +1,5 @@
 //! Tasks that are commands: their start and their end.
 
-use std::cell::RefMut;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 /// Commands of a rank.
 pub(super) struct Commands<'s> {
-    rank: RefMut<'s, Option<RankCommands>>,
+    rank: &'s mut Option<RankCommands>,
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
@@ -81,7 +80,7 @@ impl<'s> Commands<'s> {
     /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another
     /// file.
     pub(super) fn new(
-        (rank, number): (RefMut<'s, Option<RankCommands>>, usize),
+        (rank, number): (&'s mut Option<RankCommands>, usize),
         description: &'s Description,
         directory: Option<&Path>,
     ) -> Result<Self> {

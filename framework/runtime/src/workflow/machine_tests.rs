@@ -546,10 +546,11 @@ fn tasks_behind_failed_ones_are_skipped_and_all_others_run() {
             Setting { seed, failing: Some(3), max_failures: usize::MAX, limit: seed % 3 == 0, ..SETTING };
         let mut world = World::new(setting);
         world.play().unwrap();
-        let failed: Vec<usize> = world.master.failed().iter().map(super::FailedTask::task).collect();
+        let failed: Vec<u64> = world.master.failed().iter().map(super::FailedTask::task).collect();
         let mut is_lost = vec![false; setting.tasks];
         for &task in world.graph.dag.topological_order() {
-            is_lost[task] = failed.contains(&task) || world.graph.parents(task).any(|parent| is_lost[parent]);
+            is_lost[task] =
+                failed.contains(&(task as u64)) || world.graph.parents(task).any(|parent| is_lost[parent]);
             assert_eq!(world.runs[task] == 0, is_lost[task], "task {task}");
         }
         skipped += world.master.skipped;
@@ -599,8 +600,8 @@ fn a_task_that_kills_ranks_fails_after_its_tries_and_is_never_run_on_rank_0() {
         }
         runs[usize::from(trails)] += 1;
         let failed = world.master.failed();
-        assert_eq!(failed.iter().map(super::FailedTask::task).collect::<Vec<_>>(), [deadly]);
-        assert_eq!((failed[0].attempts(), dead), (2, 2), "a death is a try");
+        assert_eq!(failed.iter().map(super::FailedTask::task).collect::<Vec<_>>(), [deadly as u64]);
+        assert_eq!((failed[0].tries(), dead), (2, 2), "a death is a try");
         let mut is_lost = vec![false; setting.tasks];
         for &task in world.graph.dag.topological_order() {
             is_lost[task] = task == deadly || world.graph.parents(task).any(|parent| is_lost[parent]);

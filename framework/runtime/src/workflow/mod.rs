@@ -1,31 +1,25 @@
 //! Workflows: tasks that depend on one another, planned so that they fit every rank's memory.
 //!
 //! ```
-//! use armature::workflow::{Action, Description, Task, Workflow};
+//! use armature::workflow::Workflow;
 //!
 //! // Two halves of a sum, and their total.
-//! let mut sum = Description::builder("sum");
-//! for half in ["first", "second"] {
-//!     sum.task(Task::new(half, Action::Closure("half".into())));
-//!     sum.edge(half, "total", 8);
-//! }
-//! sum.task(Task::new("total", Action::Closure("total".into())));
-//! let sum = sum.build()?;
-//!
 //! let config = armature::Config::new().ranks(2);
 //! let total = armature::run(&config, |session| {
-//!     let mut sum = Workflow::new(sum.clone())
-//!         .closure("half", |_, cx| Ok((0..100).map(|n| 100 * cx.number() + n).sum::<u64>()))
-//!         .closure("total", |halves, _| Ok(halves.take_all::<u64>()?.iter().sum::<u64>()));
-//!     let Some((mut results, summary)) = sum.collect(session)? else { return Ok(None) };
+//!     let mut flow = Workflow::new("sum");
+//!     let first = flow.task("first", || (0..100).sum::<u64>());
+//!     let second = flow.task("second", || (100..200).sum::<u64>());
+//!     let total = flow.after("total", (&first, &second), |(first, second)| first + second);
+//!     let Some((mut results, summary)) = flow.collect(session)?.into_parts() else { return Ok(None) };
 //!     assert_eq!(summary.tasks, 3);
-//!     Ok(Some(results.take::<u64>("total")?))
+//!     Ok(Some(results.take(&total)?))
 //! })?;
 //! assert_eq!(total, Some((0..200).sum()));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), armature::Error>(())
 //! ```
 //!
-//! Every rank builds the same workflow. If the description contains run times, memory or sizes, rank 0, the *master*, computes a plan with
+//! Every rank builds the same workflow, of [tasks](Workflow::task) or from a [description](Workflow::from_description) in a file. If the
+//! description contains run times, memory or sizes, rank 0, the *master*, computes a plan with
 //! [`armature_planner::workflow`](https://docs.rs/armature-planner) and sends each rank its tasks in the order of the plan, some in
 //! advance. By default rank 0 runs tasks too. The value of a task goes directly from the rank that computed it to the ranks that read it.
 //! Without a plan, tasks go to free ranks, near their inputs.
@@ -45,7 +39,8 @@
 //!   its limit the job ends.
 //! - A rank holds at most [`Workflow::memory`], if the needs of tasks in the description are right.
 //! - If a rank dies and the launcher lets the other ranks continue, the job continues without it and repeats its tasks. The death counts as
-//!   a try of the closure in which the rank was; rank 0 does not run that closure.
+//!   a try of the closure in which the rank was, so that the closure is repeated only if [`Workflow::retries`] allows it; rank 0 does not
+//!   run that closure.
 //! - The death of rank 0 ends the job. With a [journal](Workflow::journal) a job that is started again runs only the missing tasks.
 //!
 //! `README.md` in the source directory of this module describes the protocol.
@@ -53,12 +48,12 @@
 mod builder;
 mod closure;
 mod commands;
-mod failed_task;
 mod files;
 mod forecast;
 #[cfg(test)]
 mod golden_tests;
 mod graph;
+mod handle;
 #[cfg(test)]
 mod machine_tests;
 mod master;
@@ -77,16 +72,18 @@ mod summary;
 mod task_journal;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod user_code;
 mod value;
 mod worker;
 
 pub use crate::context::Context;
+pub use crate::failed_task::FailedTask;
 pub use armature_commands::Ended;
 pub use armature_planner::workflow::{Cluster, MemoryModel, Plan, PlanOptions, Processor, TaskMemory};
 pub use armature_workflow_files::{Action, Description, DescriptionBuilder, File, Task};
 pub use builder::Workflow;
 pub use closure::Inputs;
-pub use failed_task::FailedTask;
+pub use handle::{Handle, Parents, TaskName};
 pub use results::Results;
 pub use summary::{Measured, RankReport, Summary};

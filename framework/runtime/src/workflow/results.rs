@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::handle::TaskName;
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Item;
@@ -20,12 +21,13 @@ impl Results {
         self.values.keys().map(String::as_str)
     }
 
-    /// Takes the value of a task.
+    /// Takes the value of a task, which is named by its [`Handle`](super::Handle) or, with the type of its value, by its name.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if there is no value of this name: no final task has the name, the value has been taken, or the task has
     /// failed. [`ErrorKind::Wire`] if the value has another type.
-    pub fn take<T: Item>(&mut self, task: &str) -> Result<T> {
+    pub fn take<T: Item>(&mut self, task: impl TaskName<T>) -> Result<T> {
+        let task = task.task_name();
         let value = self.values.remove(task).ok_or_else(|| {
             let text = format!("{task:?} is not among the final tasks whose values are here");
             Error::new(ErrorKind::Config, text).in_workflow(&self.workflow)

@@ -28,20 +28,32 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
-use crate::session::Session;
+use crate::session::{Config, Parts, RankCommands, Session};
 
 /// Name of the skeleton, for messages.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
-    /// Runs all tasks. On rank 0, returns the values of final tasks, if they are collected, and the summary.
-    pub(super) fn go(&mut self, session: &Session, collects: bool) -> Result<Option<(Results, Summary)>> {
-        let endpoint = &mut *session.endpoint()?;
+    /// Runs all tasks. On rank 0, returns the values of final tasks, if the method `collect` collects them, and the summary.
+    pub(super) fn go(
+        &mut self,
+        session: &mut Session,
+        collect: Option<&str>,
+    ) -> Result<Option<(Results, Summary)>> {
+        let Parts { endpoint, config, commands, .. } = session.parts();
         let rank = endpoint.rank();
-        let result = self.run_on(session, endpoint, collects);
+        let result = self.describe().and_then(|()| self.run_on(endpoint, config, commands, collect));
         result
             .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { self.placed(error, rank) })
             .inspect_err(|error| endpoint.report(error))
+    }
+
+    /// Describes the tasks that the program has added.
+    fn describe(&mut self) -> Result<()> {
+        if let Some(draft) = &self.draft {
+            self.description = draft.describe(self.description.name())?;
+        }
+        Ok(())
     }
 
     fn placed(&self, error: Error, rank: usize) -> Error {
@@ -50,11 +62,12 @@ impl Workflow<'_> {
 
     fn run_on(
         &mut self,
-        session: &Session,
         endpoint: &mut Endpoint,
-        collects: bool,
+        config: &Config,
+        rank_commands: &mut Option<RankCommands>,
+        collect: Option<&str>,
     ) -> Result<Option<(Results, Summary)>> {
-        let config = session.config();
+        let collects = collect.is_some();
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let closure_of = self.closure_of()?;
         let mut plan_options = self.options.plan.clone().unwrap_or_default();
@@ -67,12 +80,12 @@ impl Workflow<'_> {
         graph.check_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
         self.check_plan(&graph, ranks)?;
         let mut files = self.files(rank, ranks)?;
-        let cores = session.commands().as_ref().map_or(0, |commands| commands.cores);
-        let what = self.announcement(&graph, &closure_of, (collects, cores));
+        let cores = rank_commands.as_ref().map_or(0, |commands| commands.cores);
+        let what = self.announcement(&graph, &closure_of, (collect, cores));
         let run = endpoint.begin_run(&what, config.join_limit)?;
         let begin = clock.now();
         let directory = files.as_ref().map(|files| files.folder.path()).or(self.options.directory.as_deref());
-        let mut commands = Commands::new((session.commands(), rank), &self.description, directory)?;
+        let mut commands = Commands::new((rank_commands, rank), &self.description, directory)?;
         if let Some(output) = files.as_ref().and_then(|files| files.folder.output()) {
             commands.write_output_to(output)?;
         }
@@ -89,8 +102,9 @@ impl Workflow<'_> {
             self.take_done(&graph, &mut master, &mut worker)?;
         }
         let (mut journal, mut known) = (None, Known::default());
-        if let Some((path, fingerprint)) = self.options.journal.as_ref().filter(|_| rank == 0) {
-            let opened = TaskJournal::open(path, fingerprint, &graph, &mut master, &mut spill)?;
+        if let Some((path, identity)) = self.options.journal.as_ref().filter(|_| rank == 0) {
+            endpoint.claim(path)?;
+            let opened = TaskJournal::open(path, identity.bytes()?, &graph, &mut master, &mut spill)?;
             (journal, known) = (Some(opened.0), opened.1);
         }
         let Known { finals, restored, .. } = known;

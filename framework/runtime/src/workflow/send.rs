@@ -34,7 +34,7 @@ impl Workflow<'_> {
     /// workflow.task(task);
     /// let clock = workflow.build()?;
     /// let error = armature::run(&armature::Config::new(), |session| {
-    ///     Ok(Workflow::new(clock.clone()).send_files().run(session)?)
+    ///     Ok(Workflow::from_description(clock.clone()).send_files().run(session)?)
     /// });
     /// assert!(error.unwrap_err().message().contains("expected a name within the directory"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::failed_task::FailedTask;
+use crate::failed_task::FailedTask;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 use crate::observe::words::count;
 use crate::session::topology::Size;
 
 /// Work of one rank for a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RankReport {
     /// Number of tries, failed ones included.
     pub tasks: u64,
@@ -27,6 +28,7 @@ pub struct RankReport {
 
 /// Measurements of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Measured {
     /// Rank that ran the task.
     pub rank: usize,
@@ -38,6 +40,7 @@ pub struct Measured {
 
 /// Summary of a run of a workflow, on rank 0. Its `Display` is a table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// Name of the workflow.
     pub name: String,
@@ -74,7 +77,7 @@ impl Summary {
     pub fn failed_names(&self) -> String {
         const MOST: usize = 5;
         let mut names: Vec<String> =
-            self.failed.iter().take(MOST).map(|failed| armature_text::quoted(failed.name())).collect();
+            self.failed.iter().take(MOST).filter_map(FailedTask::name).map(armature_text::quoted).collect();
         if self.failed.len() > MOST {
             names.push(format!("{} more", self.failed.len() - MOST));
         }

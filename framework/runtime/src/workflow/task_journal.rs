@@ -50,19 +50,19 @@ pub(super) struct Known {
 }
 
 impl TaskJournal {
-    /// Opens the journal of a workflow. `fingerprint` names everything that the values depend on besides the tasks. Marks the tasks in the
+    /// Opens the journal of a workflow. `identity` names everything that the values depend on besides the tasks. Marks the tasks in the
     /// journal as done in the master, and writes the values that are still needed to the spill folder.
     ///
     /// # Errors
     /// The errors of [`Journal::open`]; the folder cannot be written; ranks died in tasks that no rank of this run may try.
     pub(super) fn open(
         path: &Path,
-        fingerprint: &[u8],
+        identity: &[u8],
         graph: &Graph,
         master: &mut Master,
         spill: &mut SpillFolder,
     ) -> Result<(Self, Known)> {
-        let whole = [&graph.structure().to_le_bytes(), fingerprint].concat();
+        let whole = [&graph.structure().to_le_bytes(), identity].concat();
         let identity = Identity::new(graph.name.as_str(), LAYOUT, whole);
         let mut known = Known::default();
         let (mut needed, mut tried, mut notes) = (BTreeMap::new(), BTreeMap::new(), 0);

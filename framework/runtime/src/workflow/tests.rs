@@ -48,16 +48,20 @@ fn values_of_different_types_go_along_the_edges() {
     for ranks in 1..=4 {
         for driver in [Driver::Auto, Driver::Inline, Driver::Threaded] {
             let got = run(&config(ranks).driver(driver), |session| {
-                let mut workflow = run_diamond(Workflow::new(diamond())).on_all_ranks();
-                let (mut results, summary) = workflow.collect(session)?.expect("on all ranks");
-                assert_eq!((summary.tasks, results.names().collect::<Vec<_>>()), (4, vec!["d"]));
+                let mut workflow = run_diamond(Workflow::from_description(diamond()));
+                let mut results = workflow.collect_on_all(session)?;
+                assert_eq!(results.names().collect::<Vec<_>>(), ["d"]);
                 assert!(results.take::<u8>("d").is_err(), "it is of another type");
                 assert!(results.take::<u8>("b").unwrap_err().message().contains("not among the final tasks"));
-                // Once more.
-                let (mut results, _) = workflow.collect(session)?.expect("on all ranks");
-                Ok(results.take::<(f64, String)>("d")?)
+                // Once more, and then on rank 0 alone.
+                let on_all = workflow.collect_on_all(session)?.take::<(f64, String)>("d")?;
+                assert_eq!(on_all, (3.0, "c 2".to_string()));
+                let collected = workflow.collect(session)?.into_parts();
+                assert_eq!(collected.is_some(), session.is_root());
+                let Some((mut results, summary)) = collected else { return Ok(None) };
+                Ok(Some((results.take::<(f64, String)>("d")?, summary.tasks)))
             });
-            assert_eq!(got.unwrap(), (3.0, "c c".replace(" c", " 2")));
+            assert_eq!(got.unwrap(), Some(((3.0, "c 2".to_string()), 4)));
         }
     }
 }
@@ -71,11 +75,11 @@ fn small_tasks_in_great_number_run_once_each() {
     let description = builder.build().unwrap();
     let count = AtomicUsize::new(0);
     let summary = run(&config(2), |session| {
-        let mut workflow = Workflow::new(description.clone()).closure("count", |_, _| {
+        let mut workflow = Workflow::from_description(description.clone()).closure("count", |_, _| {
             count.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
-        Ok(workflow.run(session)?)
+        Ok(workflow.run(session)?.into_summary())
     });
     assert_eq!((count.into_inner(), summary.unwrap().unwrap().tasks), (10_000, 10_000));
 }
@@ -83,8 +87,8 @@ fn small_tasks_in_great_number_run_once_each() {
 /// What comes of a workflow whose task `b` does this.
 fn with_b(ranks: usize, b: impl Fn(&Context) -> Result<f64, BoxError> + Sync) -> Result<Option<Summary>> {
     run(&config(ranks), |session| {
-        let mut workflow = run_diamond(Workflow::new(diamond())).closure("b", |_, cx| b(cx));
-        Ok(workflow.run(session)?)
+        let workflow = run_diamond(Workflow::from_description(diamond())).retries(1);
+        Ok(workflow.closure("b", |_, cx| b(cx)).run(session)?.into_summary())
     })
 }
 
@@ -110,9 +114,8 @@ fn a_task_that_fails_is_tried_again_and_then_ends_the_job() {
 fn an_input_of_another_type_or_name_is_the_tasks_error() {
     let with = |b: fn(&mut Inputs<'_>) -> Result<f64, BoxError>| {
         let error = run(&config(2), |session| {
-            let mut workflow =
-                run_diamond(Workflow::new(diamond())).retries(0).closure("b", |inputs, _| b(inputs));
-            Ok(workflow.run(session)?)
+            let workflow = run_diamond(Workflow::from_description(diamond()));
+            Ok(workflow.closure("b", |inputs, _| b(inputs)).run(session)?)
         });
         error.unwrap_err().to_string()
     };
@@ -136,13 +139,13 @@ fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
     let options = PlanOptions { evaluations: 0, ..PlanOptions::default() };
     let once = || {
         let summary = run(&config(2), |session| {
-            let workflow = Workflow::new(description.clone()).plan(options.clone());
+            let workflow = Workflow::from_description(description.clone()).plan(options.clone());
             let mut workflow = workflow.closure("wait", |_, cx| {
                 // Rank 1 is four times as slow as the description says.
                 std::thread::sleep(Duration::from_millis(if cx.rank() == 1 { 80 } else { 20 }));
                 Ok(())
             });
-            Ok(workflow.run(session)?)
+            Ok(workflow.run(session)?.into_summary())
         });
         summary.unwrap().unwrap()
     };
@@ -164,7 +167,7 @@ fn a_closure_that_takes_too_long_is_a_failed_try_and_one_that_goes_on_ends_the_j
         let description = builder.build().unwrap();
         let tries = AtomicUsize::new(0);
         let result = run(&config(2).driver(driver), |session| {
-            let workflow = Workflow::new(description.clone());
+            let workflow = Workflow::from_description(description.clone()).retries(1);
             let mut workflow = workflow.closure("sleep", |_, _| {
                 tries.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(sleep);
@@ -205,11 +208,11 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
     for ranks in 2..=3 {
         let directory = tempfile::tempdir().unwrap();
         let summary = run(&config(ranks).events(Some(directory.path().to_path_buf())), |session| {
-            let mut workflow = Workflow::new(description.clone()).closure("nothing", |_, _| {
+            let mut workflow = Workflow::from_description(description.clone()).closure("nothing", |_, _| {
                 std::thread::sleep(Duration::from_millis(2));
                 Ok(())
             });
-            Ok(workflow.run(session)?)
+            Ok(workflow.run(session)?.into_summary())
         });
         let summary = summary.unwrap().unwrap();
         assert!(summary.tasks == 7 && summary.plan.is_some(), "{summary}");
@@ -255,13 +258,14 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
 #[test]
 fn failures_that_may_be_leave_the_rest_to_run() {
     let summary = run(&config(2), |session| {
-        let workflow = run_diamond(Workflow::new(diamond())).max_failures(1);
+        let workflow = run_diamond(Workflow::from_description(diamond())).retries(1).max_failures(1);
         let mut workflow = workflow.closure("b", |_, _| Err::<f64, _>("torn".into()));
-        Ok(workflow.collect(session)?.map(|(results, summary)| (results.names().count(), summary)))
+        let collected = workflow.collect(session)?.into_parts();
+        Ok(collected.map(|(results, summary)| (results.names().count(), summary)))
     });
     let (results, summary) = summary.unwrap().unwrap();
     assert_eq!((results, summary.tasks, summary.skipped, summary.failed.len()), (0, 2, 1, 1));
-    assert_eq!((summary.failed[0].name(), summary.failed[0].attempts()), ("b", 2));
+    assert_eq!((summary.failed[0].name(), summary.failed[0].tries()), (Some("b"), 2));
     assert!(
         summary.to_string().contains("\n1 task failed (\"b\"), 1 skipped behind them, 1 retried\n"),
         "{summary}"
@@ -275,16 +279,14 @@ fn what_cannot_be_run_is_refused_before_anything_runs() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         error.to_string()
     };
-    let error = refused(|description| Workflow::new(description).closure("a", |_, _| Ok(())));
+    let error = refused(|description| Workflow::from_description(description).closure("a", |_, _| Ok(())));
     assert!(error.contains("task \"b\" runs the closure \"b\", expected one of [\"a\"]"), "{error}");
-    let error = refused(|description| run_diamond(Workflow::new(description)).on_all_ranks());
-    assert!(error.contains("on_all_ranks is set"), "{error}");
     let error = refused(|_| {
         let mut builder = Description::builder("large");
         let mut large = task("a", "a");
         large.memory = Some(300);
         builder.task(large);
-        run_diamond(Workflow::new(builder.build().unwrap())).memory(200)
+        run_diamond(Workflow::from_description(builder.build().unwrap())).memory(200)
     });
     assert!(
         error.contains("workflow large: task \"a\" needs 300 bytes, where a rank may have 200"),
@@ -296,7 +298,7 @@ fn what_cannot_be_run_is_refused_before_anything_runs() {
 fn ranks_that_run_different_workflows_say_so() {
     let told = |other: fn(Workflow<'static>) -> Workflow<'static>| {
         let error = run(&config(3), |session| {
-            let workflow = run_diamond(Workflow::new(diamond()));
+            let workflow = run_diamond(Workflow::from_description(diamond()));
             let mut workflow = if session.rank() == 2 { other(workflow) } else { workflow };
             Ok(workflow.run(session)?)
         });
@@ -307,10 +309,10 @@ fn ranks_that_run_different_workflows_say_so() {
     let error = told(|workflow| workflow.closure("b", |_, _| Ok(1_u8)));
     assert!(error.contains("with closures a: alloc::vec::Vec<f64>, b: u8"), "{error}");
     let error = told(|workflow| workflow.retries(7));
-    assert!(error.contains("with retries 7, where rank 0 does so with retries 1"), "{error}");
+    assert!(error.contains("with retries 7, where rank 0 does so with retries 0"), "{error}");
     let error = told(|workflow| workflow.memory(1 << 30));
     assert!(error.contains("with memory 1073741824, where rank 0 does so with memory unlimited"), "{error}");
-    let error = told(|_| run_diamond(Workflow::new(diamond_with_priority(3))));
+    let error = told(|_| run_diamond(Workflow::from_description(diamond_with_priority(3))));
     assert!(error.contains("with another task \"d\" than rank 0"), "{error}");
 }
 
@@ -320,15 +322,17 @@ fn a_journal_runs_only_what_is_missing_on_any_number_of_ranks() {
     for (first, then) in [(1, 3), (3, 1), (2, 4)] {
         let path = dir.path().join(format!("{first}-{then}.journal"));
         let runs = AtomicUsize::new(0);
-        let go = |ranks, fails: bool, fingerprint: &str| {
+        let go = |ranks, fails: bool, identity: &str| {
             run(&config(ranks), |session| {
-                let workflow = run_diamond(Workflow::new(diamond())).retries(0).journal(&path, fingerprint);
+                let workflow = run_diamond(Workflow::from_description(diamond())).journal(&path, identity);
                 let mut workflow = workflow.closure("c", |inputs, cx| {
                     runs.fetch_add(1, Ordering::Relaxed);
                     let given: Vec<f64> = inputs.take("a")?;
                     if fails { Err("torn".into()) } else { Ok(format!("{} {}", cx.name(), given.len())) }
                 });
-                let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(None) };
+                let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else {
+                    return Ok(None);
+                };
                 Ok(Some((results.take::<(f64, String)>("d")?, summary)))
             })
         };
@@ -362,9 +366,10 @@ fn a_plan_that_is_given_is_followed() {
     plan.processor_of = vec![2, 1, 0, 2];
     let go = |plan: &Plan, cluster: &Cluster| {
         run(&config(3), |session| {
-            let mut workflow =
-                run_diamond(Workflow::new(diamond())).follow(plan.clone()).cluster(cluster.clone());
-            Ok(workflow.run(session)?)
+            let mut workflow = run_diamond(Workflow::from_description(diamond()))
+                .follow(plan.clone())
+                .cluster(cluster.clone());
+            Ok(workflow.run(session)?.into_summary())
         })
     };
     let summary = go(&plan, &equal(3, 1000)).unwrap().unwrap();
@@ -395,9 +400,9 @@ fn a_task_that_needs_all_memory_may_depend_on_others() {
     let description = builder.build().unwrap();
     for ranks in [1, 2] {
         let summary = run(&config(ranks), |session| {
-            let workflow = Workflow::new(description.clone()).memory(200);
+            let workflow = Workflow::from_description(description.clone()).memory(200);
             let workflow = workflow.closure("nothing", |_, _| Ok(()));
-            Ok(workflow.closure("number", |_, _| Ok(7_u64)).run(session)?)
+            Ok(workflow.closure("number", |_, _| Ok(7_u64)).run(session)?.into_summary())
         });
         assert_eq!(summary.unwrap().unwrap().tasks, 4);
     }
@@ -416,16 +421,77 @@ fn ranks_hold_what_the_cluster_says_that_they_have() {
         Cluster::new(vec![Processor::new("a", 1.0, 1_000), Processor::new("b", 1.0, 6_000)], 1e9).unwrap();
     for is_planned in [true, false] {
         let ran_on = run(&config(2), |session| {
-            let mut workflow = Workflow::new(description.clone()).cluster(cluster.clone());
+            let mut workflow = Workflow::from_description(description.clone()).cluster(cluster.clone());
             if !is_planned {
                 workflow = workflow.unplanned();
             }
-            let Some((mut results, _)) = workflow.closure("rank", |_, cx| Ok(cx.rank())).collect(session)?
-            else {
-                return Ok(None);
-            };
+            let mut workflow = workflow.closure("rank", |_, cx| Ok(cx.rank()));
+            let Some(mut results) = workflow.collect(session)?.on_root() else { return Ok(None) };
             Ok(Some(results.take::<usize>("large")?))
         });
         assert_eq!(ran_on.unwrap(), Some(1));
+    }
+}
+
+#[test]
+fn a_journal_is_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let error = run(&config(2), |session| {
+        for _ in 0..2 {
+            run_diamond(Workflow::from_description(diamond())).journal(&path, "").run(session)?;
+        }
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
+}
+
+/// Handles name tasks: what names none, or names one twice, is refused before anything runs.
+#[test]
+fn a_workflow_of_handles_is_checked_when_it_runs() {
+    let refused = |build: fn(&mut Workflow<'_>)| {
+        let error = run(&config(2), |session| {
+            let mut flow = Workflow::new("flow");
+            build(&mut flow);
+            Ok(flow.run(session).map(drop)?)
+        });
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        error.to_string()
+    };
+    let twice = refused(|flow| {
+        flow.task("a", || 1);
+        flow.task("a", || 2);
+    });
+    assert!(twice.contains("workflow flow") && twice.contains("\"a\""), "{twice}");
+    let foreign = refused(|flow| {
+        let other = Workflow::new("other").task("b", || 1);
+        flow.after("a", &other, |n| n + 1);
+    });
+    assert!(foreign.contains("there is no task \"b\""), "{foreign}");
+    assert!(refused(|_| ()).contains("workflow flow"));
+}
+
+#[test]
+fn tasks_read_the_values_of_up_to_four_parents_and_of_any_number_of_one_type() {
+    for ranks in [1, 3] {
+        let all = run(&config(ranks), |session| {
+            let mut flow = Workflow::new("flow");
+            let one = flow.task("one", || 1_u8);
+            let word = flow.try_task("word", || Ok("two".to_string()));
+            let half = flow.after("half", &one, |one| f64::from(one) / 2.0);
+            let list = flow.after("list", (&one, &word), |(one, word)| vec![word; usize::from(one) + 1]);
+            let all = flow.try_after("all", (&one, &word, &half, &list), |(one, word, half, list)| {
+                Ok(format!("{one} {word} {half} {}", list.join(" ")))
+            });
+            let many: Vec<_> = (0..5_u64).map(|n| flow.task(&format!("{n}"), move || n)).collect();
+            let sum = flow.after("sum", &many[1..], |all| all.into_iter().sum::<u64>());
+            flow.value_size(&list, 100).task_mut(&sum).unwrap().priority = 7;
+            let mut values = flow.collect_on_all(session)?;
+            Ok((values.take(&all)?, values.take(&sum)?, values.take(&many[0])?))
+        });
+        assert_eq!(all.unwrap(), ("1 two 0.5 two two".to_string(), 10, 0));
     }
 }

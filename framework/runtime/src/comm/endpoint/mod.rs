@@ -6,6 +6,8 @@
 mod alive;
 mod drain;
 mod exchanged;
+#[cfg(feature = "mpi")]
+mod failing;
 mod staying;
 #[cfg(test)]
 mod tests;
@@ -13,6 +15,7 @@ mod tests;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -47,7 +50,10 @@ pub(crate) struct Endpoint {
     liveness: Liveness,
     spin: Duration,
     longest_sleep: Duration,
-    failed: bool,
+    /// Failure of this rank or of another one, which ends every further wait.
+    failure: Option<Error>,
+    /// Ranks that have [answered](Control::Answer) a failure.
+    answered: BTreeSet<usize>,
     job_status: StatusWriter,
     /// Ranks that died and that the job does not need, ascending.
     lost: Vec<usize>,
@@ -58,6 +64,8 @@ pub(crate) struct Endpoint {
     /// Processes of other ranks whose end this rank can observe.
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
+    /// Journals and directories of checkpoints that runs of this job have used.
+    claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
     pub(crate) untold: Duration,
 }
@@ -72,13 +80,15 @@ impl Endpoint {
             liveness: Liveness::new(transport.size(), clock.now(), longest_sleep),
             spin: Duration::ZERO,
             longest_sleep,
-            failed: false,
+            failure: None,
+            answered: BTreeSet::new(),
             job_status: StatusWriter::default(),
             lost: Vec::new(),
             staying: BTreeSet::new(),
             own: Process::own(),
             seen: BTreeMap::new(),
             exchanged: Exchanged::new(transport.size()),
+            claimed: BTreeSet::new(),
             untold: Duration::ZERO,
             transport,
         }
@@ -87,6 +97,22 @@ impl Endpoint {
     /// Uses this writer for the job status from now on.
     pub(crate) fn keep(&mut self, job_status: StatusWriter) {
         self.job_status = job_status;
+    }
+
+    /// Claims a journal or a directory of checkpoints for a run. Its results would be taken for those of another run. Called on rank 0.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if an earlier run of this job has used it.
+    pub(crate) fn claim(&mut self, path: &Path) -> Result<()> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        if self.claimed.insert(path.clone()) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} is that of an earlier run of this job, expected a file of its own for each run",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))
     }
 
     /// Records in the job status that all ranks have started and registered. Called on rank 0.
@@ -249,9 +275,15 @@ impl Endpoint {
 
     /// Returns the next received frame, of any run.
     fn arrival(&mut self) -> Result<Option<Arrival>> {
-        let Some((from, frame)) = self.transport.poll()? else { return Ok(None) };
-        self.exchanged.messages += 1;
-        Ok(Some(Arrival { from, frame }))
+        while let Some((from, frame)) = self.transport.poll()? {
+            self.exchanged.messages += 1;
+            if frame.head.get(TAG_AT) != Some(&Control::Answer.byte()) {
+                return Ok(Some(Arrival { from, frame }));
+            }
+            // The failure that the rank answers may not have arrived yet.
+            self.answered.insert(from);
+        }
+        Ok(None)
     }
 
     /// Returns the next message of the current run, if one has arrived.
@@ -259,6 +291,7 @@ impl Endpoint {
     /// # Errors
     /// [`ErrorKind::Peer`] if another rank has failed; errors of the transport.
     pub(crate) fn poll(&mut self) -> Result<Option<Message>> {
+        self.check_failure()?;
         // Kept messages first: they were sent before any message from the same rank that is still in flight.
         let run = self.run;
         let is_due = |m: &Frame| run_of(m).is_ok_and(|of| of <= run) || is_failure(m).is_ok_and(|yes| yes);
@@ -283,6 +316,7 @@ impl Endpoint {
     /// # Errors
     /// The errors of [`poll`](Endpoint::poll).
     pub(crate) fn poll_for(&mut self, wanted: impl Fn(usize, u8) -> bool) -> Result<Option<Message>> {
+        self.check_failure()?;
         let run = self.run;
         let is_it = |Arrival { from, frame }: &Arrival| {
             run_of(frame).is_ok_and(|of| of == run) && wanted(*from, frame.head[TAG_AT])
@@ -310,9 +344,8 @@ impl Endpoint {
         let run = run_of(frame)?;
         if is_failure(frame)? {
             let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
-            // Another rank is ending the job. Even if user code handles this error, it does not count as a failure of this rank.
-            self.failed = true;
             let error = Error::new(ErrorKind::Peer, note.message);
+            self.failure = Some(error.clone());
             self.job_status.fail(&error, note.restart);
             return Err(error);
         }
@@ -326,9 +359,9 @@ impl Endpoint {
         }
     }
 
-    /// Sends the failure to all other ranks, if they can be reached, and ends the job. Does not return on a real MPI.
-    pub(crate) fn fail(&mut self, error: &Error) {
-        self.failed = true;
+    /// Records the failure of this rank and sends it to all other ranks, if they can be reached.
+    fn fail(&mut self, error: &Error) {
+        self.failure = Some(error.clone());
         let restart = may_restart(error.kind());
         // The job status is written first, because this rank may be killed at any moment from here on.
         self.job_status.fail(error, restart);
@@ -339,22 +372,18 @@ impl Endpoint {
             let _ = self.send(to, Control::Failure, &note);
         }
         let _ = self.drain(FLUSH);
-        if self.is_process() {
-            // MPICH's launcher drops output that it has not read when the job is aborted.
-            std::thread::sleep(READ);
-        }
-        self.transport.abort(error);
+        self.transport.fail(error);
     }
 
-    /// Reports the error and ends the job, unless another rank has already reported a failure. A rank that received another rank's failure
-    /// is killed by the launcher; if the launcher does not, the rank ends itself after a grace period, even if user code is running.
+    /// Prints the error and reports it to all ranks, unless a failure is known already. The job ends: further waits on any rank return the
+    /// error, and if this rank is a process that is still running user code after a grace period, it ends itself.
     pub(crate) fn report(&mut self, error: &Error) {
-        self.transport.leave_within(GRACE);
         if error.kind() == ErrorKind::Peer {
             self.await_failure();
         }
-        if !self.has_failed() {
-            if !self.capabilities().returns_errors {
+        self.transport.leave_within(GRACE);
+        if self.failure.is_none() {
+            if self.is_process() {
                 // Written in one call, so that output of other ranks and of the launcher does not interleave with it.
                 let text = format!("armature: {}\n", armature_text::indented(error));
                 // Best effort: if stderr is closed, the exit code still shows the failure.
@@ -368,16 +397,20 @@ impl Endpoint {
     /// error.
     fn await_failure(&mut self) {
         let start = self.clock().now();
-        while !self.failed && self.clock().now().saturating_sub(start) < HEARSAY {
+        while self.failure.is_none() && self.clock().now().saturating_sub(start) < HEARSAY {
             if self.poll().is_err() || self.transport.wait(Some(HEARSAY / 100)).is_err() {
                 return;
             }
         }
     }
 
-    /// Returns true if this rank has failed or has received the failure of another rank.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed
+    /// Checks that neither this rank nor another one has failed.
+    ///
+    /// # Errors
+    /// The failure, even if user code has handled it before.
+    #[inline]
+    pub(crate) fn check_failure(&self) -> Result<()> {
+        self.failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Finalises the transport. If ranks have died, it stays open, because finalising would wait for them.
@@ -401,14 +434,12 @@ fn is_failure(frame: &Frame) -> Result<bool> {
 
 /// Time limit for the failure messages of a failing rank before it ends the job.
 const FLUSH: Duration = Duration::from_millis(500);
-/// Longest time that a rank stays after the job has failed. It must be longer than a failing rank needs to end the job, which is [`FLUSH`]
-/// plus [`READ`]. A larger value delays the end of a job in which no rank ends the others.
-pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// Longest time that a rank stays after the job has failed, if it does not come out of user code. It must be longer than the other ranks wait
+/// before they abort the job. A larger value delays the end of a job in which no rank ends the others.
+const GRACE: Duration = Duration::from_secs(5);
 /// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
 /// rank needs to send its failure.
 const HEARSAY: Duration = Duration::from_secs(1);
-/// Time for the launcher to read the error message before the job is aborted.
-const READ: Duration = Duration::from_millis(250);
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 use std::io::Write;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Ends this process at once. Unlike [`std::process::exit`] it runs no exit handlers, because those of libraries may wait for other ranks.
@@ -17,12 +18,20 @@ pub(super) fn exit(code: c_int) -> ! {
     unsafe { _exit(code) }
 }
 
-/// Ends this process with code 1 after `grace`, regardless of its threads.
-pub(super) fn exit_within(grace: Duration) {
-    let end = move || {
-        std::thread::sleep(grace);
-        exit(1)
-    };
-    // If the thread cannot be started, the rank still ends when its user code returns.
-    let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
+/// Ends this process with code 1 after a grace period, regardless of its threads, unless it is dropped before.
+#[derive(Debug)]
+pub(super) struct ExitWithin(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
+
+impl ExitWithin {
+    pub(super) fn new(grace: Duration) -> Self {
+        let (guard, dropped) = channel::<()>();
+        let end = move || {
+            if dropped.recv_timeout(grace) == Err(RecvTimeoutError::Timeout) {
+                exit(1);
+            }
+        };
+        // If the thread cannot be started, the rank still ends when its user code returns.
+        let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
+        ExitWithin(guard)
+    }
 }

@@ -15,7 +15,7 @@ use ::mpi::ffi;
 use self::assembly::{Assembly, BULK_TAG, Ready};
 use self::call::{check, transport};
 use self::envelope::{Number, Plan};
-use self::exit::{exit, exit_within};
+use self::exit::{ExitWithin, exit};
 use self::receive::{Slots, count, empty_status};
 use self::send::{AtOnce, Outbox};
 use self::start::World;
@@ -60,6 +60,9 @@ pub(crate) fn launched() -> Option<LauncherFacts> {
     launcher::read(|name| std::env::var(name).ok(), simgrid::simulated())
 }
 
+/// Time for the launcher to read the error message before the job is aborted.
+const READ: Duration = Duration::from_millis(250);
+
 /// One rank of an MPI world. [`Transport`] lists the guarantees.
 pub(crate) struct MpiTransport {
     world: World,
@@ -76,6 +79,8 @@ pub(crate) struct MpiTransport {
     ready: Ready,
     polls: u32,
     closed: bool,
+    /// Set while this process ends after a grace period.
+    exit: Option<ExitWithin>,
     /// True if the launcher keeps the other ranks running when a rank ends.
     lets_ranks_end: bool,
     /// Only the thread that opened the transport may use it.
@@ -115,6 +120,7 @@ impl MpiTransport {
             waker: Waker::for_this_thread(),
             polls: 0,
             closed: false,
+            exit: None,
             lets_ranks_end,
             not_send: PhantomData,
             world,
@@ -197,13 +203,7 @@ impl Transport for MpiTransport {
 
     fn capabilities(&self) -> Capabilities {
         let real = !self.clock.is_simulated();
-        Capabilities {
-            processes: real,
-            returns_errors: false,
-            real_time: real,
-            threads: real,
-            ranks_may_end: self.lets_ranks_end,
-        }
+        Capabilities { processes: real, real_time: real, threads: real, ranks_may_end: self.lets_ranks_end }
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
@@ -292,13 +292,15 @@ impl Transport for MpiTransport {
         self.clock
     }
 
-    fn abort(&mut self, _error: &Error) {
-        // Under the simulator MPI_Abort ends the whole simulation with exit code 0. There the caller returns the error instead.
+    fn abort(&mut self) {
+        // Under the simulator MPI_Abort ends the whole simulation with exit code 0.
         if self.clock.is_simulated() {
             return;
         }
         let _ = std::io::stdout().flush();
         let _ = std::io::stderr().flush();
+        // MPICH's launcher drops output that it has not read when the job is aborted.
+        std::thread::sleep(READ);
         if !self.closed {
             // SAFETY: MPI is initialised and not finalised.
             unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
@@ -314,9 +316,17 @@ impl Transport for MpiTransport {
     }
 
     fn leave_within(&mut self, grace: Duration) {
-        if !self.clock.is_simulated() {
-            exit_within(grace);
+        if !self.clock.is_simulated() && self.exit.is_none() {
+            self.exit = Some(ExitWithin::new(grace));
         }
+    }
+
+    fn has_all_processes(&self) -> bool {
+        self.world.size == self.world.all
+    }
+
+    fn stay(&mut self) {
+        self.exit = None;
     }
 
     fn communicator(&self) -> Result<Option<Communicator>> {

@@ -27,7 +27,7 @@ impl MpiTransport {
         if members.is_empty() {
             return Ok(None);
         }
-        let world = World::on(communicator, None, self.world.library.clone())?;
+        let world = World::on(communicator, None, (self.world.all, self.world.library.clone()))?;
         // SAFETY: the communicator was created above, has no request, and is not used any more.
         check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
         // A death in a group is a death in the whole session. The session detects it only as the end of the job.

@@ -29,6 +29,8 @@ pub(super) struct World {
     pub(super) bulk: ffi::MPI_Comm,
     pub(super) rank: usize,
     pub(super) size: usize,
+    /// Number of processes in the job.
+    pub(super) all: usize,
     /// First line of the library's version text.
     pub(super) library: String,
 }
@@ -96,20 +98,20 @@ pub(super) fn start(given: Option<&Given>) -> Result<World> {
     if !simulated {
         memory::tune_allocator();
     }
-    World::on(world, universe, library)
+    World::on(world, universe, (all, library))
 }
 
 impl World {
-    /// Creates own communicators for the ranks of `communicator`. Collective: all ranks must call it.
+    /// Creates own communicators for the ranks of `communicator`, which are some of `all` processes. Collective: all ranks must call it.
     pub(super) fn on(
         communicator: ffi::MPI_Comm,
         universe: Option<ManuallyDrop<Universe>>,
-        library: String,
+        (all, library): (usize, String),
     ) -> Result<Self> {
         let (rank, size) = place(communicator, &library)?;
         // SAFETY: MPI is initialised, and the communicator exists.
         let (control, bulk) = unsafe { (duplicate(communicator)?, duplicate(communicator)?) };
-        Ok(World { universe, control, bulk, rank, size, library })
+        Ok(World { universe, control, bulk, rank, size, all, library })
     }
 }
 

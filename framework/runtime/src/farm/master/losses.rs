@@ -8,11 +8,11 @@ use super::super::chunk_result::Failure;
 use super::super::delivery::Deliver;
 use super::super::failure_detector::Loss;
 use super::super::messages::ToWorker;
-use super::super::outcome::FailedTask;
 use super::super::resequencer::ResultRun;
 use super::super::state::{LastActivity, PendingTasks, Reassigned, Sent, WorkerState};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_task::FailedTask;
 use crate::observe::Event;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::Outgoing;
@@ -187,10 +187,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more, and the error that
     /// ends the job instead with `fail_fast`.
     fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, Error) {
-        let (failed, exhausted) = self.state.death_of(pending);
-        // With other ranks the task may succeed, unless its attempts are used up.
-        let kind = if exhausted { ErrorKind::User } else { ErrorKind::Timeout };
-        let error = self.here(Error::new(kind, &failed.message).on_item(failed.task));
+        let failed = self.state.death_of(pending);
+        let error = self.here(Error::new(failed.kind, &failed.message).on_item(failed.task));
         (failed, error)
     }
 

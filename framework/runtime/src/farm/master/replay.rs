@@ -8,7 +8,7 @@ use super::super::result_journal::{Kind, ResultJournal};
 use super::super::state::Suspicion;
 use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::rank::suspicion::Tried;
 use crate::wire::Item;
 
@@ -16,17 +16,12 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Opens the journal, if the farm has one.
     ///
     /// # Errors
-    /// If the journal cannot be opened or belongs to another farm, or if the farm has been run before: the results of the earlier run would
-    /// be taken for those of this run.
+    /// If the journal cannot be opened or belongs to another farm.
     pub(in super::super) fn open_journal(&mut self, kind: Kind) -> Result<()> {
-        let Some((path, fingerprint)) = &self.options.journal else { return Ok(()) };
-        let journal = if self.options.ran_before {
-            let path = path.display();
-            let text = format!("a farm with a journal is run once, and {path} is that of an earlier run");
-            Err(Error::new(ErrorKind::Config, text))
-        } else {
-            ResultJournal::open(path, &self.name, kind, fingerprint, self.clock)
-        };
+        let Some((path, identity)) = &self.options.journal else { return Ok(()) };
+        let journal = identity
+            .bytes()
+            .and_then(|identity| ResultJournal::open(path, &self.name, kind, identity, self.clock));
         let journal = journal.map_err(|e| e.in_farm(&self.name).at_rank(0))?;
         self.state.tasks.count_deaths_from(journal.deaths());
         self.journal = Some(journal);
@@ -126,10 +121,16 @@ impl<I: Item, O: Item> MasterRank<I, O> {
 
     /// Returns the task up to which new tasks are drawn next, and the attempts and suspicion that an earlier run of the job has recorded
     /// for them. Tasks with known results are skipped before more are drawn.
+    ///
+    /// A task that had used all its attempts has failed. If failed tasks end the run, it is tried [anew](Suspicion::anew): the earlier run ended with
+    /// its failure, and the job was started again nevertheless.
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Tried) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);
         let (end, noted) = journal.noted(first).unwrap_or((u64::MAX, None));
-        (known.min(end), noted.unwrap_or_default())
+        let (attempt, suspicion) = noted.unwrap_or_default();
+        let is_anew = self.options.fail_fast && self.state.tasks.is_exhausted(attempt);
+        let others = self.state.workers().size().saturating_sub(1);
+        (known.min(end), if is_anew { suspicion.anew(others) } else { (attempt, suspicion) })
     }
 }

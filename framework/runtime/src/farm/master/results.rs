@@ -3,11 +3,11 @@
 use super::super::chunk_result::{ChunkResult, Failure};
 use super::super::delivery::Deliver;
 use super::super::messages::{ChunkHeader, Entry, Payload, ResultHeader, Times};
-use super::super::outcome::FailedTask;
 use super::super::resequencer::ResultRun;
 use super::super::state::{PendingTasks, RetryDecision, Sent, Suspicion};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_task::FailedTask;
 use crate::rank::protocol::Outgoing;
 use crate::user_code;
 use crate::wire::{Item, weigh_some};
@@ -165,13 +165,13 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     ) -> Result<()> {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
+        let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
         if self.options.fail_fast {
-            let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
             let error = Error::new(kind, message).on_item(task).in_farm(&self.name);
             return Err(error.at_rank(by));
         }
-        let attempts = chunk.attempt + 1;
-        let failed = FailedTask { task, rank: by, attempts, panicked, message: message.clone() };
+        let tries = chunk.attempt + 1;
+        let failed = FailedTask { task, name: None, rank: by, tries, kind, message: message.clone() };
         self.state.tasks.ended(1, 1);
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::super::failure_detector::Loss;
-use super::super::outcome::FailedTask;
 use super::Suspicion;
+use crate::error::ErrorKind;
+use crate::failed_task::FailedTask;
 
 /// Death of a rank, with the tasks that may have caused it.
 #[derive(Debug)]
@@ -66,7 +67,10 @@ impl DeathRecords {
         if !exhausted {
             message += ", and no rank is left to risk with it";
         }
-        let (rank, attempts) = (last.map_or(0, |death| death.rank), attempt + suspicion.shared.min(1));
-        FailedTask { task, rank, attempts, panicked: false, message }
+        // The task may succeed in another run, unless it has used all its tries and the deaths are its own.
+        let is_its_own = exhausted && suspicion.is_its_own();
+        let kind = if is_its_own { ErrorKind::User } else { ErrorKind::Timeout };
+        let (rank, tries) = (last.map_or(0, |death| death.rank), attempt + suspicion.shared.min(1));
+        FailedTask { task, name: None, rank, tries, kind, message }
     }
 }

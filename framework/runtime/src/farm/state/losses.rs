@@ -1,8 +1,8 @@
 //! Changes of the master's state when ranks are lost or return.
 
 use super::super::failure_detector::Loss;
-use super::super::outcome::FailedTask;
 use super::{LastActivity, MasterState, PendingTasks, Reassigned, Sent, WorkerState};
+use crate::failed_task::FailedTask;
 
 impl<I, O> MasterState<I, O> {
     /// Sets `rank` to `state`, in which it runs no tasks. Returns its chunks.
@@ -58,11 +58,10 @@ impl<I, O> MasterState<I, O> {
         (reassigned, explained)
     }
 
-    /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more, and true if its
-    /// attempts are used up.
-    pub(crate) fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, bool) {
+    /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more.
+    pub(crate) fn death_of(&self, pending: &PendingTasks<I>) -> FailedTask {
         let exhausted = pending.suspicion.certain > 0 && self.tasks.is_exhausted(pending.attempt);
-        (self.deaths.failure(pending.first, pending.attempt, pending.suspicion, exhausted), exhausted)
+        self.deaths.failure(pending.first, pending.attempt, pending.suspicion, exhausted)
     }
 
     /// Makes a suspected rank active again. Returns true if the rank was suspected.

@@ -124,7 +124,7 @@ impl WorkerTable {
         }
     }
 
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.state.len()
     }
 

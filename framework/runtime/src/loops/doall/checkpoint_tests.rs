@@ -57,7 +57,7 @@ fn go(
         let mut counter = DoAllLoop::new("count", UNITS, body).settings(settings);
         let mut summary = None;
         for &passes in runs {
-            summary = counter.run(session, passes)?;
+            summary = counter.run(session, passes)?.into_summary();
         }
         Ok((counter.collect(session)?, summary))
     })
@@ -81,6 +81,23 @@ fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
         let summary = summary.unwrap();
         assert!(summary.passes < PASSES, "{summary}");
     }
+}
+
+#[test]
+fn two_loops_do_not_share_a_directory_of_checkpoints() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = run(&Config::new().ranks(2), |session| {
+        for _ in 0..2 {
+            let checkpoint = Checkpoint::new(dir.path(), "").every(Duration::ZERO);
+            DoAllLoop::new("count", UNITS, Counter { mortal: None })
+                .checkpoint(checkpoint)
+                .run(session, PASSES)?;
+        }
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::error::{BoxError, Error, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::loops::until::{Converged, Until, Verdict};
-use crate::session::Session;
+use crate::outcome::Outcome;
+use crate::session::{Config, Session};
 use crate::user_code;
 
 /// A [`DoAll`] loop with this rank's units. Every rank creates the same loop and runs it in the same way.
@@ -70,15 +71,15 @@ impl<L: DoAll> DoAllLoop<L> {
     /// wait](DoAll::NOWAIT) and it has no checkpoint. With 0 passes the units are only created. A further run finds the units where the previous run
     /// left them, and begins with what that run has learned about the ranks.
     ///
-    /// Returns a [`Summary`] on rank 0 and `None` on the other ranks, when all ranks have finished.
+    /// Returns when all ranks have finished.
     ///
     /// # Errors
     /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the units; options that cannot be
     /// used; a rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit). A unit may take longer than that, unless blocks
-    /// are so short that they are computed inline ([`Config::driver`](crate::Config::driver)). Under MPI a failure ends the job instead of returning.
-    pub fn run(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
-        let endpoint = &mut *session.endpoint()?;
-        self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
+    /// are so short that they are computed inline ([`Config::driver`](crate::Config::driver)).
+    pub fn run(&mut self, session: &mut Session, passes: u64) -> Result<Outcome<(), Summary>> {
+        let (endpoint, config) = session.endpoint();
+        self.go(endpoint, config, passes).map(Outcome::of).inspect_err(|error| endpoint.report(error))
     }
 
     /// Runs passes until the loop has converged. At each check that `until` asks for, each rank contributes the residual of the units that it has
@@ -130,14 +131,14 @@ impl<L: DoAll> DoAllLoop<L> {
     /// ```
     pub fn run_until(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         until: Until,
         mut residual: impl FnMut(&mut L) -> f64,
         mut is_done: impl FnMut(f64) -> bool,
     ) -> Result<Converged> {
         let checked = until.check().and_then(|()| self.rank_loop.check_has_no_checkpoint());
-        let name = self.rank_loop.name().to_string();
-        let here = |error: Error| error.in_loop(&name).at_rank(session.rank());
+        let (name, rank) = (self.rank_loop.name().to_string(), session.rank());
+        let here = |error: Error| error.in_loop(&name).at_rank(rank);
         session.report_failure(checked.map_err(here))?;
         let (mut last, mut done, mut summary) = (None, 0, None);
         while done < until.passes {
@@ -145,20 +146,22 @@ impl<L: DoAll> DoAllLoop<L> {
             self.rank_loop.until = Some((done, until));
             let ran = self.run(session, passes);
             self.rank_loop.until = None;
-            summary = ran?;
+            summary = ran?.into_summary();
             done += passes;
             if passes < until.every {
                 break;
             }
             // All ranks have finished the pass, so the gather waits for no computation.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
-            let all = session.gather(session.report_failure(mine.map_err(here))?)?;
+            let mine = session.report_failure(mine.map_err(here))?;
+            let all = session.gather(mine)?;
             let verdict = all.map(|all| {
                 let residual = all.into_iter().fold(until.nothing(), |sum, one| until.combine(sum, one));
                 let is_over = user_code::call(|| Ok::<_, BoxError>(is_done(residual)));
                 is_over.map(|is_over| Verdict { passes: done, residual, is_over }).map_err(here)
             });
-            let verdict = session.broadcast(session.report_failure(verdict.transpose())?)?;
+            let verdict = session.report_failure(verdict.transpose())?;
+            let verdict = session.broadcast(verdict)?;
             last = Some(verdict);
             if verdict.is_over {
                 break;
@@ -167,19 +170,19 @@ impl<L: DoAll> DoAllLoop<L> {
         Ok(Converged::new(last, done, summary))
     }
 
-    fn go(&mut self, session: &Session, endpoint: &mut Endpoint, passes: u64) -> Result<Option<Summary>> {
+    fn go(&mut self, endpoint: &mut Endpoint, config: &Config, passes: u64) -> Result<Option<Summary>> {
         self.rank_loop.check(LoopKind::DoAll, endpoint.rank())?;
-        endpoint.begin_run(&self.rank_loop.announcement(passes), session.config().join_limit)?;
+        endpoint.begin_run(&self.rank_loop.announcement(passes), config.join_limit)?;
         if passes == 0 {
             return self.make(endpoint).map(|()| None);
         }
         let rank = endpoint.rank();
-        let left = self.rank_loop.resume(endpoint, session.config(), passes);
+        let left = self.rank_loop.resume(endpoint, config, passes);
         let passes = left.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))?;
         if passes == 0 {
             return self.make(endpoint).map(|()| None);
         }
-        self.rank_loop.run(endpoint, session.config(), passes, (&mut self.body, 0))
+        self.rank_loop.run(endpoint, config, passes, (&mut self.body, 0))
     }
 
     /// Creates this rank's units, if it has none yet.
@@ -190,24 +193,31 @@ impl<L: DoAll> DoAllLoop<L> {
         made.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))
     }
 
-    /// Returns all units in order, on rank 0, or on every rank with [`on_all_ranks`](DoAllLoop::on_all_ranks); `None` on the other ranks. The ranks
-    /// keep their units.
+    /// Returns all units in order on rank 0; `None` on the other ranks. The ranks keep their units.
     ///
     /// # Errors
     /// The errors of [`run`](DoAllLoop::run).
-    pub fn collect(&mut self, session: &Session) -> Result<Option<L::Units>> {
-        let endpoint = &mut *session.endpoint()?;
-        let limits = session.config().limits();
+    pub fn collect(&mut self, session: &mut Session) -> Result<Option<L::Units>> {
+        let (endpoint, config) = session.endpoint();
+        self.gathered(endpoint, config).inspect_err(|error| endpoint.report(error))
+    }
+
+    /// Returns all units in order on every rank. The ranks keep their units.
+    ///
+    /// # Errors
+    /// The errors of [`run`](DoAllLoop::run).
+    pub fn collect_on_all(&mut self, session: &mut Session) -> Result<L::Units> {
+        let (endpoint, config) = session.endpoint();
         let (name, units) = (self.rank_loop.name().to_string(), self.rank_loop.units());
-        let gathered = self.make(endpoint).and_then(|()| {
-            let all = gather(endpoint, &name, units, self.rank_loop.copies(), limits.join)?;
-            if self.rank_loop.on_all_ranks() {
-                spread(endpoint, &name, units, all, limits).map(Some)
-            } else {
-                Ok(all)
-            }
-        });
-        gathered.inspect_err(|error| endpoint.report(error))
+        let all = self.gathered(endpoint, config);
+        let all = all.and_then(|all| spread(endpoint, &name, units, all, config.limits()));
+        all.inspect_err(|error| endpoint.report(error))
+    }
+
+    fn gathered(&mut self, endpoint: &mut Endpoint, config: &Config) -> Result<Option<L::Units>> {
+        self.make(endpoint)?;
+        let (name, units) = (self.rank_loop.name().to_string(), self.rank_loop.units());
+        gather(endpoint, &name, units, self.rank_loop.copies(), config.join_limit)
     }
 
     /// Returns the body of the loop.

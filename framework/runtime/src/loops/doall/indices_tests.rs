@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::tests::{config, noise};
 use crate::error::ErrorKind;
-use crate::loops::{ParallelFor, Settings, map, parallel_for, reduce, reduce_any_order};
+use crate::loops::{ParallelFor, Settings, map, reduce};
 use crate::session::{Session, run};
 
 #[test]
@@ -21,17 +21,15 @@ fn ranges_hand_out_every_index_once() {
                 Some(seed) => settings.forced(seed).block_size(3),
                 None => settings,
             };
-            run(&config(ranks), |session: &Session| {
+            run(&config(ranks), |session| {
+                let is_root = session.is_root();
                 let mut ranges =
                     ParallelFor::new("ranges", indices.clone()).settings(settings.clone()).ranges(session)?;
                 while let Some(range) = ranges.next()? {
                     done.lock().unwrap().extend(range);
                 }
                 assert_eq!(ranges.next()?, None, "it stays at its end");
-                assert_eq!(
-                    ranges.summary().map(|s| s.units),
-                    session.is_root().then_some(indices.end - indices.start)
-                );
+                assert_eq!(ranges.summary().map(|s| s.units), is_root.then_some(indices.end - indices.start));
                 Ok(())
             })
             .unwrap();
@@ -45,7 +43,7 @@ fn ranges_hand_out_every_index_once() {
 /// The indices that each rank has done. They take long on rank 0.
 fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> {
     let done = Mutex::new(vec![Vec::new(); ranks]);
-    run(&config(ranks), |session: &Session| {
+    run(&config(ranks), |session| {
         let rank = session.rank();
         let mut ranges = ParallelFor::new("hooks", 100..200).settings(settings.clone()).ranges(session)?;
         while let Some(mut range) = ranges.next()? {
@@ -87,7 +85,7 @@ fn indices_are_done_once_where_there_are_hooks() {
 
 #[test]
 fn a_hook_wants_the_rest_of_the_range() {
-    let error = run(&config(1), |session: &Session| {
+    let error = run(&config(1), |session| {
         let mut ranges = ParallelFor::new("hooks", 10..30).block_size(8).ranges(session)?;
         assert_eq!((ranges.next()?, ranges.hook(13..18)?), (Some(10..18), 13..18));
         assert_eq!(ranges.hook(18..18)?, 18..18, "all is done");
@@ -107,8 +105,8 @@ fn results_of_closures_are_those_of_the_serial_loop() {
     for ranks in [1, 2, 3, 7] {
         let (names, sum, most) = run(&config(ranks), |session| {
             let names = map(session, "names", 3..203, |n| n.to_string())?;
-            let sum = reduce(session, "sum", 5..905, third, 0.5, |sum, x| sum + x)?;
-            let most = reduce_any_order(session, "most", 0..500, noise, 0, u64::max)?;
+            let sum = ParallelFor::new("sum", 5..905).fold_in_order(session, third, 0.5, |sum, x| sum + x)?;
+            let most = reduce(session, "most", 0..500, noise, 0, u64::max)?;
             assert!(map(session, "none", 3..3, |n| n)?.is_empty());
             Ok((names, sum, most))
         })
@@ -126,7 +124,7 @@ fn results_of_closures_are_those_of_the_serial_loop() {
             assert!(stopwatch.elapsed() > Duration::ZERO, "it tells the time also while a loop runs");
             Ok(())
         })?;
-        parallel_for(session, "count", 100..150, |range| {
+        ParallelFor::new("count", 100..150).run(session, |range| {
             count.fetch_add(range.end - range.start, Ordering::Relaxed);
             Ok(())
         })?;
@@ -157,16 +155,17 @@ fn what_fails_in_one_index_names_it() {
         assert!(index != 137, "out of luck");
         index
     };
-    type Loop = fn(&Session, fn(u64) -> u64) -> crate::Result<u64>;
+    type Loop = fn(&mut Session, fn(u64) -> u64) -> crate::Result<u64>;
     let loops: [Loop; 4] = [
         |session, body| {
-            Ok(ParallelFor::new("bad", 100..200)
-                .collect(session, body)?
-                .map_or(0, |(all, _)| all.len() as u64))
+            let all = ParallelFor::new("bad", 100..200).collect(session, body)?;
+            Ok(all.on_root().map_or(0, |all| all.len() as u64))
         },
         |session, body| Ok(map(session, "bad", 100..200, body)?.len() as u64),
-        |session, body| reduce(session, "bad", 100..200, body, 0, |sum, index| sum + index),
-        |session, body| reduce_any_order(session, "bad", 100..200, body, 0, u64::max),
+        |session, body| {
+            ParallelFor::new("bad", 100..200).fold_in_order(session, body, 0, |sum, index| sum + index)
+        },
+        |session, body| reduce(session, "bad", 100..200, body, 0, u64::max),
     ];
     for ranks in [1, 3] {
         for bad in loops {
@@ -174,7 +173,7 @@ fn what_fails_in_one_index_names_it() {
             assert!(error.to_string().contains("loop bad: panicked: out of luck (in unit 137"), "{error}");
         }
         let error = run(&config(ranks), |session| {
-            parallel_for(session, "bad", 100..200, |range| {
+            ParallelFor::new("bad", 100..200).run(session, |range| {
                 range.for_each(|index| assert!(body(index) == index));
                 Ok(())
             })?;

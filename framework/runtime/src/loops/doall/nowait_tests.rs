@@ -52,7 +52,7 @@ fn no_pass_waits_where_none_need_wait() {
         let summary = run(&config(2), |session| {
             let settings = Settings::new().balance(crate::Balance::Off);
             let takes = Takes::<NOWAIT>(session.rank());
-            Ok(DoAllLoop::new("takes", 2, takes).settings(settings).run(session, 20)?)
+            Ok(DoAllLoop::new("takes", 2, takes).settings(settings).run(session, 20)?.into_summary())
         });
         let summary = summary.unwrap().unwrap();
         assert_eq!((summary.passes, summary.ranks[0].units), (20, 20.0));

@@ -71,11 +71,6 @@ impl<U: Units> RankLoop<U> {
         self.block_size = BlockSize::new(self.settings.block_size);
     }
 
-    /// Returns true if all ranks receive the collected units.
-    pub(in crate::loops) fn on_all_ranks(&self) -> bool {
-        self.settings.on_all_ranks
-    }
-
     /// Checks that a loop of this kind has all options that are set.
     ///
     /// # Errors

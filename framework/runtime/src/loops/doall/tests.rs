@@ -82,7 +82,7 @@ pub(super) fn check_as<const NOWAIT: bool>(
         let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
         let mut summaries = Vec::new();
         for round in 1..=2 {
-            let summary = marked.run(session, passes)?;
+            let summary = marked.run(session, passes)?.into_summary();
             let gathered = marked.collect(session)?;
             assert_eq!((summary.is_some(), gathered.is_some()), (session.is_root(), session.is_root()));
             if let (Some(summary), Some((rows, names))) = (summary, gathered) {
@@ -187,7 +187,7 @@ fn units_leave_a_slow_rank() {
         let mut slow = DoAllLoop::new("slow", 150, Slow(session.rank()));
         let mut summaries = Vec::new();
         for _ in 0..2 {
-            summaries.extend(slow.run(session, 4)?);
+            summaries.extend(slow.run(session, 4)?.into_summary());
         }
         Ok(summaries)
     })

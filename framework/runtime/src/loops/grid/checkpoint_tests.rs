@@ -60,7 +60,7 @@ fn resume(ranks: usize, dir: &Path, shape: Shape, settings: &Settings) -> Result
     let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
         let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings);
-        let summary = sor.run(session, SWEEPS)?;
+        let summary = sor.run(session, SWEEPS)?.into_summary();
         Ok((sor.collect(session)?, summary))
     })?;
     Ok((grid.unwrap(), summary.unwrap()))
@@ -155,7 +155,7 @@ fn a_stencil_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
         assert!(error.to_string().contains("loop heat: enough (in sweep"), "{error}");
         let (grid, summary) = run(&Config::new().ranks(after), |session| {
             let mut heat = StencilLoop::new("heat", SHAPE, Heat).settings(settings.clone());
-            let summary = heat.run(session, SWEEPS)?;
+            let summary = heat.run(session, SWEEPS)?.into_summary();
             Ok((heat.collect(session)?, summary))
         })
         .unwrap();

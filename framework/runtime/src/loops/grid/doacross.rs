@@ -7,7 +7,7 @@ use bytemuck::Pod;
 
 use super::convergence::UntilDone;
 use super::findings::{Findings, Resume, nothing_found};
-use super::grid_loop::{Begin, GridLoop, Job};
+use super::grid_loop::{Begin, GridLoop, Passes};
 use super::prefetch::in_bands;
 use super::shape::Shape;
 use super::strip_width::StripWidth;
@@ -17,6 +17,7 @@ use crate::error::{BoxError, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::loops::until::{Converged, OwnResidual, Until};
+use crate::outcome::Outcome;
 use crate::session::Session;
 
 /// A loop nest that sweeps repeatedly over a grid, in place. Each value depends on values above and to the left, which the present sweep has already
@@ -141,14 +142,13 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         self
     }
 
-    /// Runs `sweeps` sweeps over the grid. The first run creates the rows; later runs continue with them. Returns a [`Summary`] on rank 0 and `None`
-    /// on the other ranks.
+    /// Runs `sweeps` sweeps over the grid. The first run creates the rows; later runs continue with them.
     ///
     /// # Errors
     /// An error or a panic of user code, with the rank and the place in the loop; options that cannot be used; a rank that is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
-    pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
-        Ok(self.go(session, sweeps, Extras::none(), |_| Ok(()))?.summary)
+    /// [`Config::peer_limit`](crate::Config::peer_limit).
+    pub fn run(&mut self, session: &mut Session, sweeps: u64) -> Result<Outcome<(), Summary>> {
+        self.go(session, sweeps, Extras::none(), |_| Ok(())).map(|end| Outcome::of(end.summary))
     }
 
     /// Sweeps until the loop has converged. At each check that `until` asks for, each rank contributes the residual of its rows, and `is_done`
@@ -201,7 +201,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     /// ```
     pub fn run_until(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         until: Until,
         mut residual: impl FnMut(&mut U) -> f64 + Send,
         mut is_done: impl FnMut(f64) -> bool,
@@ -219,7 +219,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     /// Runs the loop; `after` is called after each piece.
     pub(super) fn go(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         sweeps: u64,
         extras: Extras<'_, impl Resume<U>>,
         mut after: impl FnMut(&mut U) -> Result<(), BoxError> + Send,
@@ -233,7 +233,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         // A simulated processor has no caches, and each call of user code costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
-            Job { session, sweeps, until, findings },
+            session,
+            Passes { sweeps, until, findings },
             Begin { user: &mut self.user, row: U::row, resume },
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
             move |user, local, columns| {
@@ -262,13 +263,21 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         &mut self.user
     }
 
-    /// Returns the whole grid, row by row, fixed edges included, on rank 0, or on every rank with [`on_all_ranks`](DoAcrossLoop::on_all_ranks);
-    /// `None` on the other ranks. The ranks keep their rows.
+    /// Returns the whole grid, row by row, fixed edges included, on rank 0; `None` on the other ranks. The ranks keep
+    /// their rows.
     ///
     /// # Errors
     /// The errors of [`run`](DoAcrossLoop::run).
-    pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
-        self.grid_loop.collect(session, &mut self.user, U::row)
+    pub fn collect(&mut self, session: &mut Session) -> Result<Option<Vec<U::Value>>> {
+        self.grid_loop.collect(session, false, &mut self.user, U::row)
+    }
+
+    /// Like [`collect`](DoAcrossLoop::collect), but returns the grid on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`run`](DoAcrossLoop::run).
+    pub fn collect_on_all(&mut self, session: &mut Session) -> Result<Vec<U::Value>> {
+        self.grid_loop.collect(session, true, &mut self.user, U::row).map(Option::unwrap_or_default)
     }
 }
 

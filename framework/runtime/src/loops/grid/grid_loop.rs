@@ -56,9 +56,8 @@ pub(super) struct GridLoop<T> {
     piece_time: Option<Duration>,
 }
 
-/// Description of a run.
-pub(super) struct Job<'j, 'd> {
-    pub(super) session: &'j Session,
+/// Passes of a run.
+pub(super) struct Passes<'d> {
     /// Number of sweeps; the maximum number in a loop until convergence.
     pub(super) sweeps: u64,
     pub(super) until: Option<UntilDone<'d>>,
@@ -99,54 +98,54 @@ impl<T: Pod + Send> GridLoop<T> {
     /// Runs the loop on all ranks. Each rank makes a worker of its rows, computes the worker's pieces with `work`, and gets its rows back with `end`.
     pub(super) fn run<U: Send, M: Worker>(
         &mut self,
-        job: Job<'_, '_>,
+        session: &mut Session,
+        passes: Passes<'_>,
         begin: Begin<'_, U, impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>, impl Resume<U>>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
         work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
     ) -> Result<Converged> {
-        let mut endpoint = job.session.endpoint()?;
-        let endpoint = &mut *endpoint;
+        let (endpoint, config) = session.endpoint();
         let rank = endpoint.rank();
-        let until = job.until.as_ref().map(|until| until.until);
+        let (sweeps, until) = (passes.sweeps, passes.until.as_ref().map(|until| until.until));
         let checked = self.settings.check(self.kind).and_then(|()| self.check_made());
         let checked = checked.and_then(|()| until.map_or(Ok(()), |until| until.check()));
         let checked = checked.map_err(|error| error.in_loop(&self.name).at_rank(rank));
         checked.inspect_err(|error| endpoint.report(error))?;
         self.runs += 1;
         let what = self.announcement(&format!("runs the {} {:?}", self.kind, self.name));
-        let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
+        let what = self.settings.announced(what.with("sweeps", sweeps).with("run number", self.runs));
         let what = until.map_or(what.clone(), |until| until.announced(what));
-        let (config, sweeps) = (job.session.config(), job.sweeps);
         endpoint.begin_run(&what, config.join_limit)?;
-        let result = self.on_rank(endpoint, job, begin, make, work, end).and_then(|(summary, last)| {
-            let last =
-                if until.is_some() { share(endpoint, &self.name, config.limits(), last)? } else { None };
-            Ok(Converged::new(last, sweeps, summary))
-        });
+        let result =
+            self.on_rank((endpoint, config), passes, begin, make, work, end).and_then(|(summary, last)| {
+                let last =
+                    if until.is_some() { share(endpoint, &self.name, config.limits(), last)? } else { None };
+                Ok(Converged::new(last, sweeps, summary))
+            });
         result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
     fn on_rank<U: Send, M: Worker>(
         &mut self,
-        endpoint: &mut Endpoint,
-        job: Job<'_, '_>,
+        (endpoint, config): (&mut Endpoint, &Config),
+        passes: Passes<'_>,
         begin: Begin<'_, U, impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>, impl Resume<U>>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
         mut work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
     ) -> Result<(Option<Summary>, Option<Verdict>)> {
-        let (rank, size, config) = (endpoint.rank(), endpoint.size(), job.session.config());
+        let (rank, size) = (endpoint.rank(), endpoint.size());
         let position = self.position(rank, size);
         let Begin { user, row, resume } = begin;
         let Resumed { snapshots, writer, before, found } =
-            self.resume(endpoint, position, config, job.sweeps, job.findings.as_ref())?;
+            self.resume(endpoint, position, config, passes.sweeps, passes.findings.as_ref())?;
         self.create(rank, size, user, row)?;
         if before > 0 {
             user_code::call(|| resume(user, before, found))?;
         }
-        let sweeps = job.sweeps - before;
-        let checkpoints = writer.map(|writer| CheckpointWriter::new(writer, before, job.findings));
+        let sweeps = passes.sweeps - before;
+        let checkpoints = writer.map(|writer| CheckpointWriter::new(writer, before, passes.findings));
         let coordinator = if rank == 0 {
             let name = &self.name;
             let mut controller =
@@ -166,7 +165,7 @@ impl<T: Pod + Send> GridLoop<T> {
             let finish = |coordinator: Chain| coordinator.finish(self.units(), 0, size).0;
             return Ok((coordinator.map(finish), None));
         }
-        let checks = job.until.map(|UntilDone { until, mine, is_done }| {
+        let checks = passes.until.map(|UntilDone { until, mine, is_done }| {
             Checks::new(until, mine, (before, sweeps), (rank == 0).then_some((position.chain, is_done)))
         });
         let (coordinator, last) = match self.local.take() {

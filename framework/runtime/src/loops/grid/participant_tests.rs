@@ -6,7 +6,6 @@ use bytes::Bytes;
 use super::super::directive::Directive;
 use super::*;
 use crate::comm::{Frame, Transport, Waker};
-use crate::error::Error;
 use crate::loops::summary::RankReport;
 use crate::persist::snapshot::Piece;
 use crate::rank::driver::Driver;
@@ -40,13 +39,7 @@ impl Transport for Slow {
         "slow".into()
     }
     fn capabilities(&self) -> crate::comm::Capabilities {
-        crate::comm::Capabilities {
-            processes: false,
-            returns_errors: true,
-            real_time: true,
-            threads: true,
-            ranks_may_end: false,
-        }
+        crate::comm::Capabilities { processes: false, real_time: true, threads: true, ranks_may_end: false }
     }
     fn send(&mut self, _: usize, _: Frame) -> Result<()> {
         Ok(())
@@ -75,7 +68,6 @@ impl Transport for Slow {
     fn clock(&self) -> Clock {
         Clock::wall()
     }
-    fn abort(&mut self, _: &Error) {}
     fn leave_now(&mut self) {}
     fn close(&mut self) -> Result<()> {
         Ok(())

@@ -141,7 +141,7 @@ fn rows_of_a_ring_move() {
     for ranks in 2..=5 {
         let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
             let mut torus = StencilLoop::new("torus", shape, Torus::new(41)).forced(ranks as u64).periodic();
-            let summary = torus.run(session, 300)?;
+            let summary = torus.run(session, 300)?.into_summary();
             Ok((torus.collect(session)?, summary))
         })
         .unwrap();
@@ -165,7 +165,7 @@ fn a_ring_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
                 let kept = Checkpoint::new(dir.path(), "torus").every(Duration::ZERO);
                 let torus = Torus { dir: dies.then(|| dir.path().to_path_buf()), ..Torus::new(23) };
                 let mut torus = StencilLoop::new("torus", shape, torus).checkpoint(kept).periodic();
-                let summary = torus.run(session, steps)?;
+                let summary = torus.run(session, steps)?.into_summary();
                 Ok((torus.collect(session)?, summary))
             })
         };

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::convergence::UntilDone;
 use super::findings::nothing_found;
-use super::grid_loop::{Begin, GridLoop, Job};
+use super::grid_loop::{Begin, GridLoop, Passes};
 use super::shape::Shape;
 use super::stencil_step::StencilStep;
 use super::view::OldGrid;
@@ -14,6 +14,7 @@ use crate::error::{BoxError, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::loops::until::{Converged, OwnResidual, Until};
+use crate::outcome::Outcome;
 use crate::session::Session;
 
 /// A grid that is computed again in each step from its previous values: each value depends on the old values above, below, to the left and to the
@@ -117,14 +118,13 @@ impl<U: Stencil> StencilLoop<U> {
         self
     }
 
-    /// Runs `steps` steps. The first run creates the rows; later runs continue with them. Returns a [`Summary`] on rank 0 and `None` on the other
-    /// ranks.
+    /// Runs `steps` steps. The first run creates the rows; later runs continue with them.
     ///
     /// # Errors
     /// An error or a panic of user code, with the rank and the place in the loop; options that cannot be used; a rank that is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
-    pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
-        Ok(self.go(session, steps, None, |_| ())?.summary)
+    /// [`Config::peer_limit`](crate::Config::peer_limit).
+    pub fn run(&mut self, session: &mut Session, steps: u64) -> Result<Outcome<(), Summary>> {
+        self.go(session, steps, None, |_| ()).map(|end| Outcome::of(end.summary))
     }
 
     /// Runs steps until the loop has converged. At each check that `until` asks for, each rank contributes the residual of its rows, and `is_done`
@@ -178,7 +178,7 @@ impl<U: Stencil> StencilLoop<U> {
     /// ```
     pub fn run_until(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         until: Until,
         mut residual: impl FnMut(&mut U) -> f64 + Send,
         mut is_done: impl FnMut(f64) -> bool,
@@ -192,13 +192,14 @@ impl<U: Stencil> StencilLoop<U> {
     /// Runs the loop; `after` is called after each piece.
     fn go(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         steps: u64,
         until: Option<UntilDone<'_>>,
         mut after: impl FnMut(&mut U) + Send,
     ) -> Result<Converged> {
         self.grid_loop.run(
-            Job { session, sweeps: steps, until, findings: None },
+            session,
+            Passes { sweeps: steps, until, findings: None },
             Begin { user: &mut self.user, row: U::row, resume: nothing_found },
             StencilStep::new,
             move |user, storage, rows| {
@@ -224,13 +225,21 @@ impl<U: Stencil> StencilLoop<U> {
         &mut self.user
     }
 
-    /// Returns the whole grid, row by row, fixed edges included, on rank 0, or on every rank with [`on_all_ranks`](StencilLoop::on_all_ranks); `None`
-    /// on the other ranks. The ranks keep their rows.
+    /// Returns the whole grid, row by row, fixed edges included, on rank 0; `None` on the other ranks. The ranks keep
+    /// their rows.
     ///
     /// # Errors
     /// The errors of [`run`](StencilLoop::run).
-    pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
-        self.grid_loop.collect(session, &mut self.user, U::row)
+    pub fn collect(&mut self, session: &mut Session) -> Result<Option<Vec<U::Value>>> {
+        self.grid_loop.collect(session, false, &mut self.user, U::row)
+    }
+
+    /// Like [`collect`](StencilLoop::collect), but returns the grid on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`run`](StencilLoop::run).
+    pub fn collect_on_all(&mut self, session: &mut Session) -> Result<Vec<U::Value>> {
+        self.grid_loop.collect(session, true, &mut self.user, U::row).map(Option::unwrap_or_default)
     }
 }
 

@@ -78,7 +78,7 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
 fn resume(ranks: usize, shape: Shape, settings: &Settings) -> Result<((u64, u64), Summary)> {
     let (total, summary) = run(&Config::new().ranks(ranks), |session| {
         let mut table = TableLoop::new("mixed", shape, Kept::new(shape)).settings(settings.clone());
-        let summary = table.run(session)?;
+        let summary = table.run(session)?.into_summary();
         let Mixed { count, sum, .. } = table.body().mixed;
         Ok((session.all_reduce((count, sum), |a, b| (a.0 + b.0, a.1.wrapping_add(b.1)))?, summary))
     })?;

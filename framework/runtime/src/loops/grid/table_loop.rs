@@ -10,6 +10,7 @@ use super::table::{Panels, Table};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::user_code;
 
@@ -86,24 +87,24 @@ impl<U: Table> TableLoop<U> {
         self
     }
 
-    /// Fills the table. A second run fills it again, with the rows on the ranks where the first run has left them. Returns a [`Summary`] on rank 0,
-    /// whose passes are panels, and `None` on the other ranks.
+    /// Fills the table. A second run fills it again, with the rows on the ranks where the first run has left them. The passes of the [`Summary`] are
+    /// panels.
     ///
     /// # Errors
     /// An error or a panic of user code, with the rank and the place in the table; options that cannot be used; a rank that is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit). Under MPI a failure ends the job instead of returning.
-    pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
+    /// [`Config::peer_limit`](crate::Config::peer_limit).
+    pub fn run(&mut self, session: &mut Session) -> Result<Outcome<(), Summary>> {
         let width = self.sweeps.grid_loop.inner().len();
         let panels = self.sweeps.body_mut().begin(width);
         let findings = self.findings(session)?;
         let user_side = findings.clone();
         let extras = Extras { until: None, findings, resume: Panels::resume };
         let after = move |panels: &mut Panels<U>| panels.end_strip(user_side.as_ref());
-        Ok(self.sweeps.go(session, panels, extras, after)?.summary)
+        self.sweeps.go(session, panels, extras, after).map(|end| Outcome::of(end.summary))
     }
 
     /// Returns the store of the findings for checkpoints, if the loop has checkpoints.
-    fn findings(&self, session: &Session) -> Result<Option<Findings>> {
+    fn findings(&self, session: &mut Session) -> Result<Option<Findings>> {
         let GridLoop { settings, shape, .. } = &self.sweeps.grid_loop;
         if settings.checkpoint.is_none() {
             return Ok(None);
@@ -119,16 +120,16 @@ impl<U: Table> TableLoop<U> {
             }
             _ => return Ok(Some(Findings::new(columns))),
         };
-        Err(self.misused(session, why)?)
+        Err(self.misused(session, why))
     }
 
     /// Returns an error of configuration after reporting it to all ranks.
-    fn misused(&self, session: &Session, why: String) -> Result<Error> {
-        let mut endpoint = session.endpoint()?;
+    fn misused(&self, session: &mut Session, why: String) -> Error {
+        let (endpoint, _) = session.endpoint();
         let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.name);
         let error = error.at_rank(endpoint.rank());
         endpoint.report(&error);
-        Ok(error)
+        error
     }
 
     /// Returns the body of the loop, with the results gathered from this rank's rows.
@@ -141,25 +142,43 @@ impl<U: Table> TableLoop<U> {
         &mut self.sweeps.body_mut().user
     }
 
-    /// Returns the whole table, row by row, on rank 0, or on every rank with [`on_all_ranks`](TableLoop::on_all_ranks); `None` on the other ranks.
-    /// The table has to be kept: [`panel_width`](TableLoop::panel_width) must be at least the number of its columns.
+    /// Returns the whole table, row by row, on rank 0; `None` on the other ranks. The table has to be kept:
+    /// [`panel_width`](TableLoop::panel_width) must be at least the number of its columns.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the table is not kept; the errors of [`run`](TableLoop::run).
-    pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
-        let (width, columns) = (self.sweeps.grid_loop.width(), self.sweeps.grid_loop.shape.columns);
-        if width <= columns {
-            let text = format!(
-                "{} of the {columns} columns of the table are kept, expected all of them where it is collected: set panel_width",
-                width - 1
-            );
-            return Err(self.misused(session, text)?);
-        }
+    pub fn collect(&mut self, session: &mut Session) -> Result<Option<Vec<U::Value>>> {
+        self.check_kept(session)?;
         let rows = self.sweeps.collect(session)?;
-        // Removes the column to the left of the first column.
-        let inner =
-            |rows: Vec<U::Value>| rows.chunks_exact(width).flat_map(|row| &row[1..]).copied().collect();
-        Ok(rows.map(inner))
+        Ok(rows.map(|rows| self.inner(&rows)))
+    }
+
+    /// Like [`collect`](TableLoop::collect), but returns the table on every rank.
+    ///
+    /// # Errors
+    /// The errors of [`collect`](TableLoop::collect).
+    pub fn collect_on_all(&mut self, session: &mut Session) -> Result<Vec<U::Value>> {
+        self.check_kept(session)?;
+        let rows = self.sweeps.collect_on_all(session)?;
+        Ok(self.inner(&rows))
+    }
+
+    /// Checks that all columns of the table are kept.
+    fn check_kept(&self, session: &mut Session) -> Result<()> {
+        let (width, columns) = (self.sweeps.grid_loop.width(), self.sweeps.grid_loop.shape.columns);
+        if width > columns {
+            return Ok(());
+        }
+        let text = format!(
+            "{} of the {columns} columns of the table are kept, expected all of them where it is collected: set panel_width",
+            width - 1
+        );
+        Err(self.misused(session, text))
+    }
+
+    /// Returns rows of the table without the column to the left of the first column.
+    fn inner(&self, rows: &[U::Value]) -> Vec<U::Value> {
+        rows.chunks_exact(self.sweeps.grid_loop.width()).flat_map(|row| &row[1..]).copied().collect()
     }
 }
 

@@ -143,7 +143,7 @@ fn rows_of_a_table_move_between_panels() {
         let (total, summary) = run(&Config::new().ranks(ranks), |session| {
             let mut table =
                 TableLoop::new("mixed", shape, Mixed::new(shape)).panel_width(9).forced(ranks as u64);
-            let summary = table.run(session)?;
+            let summary = table.run(session)?.into_summary();
             Ok((session.all_reduce(table.body().sum, u64::wrapping_add)?, summary))
         })
         .unwrap();
@@ -155,7 +155,7 @@ fn rows_of_a_table_move_between_panels() {
 }
 
 /// The error of a job on two ranks.
-fn refused(work: impl Fn(&crate::Session) -> crate::Result<()> + Sync) -> Error {
+fn refused(work: impl Fn(&mut crate::Session) -> crate::Result<()> + Sync) -> Error {
     run(&Config::new().ranks(2), |session| Ok(work(session)?)).unwrap_err()
 }
 

@@ -79,7 +79,7 @@ fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<S
         let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings.clone());
         let mut summaries = Vec::new();
         for &sweeps in runs {
-            summaries.extend(sor.run(session, sweeps)?);
+            summaries.extend(sor.run(session, sweeps)?.into_summary());
         }
         Ok((sor.collect(session)?, summaries))
     })
@@ -332,7 +332,7 @@ fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> 
         let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());
         let mut summaries = Vec::new();
         for &steps in runs {
-            summaries.extend(heat.run(session, steps)?);
+            summaries.extend(heat.run(session, steps)?.into_summary());
         }
         Ok((heat.collect(session)?, summaries))
     })

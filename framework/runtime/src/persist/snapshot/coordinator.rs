@@ -65,7 +65,8 @@ pub(crate) fn starting_point(
 ) -> Result<StartingPoint> {
     let rank = endpoint.rank();
     let (store, resume) = if rank == 0 {
-        let (store, found) = SnapshotStore::open(&checkpoint.dir, name, &checkpoint.fingerprint, units)?;
+        endpoint.claim(&checkpoint.dir)?;
+        let (store, found) = SnapshotStore::open(&checkpoint.dir, name, checkpoint.identity.bytes()?, units)?;
         let attempt = store.attempt().clone();
         (Some(store), Resume { attempt, found })
     } else {

@@ -14,7 +14,7 @@ use crate::golden::{Messages, check_file, place};
 const ATTEMPT: &str = "0123456789abcdef";
 const UNITS: u64 = 10;
 const PASS: u64 = 120;
-const FINGERPRINT: &[u8] = b"seed 7";
+const IDENTITY: &str = "seed 7";
 
 fn attempt() -> Attempt {
     ATTEMPT.to_string().try_into().unwrap()
@@ -32,8 +32,7 @@ fn parts() -> [Vec<Piece>; 2] {
 }
 
 fn manifest(ranks: Vec<Vec<Saved>>) -> Manifest {
-    let fingerprint = FINGERPRINT.iter().map(|byte| format!("{byte:02x}")).collect();
-    let owner = Owner { name: "golden \"rows\"".into(), fingerprint, units: UNITS };
+    let owner = Owner { name: "golden \"rows\"".into(), identity: IDENTITY.into(), units: UNITS };
     Manifest::new(owner, &Folder { pass: PASS, attempt: attempt() }, ranks).unwrap()
 }
 
@@ -66,7 +65,8 @@ fn a_checkpoint_is_read_and_written_as_it_was() {
         fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();
         fs::copy(place("files/checkpoint").join(&name), old.join(&name)).unwrap();
     }
-    let (_store, found) = SnapshotStore::open_within(&old, "golden \"rows\"", FINGERPRINT, UNITS, 1).unwrap();
+    let (_store, found) =
+        SnapshotStore::open_within(&old, "golden \"rows\"", IDENTITY.as_bytes(), UNITS, 1).unwrap();
     let found = found.unwrap();
     assert_eq!(found, written);
     let units = |range| load(&old, &found, &range).unwrap();

@@ -40,7 +40,7 @@ pub(super) struct Owner {
     /// Name of the owner.
     pub(super) name: String,
     /// Fingerprint of everything else that the units depend on, as hexadecimal digits.
-    pub(super) fingerprint: String,
+    pub(super) identity: String,
     /// Total number of units.
     pub(super) units: u64,
 }

@@ -35,6 +35,9 @@ pub(crate) use load::{LoadedPiece, load, load_beside};
 pub(crate) use manifest::{Manifest, Saved};
 pub(crate) use writer::{Piece, SnapshotWriter};
 
+use serde::Serialize;
+
+use super::identity::RunIdentity;
 use crate::error::{Error, ErrorKind};
 
 /// Directory and period of checkpoints.
@@ -42,15 +45,15 @@ use crate::error::{Error, ErrorKind};
 pub struct Checkpoint {
     pub(crate) dir: PathBuf,
     pub(crate) every: Duration,
-    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) identity: RunIdentity,
 }
 
 impl Checkpoint {
     /// Writes checkpoints to this directory every minute. All ranks must have access to the directory, and no other job may use it.
-    /// `fingerprint` covers everything that the units depend on besides the name of their owner and their number: parameters, seeds, the
+    /// `identity` names everything that the units depend on besides the name of their owner and their number: parameters, seeds, the
     /// input or a checksum of it.
-    pub fn new(dir: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
-        Checkpoint { dir: dir.into(), every: Duration::from_secs(60), fingerprint: fingerprint.into() }
+    pub fn new(dir: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
+        Checkpoint { dir: dir.into(), every: Duration::from_secs(60), identity: RunIdentity::of(identity) }
     }
 
     /// Sets the time after the start of a checkpoint at which the next one starts. No checkpoint starts while another one is being written.

@@ -39,34 +39,34 @@ impl SnapshotStore {
     pub(crate) fn open(
         dir: &Path,
         name: &str,
-        fingerprint: &[u8],
+        identity: &[u8],
         units: u64,
     ) -> Result<(Self, Option<Manifest>)> {
-        SnapshotStore::open_within(dir, name, fingerprint, units, TRIES)
+        SnapshotStore::open_within(dir, name, identity, units, TRIES)
     }
 
     pub(super) fn open_within(
         dir: &Path,
         name: &str,
-        fingerprint: &[u8],
+        identity: &[u8],
         units: u64,
         tries: u32,
     ) -> Result<(Self, Option<Manifest>)> {
         fs::create_dir_all(dir).map_err(|error| io_error("make the directory", dir, &error))?;
         let lock = lock(dir, tries)?;
-        let fingerprint = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
-        let owner = Owner { name: name.to_string(), fingerprint, units };
+        let identity = String::from_utf8_lossy(identity).into_owned();
+        let owner = Owner { name: name.to_string(), identity, units };
         let found = Manifest::read(dir)?;
         if let Some(Manifest { owner: theirs, .. }) = found.as_ref().filter(|found| found.owner != owner) {
             let text = format!(
-                "it belongs to another job: it is of {} with {} units and fingerprint {}; expected {} with {} \
-                 units and fingerprint {}",
+                "it belongs to another job: it is of {} with {} units and identity {}; expected {} with {} \
+                 units and identity {}",
                 shown(&theirs.name),
                 theirs.units,
-                shown(&theirs.fingerprint),
+                shown(&theirs.identity),
                 shown(&owner.name),
                 owner.units,
-                shown(&owner.fingerprint)
+                shown(&owner.identity)
             );
             return Err(refused(dir, &text));
         }

@@ -271,10 +271,10 @@ fn another_jobs_checkpoint_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     save(dir, &mut open(dir).unwrap().0, 4, false);
-    for (name, fingerprint, units) in
+    for (name, identity, units) in
         [("columns", b"seed 1", UNITS), ("rows", b"seed 2", UNITS), ("rows", b"seed 1", 11)]
     {
-        let error = SnapshotStore::open_within(dir, name, fingerprint, units, 1).unwrap_err();
+        let error = SnapshotStore::open_within(dir, name, identity, units, 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.message().contains("belongs to another job: it is of rows with 10 units"), "{error}");
     }

@@ -1,5 +1,6 @@
 //! Command-line arguments of programs without an argument parser.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use super::Config;
@@ -105,14 +106,14 @@ impl Config {
 ///
 /// fn main() -> std::process::ExitCode {
 ///     armature::main(|session| {
-///         if let Some((squares, _)) = Farm::new("square", |n: u64| n * n).collect(session, 1..=3)? {
+///         if let Some(squares) = Farm::new("square", |n: u64| n * n).collect(session, 1..=3)?.on_root() {
 ///             assert_eq!(squares, [1, 4, 9]);
 ///         }
 ///         Ok(())
 ///     })
 /// }
 /// ```
-pub fn main<R: Send>(body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> ExitCode {
+pub fn main<R: Send>(body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync) -> ExitCode {
     let name = name();
     // A process that was started to run commands has the program's arguments and goes no further.
     armature_commands::enter();
@@ -129,13 +130,29 @@ pub fn main<R: Send>(body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> E
             return ExitCode::from(USAGE);
         }
     };
-    match run(&config, body) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{name}: {error}");
-            ExitCode::FAILURE
-        }
+    exit_code(run(&config, body))
+}
+
+/// Returns the exit code of a program that ends with this result, and prints an error on standard error, after the name of the program.
+///
+/// An error of [`run`] that the library has printed, because ranks are processes, is not printed again.
+///
+/// ```
+/// use std::process::ExitCode;
+///
+/// let config = armature::Config::new().ranks(2);
+/// let result = armature::run(&config, |session| Ok(session.size()));
+/// assert_eq!(armature::exit_code(result), ExitCode::SUCCESS);
+/// ```
+pub fn exit_code<T, E: Into<BoxError>>(result: std::result::Result<T, E>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    let error: BoxError = error.into();
+    if !error.downcast_ref::<Error>().is_some_and(Error::is_printed) {
+        // Written in one call, so that it does not mix with the output of other ranks. A closed stderr is no reason for another failure.
+        let text = format!("{}: {}\n", name(), armature_text::indented(&error));
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
+    ExitCode::FAILURE
 }
 
 fn arguments() -> impl Iterator<Item = String> {

@@ -15,7 +15,7 @@ mod variables;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use args::main;
+pub use args::{exit_code, main};
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 #[cfg(feature = "clap")]
 pub use run_args::RunArgs;
@@ -37,17 +37,17 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_RANKS` | [`ranks`](Config::ranks) | number of ranks, for `local` | 1 |
 /// | `ARMATURE_BIND` | [`bind`](Config::bind) | `core`, `none`: bind ranks that the launcher left unbound | `none` |
 /// | `ARMATURE_DRIVER` | [`driver`](Config::driver) | `auto`, `inline`, `threaded`: does user code have a thread of its own | `auto` |
-/// | `ARMATURE_BATCH` | [`batch`](crate::pipeline::Runnable::batch) | `auto`, or items per message | `auto` |
-/// | `ARMATURE_BATCH_MICROSECONDS` | [`batch_time`](crate::pipeline::Runnable::batch_time) | work that a batch may hold, in µs | 500 |
-/// | `ARMATURE_WINDOW` | [`window`](crate::pipeline::Runnable::window) | `auto`, or batches in flight | `auto` |
-/// | `ARMATURE_WINDOW_BYTES` | [`window_bytes`](crate::pipeline::Runnable::window_bytes) | bytes in flight, at most | 268435456 |
-/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](crate::pipeline::Runnable::request_ahead) | batches a replica asks for before it needs them | 2 |
+/// | `ARMATURE_BATCH` | [`batch`](crate::pipeline::Pipeline::batch) | `auto`, or items per message | `auto` |
+/// | `ARMATURE_BATCH_MICROSECONDS` | [`batch_time`](crate::pipeline::Pipeline::batch_time) | work that a batch may hold, in µs | 500 |
+/// | `ARMATURE_WINDOW` | [`window`](crate::pipeline::Pipeline::window) | `auto`, or batches in flight | `auto` |
+/// | `ARMATURE_WINDOW_BYTES` | [`window_bytes`](crate::pipeline::Pipeline::window_bytes) | bytes in flight, at most | 268435456 |
+/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](crate::pipeline::Pipeline::request_ahead) | batches a replica asks for before it needs them | 2 |
 /// | `ARMATURE_IDLE_MICROSECONDS` | [`idle_sleep`](Config::idle_sleep) | longest sleep of an idle rank, in µs | 1000 |
 /// | `ARMATURE_SPLIT_BYTES` | [`split_bytes`](Config::split_bytes) | messages above this are sent in pieces | 67108864 |
 /// | `ARMATURE_PEER_SECONDS` | [`peer_limit`](Config::peer_limit) | silence of a rank that ends the job, in s | 120 |
 /// | `ARMATURE_JOIN_SECONDS` | [`join_limit`](Config::join_limit) | how long ranks wait for one that is still busy with the program's own work, before a pipeline and after it, in s | 3600 |
 /// | `ARMATURE_PROGRESS` | [`progress`](Config::progress) | `auto`, `on`, `off`: progress on stderr | `auto` |
-/// | `ARMATURE_MONITOR` | [`monitor`](crate::pipeline::Runnable::monitor) | `on`, `off`: per-stage service times | `on` |
+/// | `ARMATURE_MONITOR` | [`monitor`](crate::pipeline::Pipeline::monitor) | `on`, `off`: per-stage service times | `on` |
 /// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping, or a farm's number of workers, changed while it runs | `live` for farms and for a mapping that was planned, `off` for one that was given |
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for logs of events, one subdirectory for each start of a job | no log |
 /// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: is a job refused in which ranks run different builds | `on` |

@@ -256,7 +256,7 @@ impl Session {
     /// # Errors
     /// The errors of [`Endpoint::broadcast`], and of encoding. They are reported.
     pub(crate) fn share<T: Item, S: Serialize + DeserializeOwned>(
-        &self,
+        &mut self,
         skeleton: &str,
         codec: &Codec<T>,
         root: Option<(Vec<T>, S)>,
@@ -272,23 +272,23 @@ impl Session {
     ///
     /// # Errors
     /// The failure.
-    pub(crate) fn report_failure<R>(&self, result: Result<R>) -> Result<R> {
+    pub(crate) fn report_failure<R>(&mut self, result: Result<R>) -> Result<R> {
         if let Err(error) = &result {
-            self.endpoint()?.report(error);
+            self.endpoint.report(error);
         }
         result
     }
 
     /// Runs a collective operation and reports its failure; `place` adds the place in the program to the error.
     pub(super) fn reported<R>(
-        &self,
+        &mut self,
         place: impl Fn(Error) -> Error,
         work: impl FnOnce(&mut Endpoint, Limits) -> Result<R>,
     ) -> Result<R> {
-        let endpoint = &mut *self.endpoint()?;
-        work(endpoint, self.config().limits()).map_err(|error| {
+        let (endpoint, config) = self.endpoint();
+        work(endpoint, config.limits()).map_err(|error| {
             let error =
-                if error.kind() == ErrorKind::Peer { error } else { place(error).at_rank(self.rank()) };
+                if error.kind() == ErrorKind::Peer { error } else { place(error).at_rank(endpoint.rank()) };
             endpoint.report(&error);
             error
         })
@@ -310,10 +310,10 @@ mod tests {
         run(&Config::new().ranks(ranks), |session| {
             let root = session.is_root().then(|| (items.to_vec(), 7_u8));
             let what = Announcement::new("gives").with("bytes", bytes);
-            let mut endpoint = session.endpoint()?;
-            let limits = session.config().limits();
-            let (items, beside) = endpoint.broadcast_items(what, limits, &Codec::of_type(), bytes, root)?;
-            got.lock().unwrap().push((session.rank(), items, beside));
+            let (endpoint, config) = session.endpoint();
+            let codec = Codec::of_type();
+            let (items, beside) = endpoint.broadcast_items(what, config.limits(), &codec, bytes, root)?;
+            got.lock().unwrap().push((endpoint.rank(), items, beside));
             Ok(())
         })
         .unwrap();
@@ -348,10 +348,9 @@ mod tests {
         }
         let error = run(&Config::new().ranks(3), |session| {
             let root = session.is_root().then(|| (vec![Odd], ()));
-            let limits = session.config().limits();
-            let endpoint = &mut *session.endpoint()?;
-            let given =
-                endpoint.broadcast_items(Announcement::new("gives"), limits, &Codec::of_type(), 1, root);
+            let (endpoint, config) = session.endpoint();
+            let (what, codec) = (Announcement::new("gives"), Codec::of_type());
+            let given = endpoint.broadcast_items(what, config.limits(), &codec, 1, root);
             given.inspect_err(|error| endpoint.report(error))?;
             Ok(())
         });

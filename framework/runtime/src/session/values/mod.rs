@@ -31,8 +31,7 @@ fn announced<T>(what: &str) -> Announcement {
     Announcement::new(what).with("values of type", type_name::<T>())
 }
 
-/// Collective operations on values. Every rank calls them in the same order, between skeletons as well as before and after them. None may
-/// be called from inside a skeleton.
+/// Collective operations on values. Every rank calls them in the same order, between skeletons as well as before and after them.
 ///
 /// A rank that runs something else in the meantime, or calls with another type, ends the job with an error that names both operations.
 /// Ranks wait for each other as long as they do before a skeleton ([`Config::join_limit`](crate::Config::join_limit)). A time-out error
@@ -48,7 +47,7 @@ impl Session {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if rank 0 has `None`, or runs something else; [`ErrorKind::Wire`] if the value cannot be encoded;
-    /// [`ErrorKind::Timeout`] at the limit. On MPI a failure ends the job instead of returning.
+    /// [`ErrorKind::Timeout`] at the limit.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -56,14 +55,14 @@ impl Session {
     /// armature::run(&armature::Config::new().ranks(3), |session| {
     ///     // Only rank 0 has a farm's results; all ranks are to go on with the largest.
     ///     let results = Farm::new("square", |x: u64| x * x % 17).collect(session, 0..10)?;
-    ///     let largest = session.broadcast(results.map(|(results, _)| results.into_iter().max()))?;
+    ///     let largest = session.broadcast(results.on_root().map(|results| results.into_iter().max()))?;
     ///     assert_eq!(largest, Some(16));
     ///     Ok(())
     /// })?;
     /// # Ok::<(), armature::Error>(())
     /// ```
     #[track_caller]
-    pub fn broadcast<T: Item>(&self, value: Option<T>) -> Result<T> {
+    pub fn broadcast<T: Item>(&mut self, value: Option<T>) -> Result<T> {
         self.together(Location::caller(), |endpoint, limits| {
             let items = match (endpoint.rank(), value) {
                 (0, None) => {
@@ -92,7 +91,7 @@ impl Session {
     /// # Ok::<(), armature::Error>(())
     /// ```
     #[track_caller]
-    pub fn gather<T: Item>(&self, value: T) -> Result<Option<Vec<T>>> {
+    pub fn gather<T: Item>(&mut self, value: T) -> Result<Option<Vec<T>>> {
         self.together(Location::caller(), |endpoint, limits| {
             let course = Course::begin_empty(endpoint, announced::<T>("gathers values"), limits)?;
             course.ascend(endpoint, &Codec::of_type(), vec![value], append)
@@ -113,7 +112,7 @@ impl Session {
     /// # Ok::<(), armature::Error>(())
     /// ```
     #[track_caller]
-    pub fn all_gather<T: Item>(&self, value: T) -> Result<Vec<T>> {
+    pub fn all_gather<T: Item>(&mut self, value: T) -> Result<Vec<T>> {
         let what = announced::<T>("gathers values for all ranks");
         self.together(Location::caller(), |endpoint, limits| from_all(endpoint, what, limits, value))
     }
@@ -136,7 +135,7 @@ impl Session {
     /// # Ok::<(), armature::Error>(())
     /// ```
     #[track_caller]
-    pub fn all_reduce<T: Item>(&self, value: T, combine: impl FnMut(T, T) -> T) -> Result<T> {
+    pub fn all_reduce<T: Item>(&mut self, value: T, combine: impl FnMut(T, T) -> T) -> Result<T> {
         let what = announced::<T>("reduces values for all ranks");
         self.together(Location::caller(), |endpoint, limits| reduced(endpoint, what, limits, value, combine))
     }
@@ -162,15 +161,16 @@ impl Session {
     /// # Ok::<(), armature::Error>(())
     /// ```
     #[track_caller]
-    pub fn consensus<T, E: Into<BoxError>>(&self, result: Result<T, E>) -> Result<T> {
-        let result = user_code::call(|| result).map_err(|error| error.at_rank(self.rank));
-        let mine = result.as_ref().err().map(|error| (self.rank, error.message().to_string()));
+    pub fn consensus<T, E: Into<BoxError>>(&mut self, result: Result<T, E>) -> Result<T> {
+        let rank = self.rank;
+        let result = user_code::call(|| result).map_err(|error| error.at_rank(rank));
+        let mine = result.as_ref().err().map(|error| (rank, error.message().to_string()));
         let what = Announcement::new("comes to a consensus");
         let first = self.together(Location::caller(), |endpoint, limits| {
             reduced(endpoint, what, limits, mine, Option::or)
         })?;
         match first {
-            Some((rank, text)) if result.is_ok() => Err(Error::new(ErrorKind::Peer, text).at_rank(rank)),
+            Some((rank, text)) if result.is_ok() => Err(Error::new(ErrorKind::Peer, text).of_rank(rank)),
             _ => result,
         }
     }
@@ -180,7 +180,7 @@ impl Session {
     /// # Errors
     /// The errors of [`broadcast`](Session::broadcast).
     #[track_caller]
-    pub fn barrier(&self) -> Result<()> {
+    pub fn barrier(&mut self) -> Result<()> {
         self.together(Location::caller(), |endpoint, limits| {
             let what = Announcement::new("comes to a barrier").without_the_dead();
             let mut course = Course::begin_empty(endpoint, what, limits)?;
@@ -191,7 +191,7 @@ impl Session {
 
     /// Runs a collective operation; an error names the place in the program.
     pub(super) fn together<R>(
-        &self,
+        &mut self,
         at: &Location<'_>,
         work: impl FnOnce(&mut Endpoint, Limits) -> Result<R>,
     ) -> Result<R> {

@@ -9,7 +9,7 @@ use crate::farm::Farm;
 use crate::session::{Config, run};
 
 /// What each rank gets, in the order of the ranks.
-fn on_each<R: Send>(ranks: usize, body: impl Fn(&Session) -> Result<R> + Sync) -> Vec<R> {
+fn on_each<R: Send>(ranks: usize, body: impl Fn(&mut Session) -> Result<R> + Sync) -> Vec<R> {
     let got = std::sync::Mutex::new(Vec::new());
     run(&Config::new().ranks(ranks), |session| {
         let result = body(session)?;
@@ -127,8 +127,8 @@ fn a_barrier_holds_until_the_last_rank_has_come() {
 
 /// The error of a run of four ranks whose rank 3 does something else.
 fn disagreement(
-    most: impl Fn(&Session) -> Result<()> + Sync,
-    other: impl Fn(&Session) -> Result<()> + Sync,
+    most: impl Fn(&mut Session) -> Result<()> + Sync,
+    other: impl Fn(&mut Session) -> Result<()> + Sync,
 ) -> String {
     let error = run(&Config::new().ranks(4), |session| {
         if session.rank() == 3 {
@@ -145,12 +145,12 @@ fn disagreement(
 
 #[test]
 fn ranks_that_do_not_do_the_same_are_told_apart() {
-    let give = |session: &Session| session.broadcast(Some(1_u8)).map(drop);
-    let farm = |session: &Session| Farm::new("a", |n: u8| n).collect(session, [1]).map(drop);
+    let give = |session: &mut Session| session.broadcast(Some(1_u8)).map(drop);
+    let farm = |session: &mut Session| Farm::new("a", |n: u8| n).collect(session, [1]).map(drop);
     for (most, other, expected) in [
         (
-            &give as &(dyn Fn(&Session) -> Result<()> + Sync),
-            &farm as &(dyn Fn(&Session) -> Result<()> + Sync),
+            &give as &(dyn Fn(&mut Session) -> Result<()> + Sync),
+            &farm as &(dyn Fn(&mut Session) -> Result<()> + Sync),
             "rank 3: runs the farm \"a\", where rank 0 broadcasts a value: every rank must",
         ),
         (&farm, &give, "rank 3: broadcasts a value, where rank 0 runs the farm \"a\": every rank must"),

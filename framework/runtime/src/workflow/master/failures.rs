@@ -2,8 +2,8 @@
 
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::failed_task::FailedTask;
 use crate::observe::words::count;
-use crate::workflow::failed_task::FailedTask;
 use crate::workflow::messages::{Failure, Reason};
 
 impl Master {
@@ -43,24 +43,24 @@ impl Master {
             Reason::TimeLimit => ErrorKind::Timeout,
         };
         let failed = FailedTask {
-            task,
-            name: self.graph.dag.name(task).to_string(),
+            task: task as u64,
+            name: Some(self.graph.dag.name(task).to_string()),
             rank,
-            attempts: if failure.reason == Reason::Memory { attempts - 1 } else { attempts },
-            panicked: failure.reason == Reason::Panic,
+            tries: if failure.reason == Reason::Memory { attempts - 1 } else { attempts },
+            kind,
             message: failure.message,
         };
-        self.fail(failed, kind)
+        self.fail(failed)
     }
 
     /// Gives up a task that has failed for good.
     ///
     /// # Errors
-    /// An error of this kind if more tasks have failed for good than allowed.
-    pub(super) fn fail(&mut self, failed: FailedTask, kind: ErrorKind) -> Result<()> {
-        let FailedTask { task, rank, .. } = failed;
-        self.give_up(task);
-        let mut told = failed.told();
+    /// An error of the kind of the failure if more tasks have failed for good than allowed.
+    pub(super) fn fail(&mut self, failed: FailedTask) -> Result<()> {
+        let FailedTask { task, rank, kind, .. } = failed;
+        self.give_up(task as usize);
+        let mut told = failed.in_error();
         self.failed.push(failed);
         if self.failed.len() <= self.max_failures {
             return Ok(());
@@ -68,7 +68,7 @@ impl Master {
         if self.max_failures > 0 {
             told += &format!("; the run ends at {}", count(self.failed.len() as u64, "failed task"));
         }
-        Err(Error::new(kind, told).at_rank(rank).on_item(task as u64).in_workflow(&self.graph.name))
+        Err(Error::new(kind, told).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
     }
 
     /// Returns the rank with the most memory among those that may try the task, if it has more memory than `rank`.

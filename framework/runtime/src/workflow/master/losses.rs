@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{Master, State, Task};
 use crate::error::{ErrorKind, Result};
+use crate::failed_task::FailedTask;
 use crate::rank::suspicion::{Tried, Verdict};
-use crate::workflow::failed_task::FailedTask;
 
 /// Knowledge about the task in which a rank died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,15 +211,19 @@ impl Master {
         self.tasks.iter().map(|task| (task.attempt, task.suspicion)).collect()
     }
 
-    /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries begins with
-    /// none: the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
+    /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries is tried
+    /// [anew](Suspicion::anew): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
     /// [`begin`](Master::begin).
     ///
     /// # Errors
     /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
     pub(in crate::workflow) fn has_tried(&mut self, noted: &BTreeMap<usize, Tried>) -> Result<()> {
+        let others = (1..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost).count();
         for (&task, &(attempt, suspicion)) in noted {
-            if self.tasks[task].state == State::Waiting && attempt < self.graph.needs(task).tries {
+            if self.tasks[task].state == State::Waiting {
+                let is_exhausted = attempt >= self.graph.needs(task).tries;
+                let (attempt, suspicion) =
+                    if is_exhausted { suspicion.anew(others) } else { (attempt, suspicion) };
                 let task = &mut self.tasks[task];
                 // An urgent task goes to a rank that may try it, not to a rank that asks for work.
                 (task.attempt, task.suspicion, task.is_urgent) = (attempt, suspicion, suspicion.is_there());
@@ -251,17 +255,16 @@ impl Master {
             if !is_exhausted {
                 message += ", and no rank is left to risk with it";
             }
-            let failed = FailedTask {
-                task,
-                name: self.graph.dag.name(task).to_string(),
+            // The task may succeed in another run, unless it has used all its tries and the deaths are its own.
+            let is_its_own = is_exhausted && suspicion.is_its_own();
+            self.fail(FailedTask {
+                task: task as u64,
+                name: Some(self.graph.dag.name(task).to_string()),
                 rank: lost.unwrap_or(0),
-                attempts: attempt + suspicion.shared.min(1),
-                panicked: false,
+                tries: attempt + suspicion.shared.min(1),
+                kind: if is_its_own { ErrorKind::User } else { ErrorKind::Timeout },
                 message,
-            };
-            // The task may succeed in another run, unless its own code has ended a process and it has used all its tries.
-            let is_its_own = is_exhausted && suspicion.certain > 0;
-            self.fail(failed, if is_its_own { ErrorKind::User } else { ErrorKind::Timeout })?;
+            })?;
         }
         Ok(())
     }

@@ -16,12 +16,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::failed_task::FailedTask;
 use super::forecast::Sample;
 use super::graph::Graph;
 use super::messages::{Done, Orders, Report};
 use super::summary::Measured;
 use crate::error::Result;
+use crate::failed_task::FailedTask;
 use crate::rank::suspicion::Suspicion;
 use limits::Limits;
 pub(super) use losses::LastTask;

@@ -11,48 +11,43 @@ use crate::error::{BoxError, Result};
 use crate::loops::grid::local_rows::LocalRows;
 use crate::loops::grid::messages::{Rows, unexpected};
 use crate::loops::grid::shape::Edges;
-use crate::session::Session;
+use crate::session::{Config, Session};
 use crate::wire::Codec;
 
 impl<T: Pod + Send> GridLoop<T> {
-    /// Returns the whole grid, row by row, on rank 0, or on all ranks if that is set; `None` on the other ranks.
+    /// Returns the whole grid, row by row, on rank 0, or on every rank with `to_all`; `None` on the other ranks.
     pub(in crate::loops::grid) fn collect<U>(
         &mut self,
-        session: &Session,
+        session: &mut Session,
+        to_all: bool,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
-        let mut endpoint = session.endpoint()?;
-        let endpoint = &mut *endpoint;
+        let (endpoint, config) = session.endpoint();
         let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
-        let run = endpoint.begin_run(&what, session.config().join_limit)?;
+        let run = endpoint.begin_run(&what.with("on all ranks", to_all), config.join_limit)?;
         let rank = endpoint.rank();
-        let gathered = self.gather(endpoint, run, session, user, row);
-        let shared = gathered.and_then(|grid| self.share(endpoint, session, grid));
+        let gathered = self.gather(endpoint, run, config, user, row);
+        let shared = gathered.and_then(|grid| match to_all {
+            true => self.share(endpoint, config, grid).map(Some),
+            false => Ok(grid),
+        });
         shared.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Broadcasts rank 0's grid to all ranks, if that is set.
-    fn share(
-        &self,
-        endpoint: &mut Endpoint,
-        session: &Session,
-        grid: Option<Vec<T>>,
-    ) -> Result<Option<Vec<T>>> {
-        if !self.settings.on_all_ranks {
-            return Ok(grid);
-        }
+    /// Broadcasts rank 0's grid to all ranks.
+    fn share(&self, endpoint: &mut Endpoint, config: &Config, grid: Option<Vec<T>>) -> Result<Vec<T>> {
         let what = self.announcement(&format!("gives all ranks the grid of {:?}", self.name));
-        let (codec, limits) = (Codec::plain(), session.config().limits());
         let root = grid.map(|grid| (grid, ()));
-        endpoint.broadcast_items(what, limits, &codec, size_of::<T>(), root).map(|(grid, ())| Some(grid))
+        let (codec, limits) = (Codec::plain(), config.limits());
+        endpoint.broadcast_items(what, limits, &codec, size_of::<T>(), root).map(|(grid, ())| grid)
     }
 
     fn gather<U>(
         &mut self,
         endpoint: &mut Endpoint,
         run: u32,
-        session: &Session,
+        config: &Config,
         user: &mut U,
         mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
@@ -79,7 +74,7 @@ impl<T: Pod + Send> GridLoop<T> {
             }
             return Ok(Some(all));
         };
-        gather(endpoint, session.config().join_limit, (local, edges), &self.held, &mut all)?;
+        gather(endpoint, config.join_limit, (local, edges), &self.held, &mut all)?;
         Ok(Some(all))
     }
 }

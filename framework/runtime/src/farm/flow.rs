@@ -1,0 +1,77 @@
+//! Answers of a sink.
+
+use std::ops::ControlFlow;
+
+use crate::error::BoxError;
+use crate::failed_task::FailedTask;
+
+/// Return types of a sink: `()`, [`ControlFlow`], or a `Result` of these, whose error ends the job.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use armature::farm::Farm;
+///
+/// let first = armature::run(&armature::Config::new(), |session| {
+///     let mut first = None;
+///     Farm::new("square", |x: u64| x * x).for_each(session, 0.., |_, square| {
+///         if square <= 1_000 {
+///             return ControlFlow::Continue(());
+///         }
+///         first = Some(square);
+///         ControlFlow::Break(())
+///     })?;
+///     Ok(first)
+/// })?;
+/// assert_eq!(first, Some(1_024));
+/// # Ok::<(), armature::Error>(())
+/// ```
+pub trait Flow {
+    /// Returns whether the sink takes more results.
+    ///
+    /// # Errors
+    /// The error of the sink.
+    fn flow(self) -> Result<ControlFlow<()>, BoxError>;
+}
+
+impl Flow for () {
+    #[inline]
+    fn flow(self) -> Result<ControlFlow<()>, BoxError> {
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Flow for ControlFlow<()> {
+    #[inline]
+    fn flow(self) -> Result<ControlFlow<()>, BoxError> {
+        Ok(self)
+    }
+}
+
+impl<F: Flow> Flow for Result<F, BoxError> {
+    #[inline]
+    fn flow(self) -> Result<ControlFlow<()>, BoxError> {
+        self.and_then(Flow::flow)
+    }
+}
+
+/// Decision of a sink: continue, or stop, possibly with an error.
+pub(crate) type Answer = ControlFlow<Option<BoxError>>;
+
+/// Conversion of the return value of a sink.
+#[inline]
+pub(crate) fn answer(flow: impl Flow) -> Answer {
+    match flow.flow() {
+        Ok(ControlFlow::Continue(())) => Answer::Continue(()),
+        Ok(ControlFlow::Break(())) => Answer::Break(None),
+        Err(error) => Answer::Break(Some(error)),
+    }
+}
+
+/// Passes a result to a sink that gets plain results. A failed task has ended the job before it would come here.
+#[inline]
+pub(crate) fn plain<O, R: Flow>(result: Result<O, FailedTask>, sink: impl FnOnce(O) -> R) -> Answer {
+    match result {
+        Ok(result) => answer(sink(result)),
+        Err(failed) => Answer::Break(Some(failed.into())),
+    }
+}

@@ -1,0 +1,57 @@
+//! What a run of a skeleton gives.
+
+/// What a run of a skeleton gives on this rank: a value and a summary on rank 0, nothing on the other ranks.
+///
+/// Methods whose names end in `on_all` give the value to every rank instead, and return it without an `Outcome`.
+///
+/// ```
+/// use armature::farm::Farm;
+///
+/// armature::run(&armature::Config::new().ranks(3), |session| {
+///     let squares = Farm::new("square", |x: u64| x * x).collect(session, 0..5)?;
+///     assert_eq!(squares.summary().is_some(), session.is_root());
+///     if let Some(squares) = squares.on_root() {
+///         assert_eq!(squares, [0, 1, 4, 9, 16]);
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome<T, S> {
+    root: Option<(T, S)>,
+}
+
+impl<T, S> Outcome<T, S> {
+    /// Creates the outcome of this rank from what rank 0 has.
+    pub(crate) fn new(root: Option<(T, S)>) -> Self {
+        Outcome { root }
+    }
+
+    /// Returns the value on rank 0, `None` on the other ranks.
+    pub fn on_root(self) -> Option<T> {
+        self.root.map(|(value, _)| value)
+    }
+
+    /// Returns the summary of the run on rank 0, `None` on the other ranks.
+    pub fn summary(&self) -> Option<&S> {
+        self.root.as_ref().map(|(_, summary)| summary)
+    }
+
+    /// Returns the summary of the run on rank 0 and drops the value; `None` on the other ranks.
+    pub fn into_summary(self) -> Option<S> {
+        self.root.map(|(_, summary)| summary)
+    }
+
+    /// Returns the value and the summary of the run on rank 0, `None` on the other ranks.
+    pub fn into_parts(self) -> Option<(T, S)> {
+        self.root
+    }
+}
+
+impl<S> Outcome<(), S> {
+    /// Creates the outcome of a run without a value.
+    pub(crate) fn of(summary: Option<S>) -> Self {
+        Outcome::new(summary.map(|summary| ((), summary)))
+    }
+}

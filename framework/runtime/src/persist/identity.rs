@@ -1,0 +1,41 @@
+//! Identity of the runs that share a journal or checkpoints.
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What the results of a run depend on, as JSON text. Files with another identity are refused.
+#[derive(Clone, Debug)]
+pub(crate) struct RunIdentity(Result<Vec<u8>, String>);
+
+impl RunIdentity {
+    /// Encodes an identity. An error is kept for the run, because options cannot fail.
+    pub(crate) fn of(identity: &(impl Serialize + ?Sized)) -> Self {
+        RunIdentity(serde_json::to_vec(identity).map_err(|error| error.to_string()))
+    }
+
+    /// Returns the encoded identity.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if it could not be encoded.
+    pub(crate) fn bytes(&self) -> Result<&[u8]> {
+        self.0.as_deref().map_err(|why| {
+            let text = format!("the identity of the run cannot be written as JSON: {why}");
+            Error::new(ErrorKind::Config, text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_json_or_an_error_of_the_run() {
+        let bytes = |identity: &RunIdentity| identity.bytes().map(<[u8]>::to_vec).map_err(|e| e.to_string());
+        assert_eq!(bytes(&RunIdentity::of("0..9")), Ok(b"\"0..9\"".to_vec()));
+        assert_eq!(bytes(&RunIdentity::of(&(1, 0.5))), Ok(b"[1,0.5]".to_vec()));
+        let bad = std::collections::BTreeMap::from([((1, 2), 3)]);
+        assert!(bytes(&RunIdentity::of(&bad)).unwrap_err().contains("key must be a string"));
+    }
+}

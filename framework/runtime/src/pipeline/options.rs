@@ -1,0 +1,132 @@
+//! Options of a pipeline.
+
+use std::time::Duration;
+
+use armature_planner::pipeline::Dispatch;
+
+use super::builder::Pipeline;
+use super::choice::MappingChoice;
+use crate::session::{Balance, BatchMode};
+
+impl<T> Pipeline<'_, T> {
+    /// Sets the name of the pipeline in summaries and messages. The default is the name of its source.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(1), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x);
+    ///     Ok(pipeline.name("squares").for_each(session, "drop", drop)?.into_summary())
+    /// })?.unwrap();
+    /// assert_eq!(summary.name, "squares");
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn name(mut self, name: &str) -> Self {
+        self.def.options.name = Some(name.to_string());
+        self
+    }
+
+    /// Sets which ranks run which stages. The default is [`MappingChoice::Auto`].
+    ///
+    /// ```
+    /// use armature::pipeline::{MappingChoice, Pipeline};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x);
+    ///     Ok(pipeline.mapping(MappingChoice::Text("square@1,2".into())).for_each(session, "drop", drop)?.into_summary())
+    /// })?.unwrap();
+    /// assert_eq!((summary.mapping_text.as_str(), summary.ranks[0].stages[0].items), ("square@1,2", 0));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn mapping(mut self, mapping: MappingChoice) -> Self {
+        self.def.mapping = mapping;
+        self
+    }
+
+    /// Requests another mapping as soon as `items` items have reached the sink. The stream continues during the change.
+    ///
+    /// The option may be given several times. It is for experiments and tests, and for streams whose changes are known in advance;
+    /// otherwise the framework changes the mapping when another one is better ([`Balance::Live`](crate::Balance::Live)).
+    ///
+    /// ```
+    /// use armature::pipeline::{MappingChoice, Pipeline};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x);
+    ///     let pipeline = pipeline.mapping(MappingChoice::Serial).remap_after(10, MappingChoice::Text("square@1".into()));
+    ///     Ok(pipeline.for_each(session, "drop", drop)?.into_summary())
+    /// })?.unwrap();
+    /// assert_eq!(summary.delivered, 100);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn remap_after(mut self, items: u64, mapping: MappingChoice) -> Self {
+        self.def.remaps.push((items, mapping));
+        self
+    }
+
+    /// Sets how items are sent to the replicas of a stage. The default is on demand.
+    ///
+    /// ```
+    /// use armature::pipeline::{Dispatch, MappingChoice, Pipeline};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x);
+    ///     let pipeline = pipeline.mapping(MappingChoice::Text("square@1,2".into())).dispatch(Dispatch::RoundRobin);
+    ///     Ok(pipeline.batch(armature::BatchMode::Fixed(10)).for_each(session, "drop", drop)?.into_summary())
+    /// })?.unwrap();
+    /// let items: Vec<u64> = summary.ranks.iter().map(|rank| rank.stages[0].items).collect();
+    /// assert_eq!(items, [0, 50, 50]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.def.dispatch = dispatch;
+        self
+    }
+
+    /// Sets whether the mapping changes while the stream runs. The default is [`Config::balance`](crate::Config::balance); without it, a
+    /// planned mapping changes whenever that pays and a given one never changes.
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.def.options.balance = Some(balance);
+        self
+    }
+
+    /// Sets the number of items per message. By default it is `ARMATURE_BATCH`, or grows from 1.
+    pub fn batch(mut self, batch: BatchMode) -> Self {
+        self.def.options.batch = Some(batch);
+        self
+    }
+
+    /// Sets the total work of a batch at all stages, for batches whose size is chosen automatically. The default is
+    /// `ARMATURE_BATCH_MICROSECONDS`, or 500 µs.
+    pub fn batch_time(mut self, time: Duration) -> Self {
+        self.def.options.batch_time = Some(time);
+        self
+    }
+
+    /// Sets the number of batches in flight between source and sink, at least 1. By default it is `ARMATURE_WINDOW`, or follows Little's
+    /// law.
+    pub fn window(mut self, batches: usize) -> Self {
+        self.def.options.window = Some(batches);
+        self
+    }
+
+    /// Sets the maximum number of bytes in flight between source and sink; one batch is always allowed. The default is
+    /// `ARMATURE_WINDOW_BYTES`, or 256 MiB. A batch of unknown size counts as the largest so far.
+    pub fn window_bytes(mut self, bytes: usize) -> Self {
+        self.def.options.window_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the number of batches that a replica requests in advance, at least 1; one less (but at least one) if a batch takes the replica
+    /// 10 ms or more. The default is `ARMATURE_REQUEST_AHEAD`, or 2.
+    pub fn request_ahead(mut self, batches: usize) -> Self {
+        self.def.options.request_ahead = Some(batches);
+        self
+    }
+
+    /// Sets whether the service times of stages are measured. The default is `ARMATURE_MONITOR`, or true.
+    pub fn monitor(mut self, on: bool) -> Self {
+        self.def.options.monitor = Some(on);
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! End of a job that has failed, where ranks are processes: every rank that can answer returns the error.
+//!
+//! The rank on which the error arose has sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its user code has
+//! ended and its messages have been received. When all ranks have reported, rank 0 dismisses them, and all finalise MPI, which needs all of
+//! them. A rank that does not report, because its user code is still running or because it hangs, cannot be ended by the others:
+//! `MPI_Abort` ends the job then. Ranks that have died are not waited for; MPI is not finalised without them.
+//!
+//! If the program has started MPI and runs on some of its processes, the others know of no failure and may wait for these ranks in a call of
+//! MPI. The job is aborted at once.
+
+use std::time::Duration;
+
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Control;
+use crate::error::Result;
+
+/// Time in which all ranks have to answer after a failure. A larger value delays the end of a job in which a rank does not answer; with a
+/// smaller one the job is aborted although its ranks would have come out of a short task.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Leaves the job after a failure. Does not return if a rank does not answer.
+pub(super) fn leave(endpoint: &mut Endpoint) {
+    if !endpoint.is_process() {
+        return;
+    }
+    let knows_all = endpoint.transport().has_all_processes();
+    let answered = if knows_all { all_answer(endpoint) } else { Ok(false) };
+    let left = answered.and_then(|all| if all { endpoint.close().map(|()| true) } else { Ok(false) });
+    match left {
+        Ok(true) => endpoint.transport().stay(),
+        _ => endpoint.transport().abort(),
+    }
+}
+
+/// Waits until all ranks that are alive have left their user code. Returns false if a rank does not answer in time.
+///
+/// # Errors
+/// The errors of the transport.
+fn all_answer(endpoint: &mut Endpoint) -> Result<bool> {
+    let (rank, clock) = (endpoint.rank(), endpoint.clock());
+    let (start, mut backoff) = (clock.now(), endpoint.backoff());
+    let mut has_reported = false;
+    loop {
+        if let Some(dead) = endpoint.dismissal()? {
+            endpoint.learn_lost(dead);
+            return Ok(true);
+        }
+        if !has_reported && endpoint.all_received()? {
+            has_reported = true;
+            if rank > 0 {
+                endpoint.send(0, Control::Answer, &())?;
+            }
+        }
+        if rank == 0 && has_reported {
+            let (dead, missing) = endpoint.unanswered();
+            if missing.is_empty() {
+                for to in (1..endpoint.size()).filter(|to| !dead.contains(to)) {
+                    endpoint.send(to, Control::Dismiss, &dead)?;
+                }
+                endpoint.learn_lost(dead);
+                return endpoint.drain(ANSWER).map(|()| true);
+            }
+        }
+        if clock.now().saturating_sub(start) > ANSWER {
+            return Ok(false);
+        }
+        backoff.wait(endpoint.transport(), clock)?;
+    }
+}
