@@ -1,4 +1,5 @@
-//! armature in programs that use MPI themselves: before, after, several times, and on some of the ranks.
+//! Tests of armature in programs that call MPI themselves: before a run, after a run, in several runs, and with
+//! armature on some of the ranks only.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-beside-mpi");
 
-/// The case on so many ranks: each says that all is well, and nothing is left behind.
+/// Runs `case` on `ranks` ranks. Checks that each rank prints `ok` and that no process is left behind.
 #[track_caller]
 fn passes(case: &str, ranks: usize) {
     let outcome = Job::new(PROGRAM, ranks).arg(case).limit(Duration::from_secs(60)).run();
@@ -38,7 +39,8 @@ fn on_half_of_the_ranks() {
     [2, 4].into_iter().for_each(|ranks| passes("half", ranks));
 }
 
-/// With any driver, also where a second run would use MPI on the thread that communicates.
+/// A task that calls `run` is rejected with every driver, even if the task runs on the thread that communicates, where
+/// the nested run could call MPI.
 #[test]
 fn a_run_in_a_task_is_refused() {
     for driver in ["auto", "inline", "threaded"] {
@@ -48,7 +50,8 @@ fn a_run_in_a_task_is_refused() {
     }
 }
 
-/// What `run` has returned on each of three ranks that could answer, and what the guards in its closure have said.
+/// Runs `case` on three ranks and returns the sorted output lines: the result of `run` on each rank that can answer,
+/// and the messages of the drop guards in the closure.
 #[track_caller]
 fn returned(case: &str) -> Vec<String> {
     let outcome = Job::new(PROGRAM, 3).arg(case).limit(Duration::from_secs(60)).run();
@@ -65,6 +68,14 @@ fn run_returns_the_error_on_every_rank_that_can_answer() {
     let dropped = (0..3).map(|rank| format!("dropped on rank {rank}"));
     let returns = ["Peer", "Peer", "User"].map(|kind| format!("returned {kind}: rank 1: no fuel"));
     assert_eq!(returned("returned"), dropped.chain(returns).collect::<Vec<_>>());
+}
+
+/// The group and the session report the same error: the group prints it.
+#[test]
+fn a_failure_in_a_group_is_printed_once() {
+    let outcome = Job::new(PROGRAM, 4).arg("group-fails").limit(Duration::from_secs(60)).run();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert!(matches!(outcome.errors()[..], [line] if line.contains("no fuel")), "{outcome}");
 }
 
 #[test]

@@ -132,7 +132,6 @@ impl Error {
     }
 
     /// Marks the error as printed: the rank on which it arose has written it to standard error.
-    #[cfg(feature = "mpi")]
     pub(crate) fn printed(mut self) -> Self {
         self.inner.is_printed = true;
         self
@@ -283,7 +282,7 @@ mod tests {
         let e = Error::new(ErrorKind::Io, "cannot read a\n\u{1b}b: no").in_stage("seg\n\u{2028}x");
         assert_eq!(e.to_string(), r"stage seg\n\u{2028}x: cannot read a\n\u{1b}b: no");
         assert_eq!(e.stage(), Some("seg\n\u{2028}x"));
-        // Lines of the user's own message stay.
+        // Line breaks in the user's own message are kept.
         assert_eq!(Error::new(ErrorKind::User, "two\nlines").to_string(), "two\nlines");
     }
 

@@ -1,14 +1,16 @@
-//! armature beside a program's own MPI calls: `mpirun -n 4 armature-beside-mpi CASE`. Each rank prints `CASE rank R: ok`.
+//! Embeds armature in programs that make their own MPI calls: `mpirun -n 4 armature-beside-mpi CASE`. Each rank
+//! prints `CASE rank R: ok`.
 //!
-//! - `mpi-first`: the program initialises MPI, uses it, runs skeletons, and uses it again;
-//! - `ours-first`: armature initialises MPI, and the program calls it between skeletons;
-//! - `twice`: several runs in one initialised MPI, on duplicates of the world too;
-//! - `half`: runs on half of the ranks, while the others use MPI;
-//! - `half-fails`: the same, and a rank of the run fails while the others wait in MPI;
-//! - `returned`, `handled`: a rank fails, and the program on every rank says what `run` has returned;
+//! - `mpi-first`: the program initialises MPI, uses MPI, runs skeletons, and uses MPI again;
+//! - `ours-first`: armature initialises MPI, and the program calls MPI between skeletons;
+//! - `twice`: several runs after one initialisation of MPI, on the world and on duplicates of the world;
+//! - `half`: runs on half of the ranks, while the other ranks use MPI;
+//! - `half-fails`: runs on half of the ranks, and one of them fails while the other ranks wait in MPI;
+//! - `returned`, `handled`: a rank fails, and the program prints on every rank what `run` has returned;
 //! - `inside`: a task calls `run`;
-//! - `groups`: skeletons side by side on groups of one session;
-//! - `low-level`, `finalised`: what is refused.
+//! - `group-fails`: a rank fails in a group of a session;
+//! - `groups`: skeletons run concurrently on groups of one session;
+//! - `low-level`, `finalised`: armature rejects an MPI that it cannot use.
 
 use armature::farm::Farm;
 use armature::mpi::collective::SystemOperation;
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
     armature::exit_code(one())
 }
 
-/// Runs the case that the first argument names.
+/// Runs the case that the first argument names, and returns the rank.
 fn one() -> Result<(), BoxError> {
     let case = std::env::args().nth(1).unwrap_or_default();
     let rank = match case.as_str() {
@@ -35,6 +37,7 @@ fn one() -> Result<(), BoxError> {
         "returned" => returned()?,
         "handled" => handled()?,
         "inside" => inside()?,
+        "group-fails" => group_fails()?,
         "groups" => groups()?,
         "low-level" => low_level()?,
         "finalised" => finalised()?,
@@ -48,14 +51,14 @@ fn config() -> Result<Config, Error> {
     Ok(Config::from_env()?.progress(armature::Progress::Off))
 }
 
-/// MPI as a program starts it that wants to run skeletons, too.
+/// Initialises MPI with the thread level that a program needs to run skeletons.
 fn start() -> Result<Universe, BoxError> {
     let (universe, level) = initialize_with_threading(Threading::Funneled).ok_or("MPI is in use already")?;
     assert!(level >= Threading::Funneled);
     Ok(universe)
 }
 
-/// A skeleton whose results are compared with the serial ones, and a value for all ranks.
+/// Runs a farm, compares its results with the serial ones, and gathers a value from all ranks.
 fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     let results = Farm::new("multiply", move |n: u64| n * factor).collect_on_all(session, 0..200)?;
     assert!(results.into_iter().eq((0..200).map(|n| n * factor)));
@@ -64,7 +67,7 @@ fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The sum of a number of each rank, by the program's own call of MPI.
+/// Returns the sum of `mine` over all ranks, computed by a direct MPI call of the program.
 fn sum(communicator: &impl Communicator, mine: u64) -> u64 {
     let mut sum = 0;
     communicator.all_reduce_into(&mine, &mut sum, SystemOperation::sum());
@@ -154,7 +157,7 @@ fn half_fails() -> Result<usize, BoxError> {
     Ok(rank as usize)
 }
 
-/// Says that it is dropped.
+/// Prints a line when dropped.
 struct Guard(usize);
 
 impl Drop for Guard {
@@ -163,7 +166,8 @@ impl Drop for Guard {
     }
 }
 
-/// Rank 1 fails while the others are in a farm.
+/// Rank 1 fails while the other ranks are in a farm. `run` returns an error on every rank, after the values of the
+/// body are dropped.
 fn returned() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {
@@ -177,7 +181,7 @@ fn returned() -> Result<usize, BoxError> {
     place.get().copied().ok_or_else(|| "the body has not run".into())
 }
 
-/// The program goes on after a failed farm as if nothing had happened.
+/// The body ignores the error of a failed farm and returns `Ok`. `run` still returns an error on every rank.
 fn handled() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {
@@ -204,6 +208,18 @@ fn inside() -> Result<usize, BoxError> {
     })?)
 }
 
+fn group_fails() -> Result<usize, BoxError> {
+    armature::run(&config()?, |session| {
+        let rank = session.rank();
+        session.split(Some(rank as u32 % 2), 0, |group| {
+            if rank == 1 { Err("no fuel".into()) } else { Ok(group.barrier()?) }
+        })?;
+        session.barrier()?;
+        Ok(rank)
+    })
+    .map_err(BoxError::from)
+}
+
 fn groups() -> Result<usize, BoxError> {
     let rank = armature::run(&config()?, |session| {
         armature_tests::cases::groups(session)?;
@@ -219,7 +235,7 @@ fn groups() -> Result<usize, BoxError> {
     Ok(rank)
 }
 
-/// The thread level is checked before anything else is done with MPI, which goes on to be there.
+/// The thread level is checked before armature uses MPI. The program can still use MPI after the rejected run.
 fn low_level() -> Result<usize, BoxError> {
     let universe = initialize().ok_or("MPI is in use already")?;
     let world = universe.world();
@@ -234,7 +250,8 @@ fn low_level() -> Result<usize, BoxError> {
     Ok(world.rank() as usize)
 }
 
-/// MPI that armature has started ends with the run; a second one says what to do instead.
+/// MPI is finalised at the end of the run if armature has initialised it. A second run fails, and its error message
+/// says that the program must initialise MPI itself.
 fn finalised() -> Result<usize, BoxError> {
     let rank = armature::run(&config()?, |session| {
         skeleton(session, 2)?;

@@ -86,7 +86,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The sleeps of one wait without spinning, in microseconds.
+    /// Returns the sleeps of one wait without spinning, in microseconds.
     fn sleeps(backoff: &mut Backoff) -> Vec<u128> {
         backoff.reset();
         (0..8).filter_map(|_| backoff.next(MS, false)).map(|sleep| sleep.as_micros()).collect()

@@ -1,7 +1,7 @@
-//! What every transport must do, as one test body that runs on all of them.
+//! Requirements of every transport, as one test body that runs on all transports.
 //!
-//! Each rank of a world calls [`everything`] with its transport; a broken promise panics on the rank that
-//! sees it. The caller supplies the watchdog: a transport that hangs is not noticed from in here.
+//! Each rank of a world calls [`everything`] with its transport; a violated requirement panics on the rank that detects
+//! it. The caller supplies the watchdog, because a transport that hangs is not detected here.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Frame, Part, Transport};
 
-/// Runs all checks. `bulk` is the size in bytes of a large part: above the transport's eager and split sizes.
+/// Runs all checks. `bulk` is the size in bytes of a large part: larger than the transport's eager and split sizes.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     let mut peer = Peer::new(transport);
     peer.knows_the_world();
@@ -25,13 +25,13 @@ pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     peer.wakes_early_and_waits_no_longer_than_told();
 }
 
-/// A rank with what has arrived for it, by sender, so that a check reads whom it likes first.
+/// Rank with the frames that have arrived, by sender, so that a check can read from the senders in any order.
 struct Peer<'a, T> {
     transport: &'a mut T,
     arrived: Vec<VecDeque<Frame>>,
 }
 
-/// Bytes that depend on sender, number and length, so that a mix-up is seen.
+/// Returns bytes that depend on sender, number and length, so that frames cannot be confused without a failure.
 fn pattern(from: usize, number: usize, length: usize) -> Bytes {
     let mut state = (from as u64 + 1) << 32 | (number as u64 + 1) ^ (length as u64) << 20;
     let mut bytes = Vec::with_capacity(length);
@@ -51,7 +51,7 @@ fn next(mut x: u64) -> u64 {
 }
 
 fn same(found: &Frame, expected: &Frame, what: &str) {
-    // Not assert_eq: nobody wants to read megabytes of difference.
+    // `assert_eq` would print megabytes of differing bytes.
     let sizes = |m: &Frame| (m.head.len(), m.parts.iter().map(Part::len).collect::<Vec<_>>());
     assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
     assert!(found == expected, "{what}: the bytes differ");
@@ -76,7 +76,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.transport.send(to, frame).expect("send");
     }
 
-    /// Polls once, sleeping a little if there was nothing.
+    /// Polls once, and sleeps for a moment if no frame has arrived.
     fn step(&mut self) {
         match self.transport.poll().expect("poll") {
             Some((from, frame)) => self.arrived[from].push_back(frame),
@@ -84,7 +84,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// The next frame of `from`.
+    /// Returns the next frame from `from`.
     fn receive(&mut self, from: usize) -> Frame {
         loop {
             if let Some(frame) = self.arrived[from].pop_front() {
@@ -94,7 +94,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Ends a check: every rank has got here, all sends have left and nothing is left over.
+    /// Ends a check: waits for all ranks, and checks that all sends have completed and no frame is left.
     fn meet(&mut self, what: &str) {
         for to in 0..self.transport.size() {
             self.send(to, Frame::new(what.as_bytes().to_vec()));
@@ -155,7 +155,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("carries_messages_of_no_bytes");
     }
 
-    /// Large and small messages of one sender in turn: a small one is complete earlier, but comes later.
+    /// Each sender sends large and small messages in turn. A small message completes earlier, but must arrive in order.
     fn keeps_the_order_behind_large_messages(&mut self, bulk: usize) {
         let frame = |from: usize, number: usize| {
             let head = pattern(from, number, 16);
@@ -185,7 +185,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("keeps_the_order_behind_large_messages");
     }
 
-    /// Everybody sends to everybody before anybody receives: whoever waits in a send hangs here.
+    /// All ranks send to all ranks before any rank receives: a transport that blocks in a send hangs here.
     fn exchanges_large_messages_both_ways_at_once(&mut self, bulk: usize) {
         let frame = |from: usize, round: usize| Frame {
             head: pattern(from, round, 100),
@@ -226,7 +226,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("takes_many_parts");
     }
 
-    /// Numbers of each alignment, alone and in arrays, can be taken out of what arrives without a copy.
+    /// Values of each alignment, alone and in arrays, can be taken from received parts without a copy.
     fn keeps_the_alignment_of_bulk_numbers(&mut self, bulk: usize) {
         let words = |from: usize| -> Vec<u64> { (0..bulk as u64).map(|n| n << 20 | from as u64).collect() };
         let halves = |from: usize| -> Vec<f32> { (0..bulk).map(|n| (n * 8 + from) as f32).collect() };
@@ -250,7 +250,7 @@ impl<'a, T: Transport> Peer<'a, T> {
             assert_eq!((&found.head[..], found.parts.len()), (&b"numbers"[..], 5));
             let mut parts = found.parts.into_iter();
             let mut next = || parts.next().expect("five parts");
-            // Not assert_eq, as above.
+            // `assert_eq` would print megabytes here, too.
             assert!(
                 next().into_values().is_ok_and(|found: Vec<u64>| found == words(from)),
                 "u64 of rank {from}"
@@ -269,7 +269,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("keeps_the_alignment_of_bulk_numbers");
     }
 
-    /// Rank 0 is slow: it looks at nothing until everybody else has queued everything.
+    /// Rank 0 is slow: it polls only after all other ranks have queued all their messages.
     fn queues_more_than_the_receiver_takes(&mut self, bulk: usize) {
         const MANY: usize = 500;
         let frame = |from: usize, number: usize| match number % 50 {
@@ -295,7 +295,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("queues_more_than_the_receiver_takes");
     }
 
-    /// Sizes around every threshold, to and from everybody, in an order that only the seed knows.
+    /// Messages of sizes around every threshold are sent between all ranks, in an order that depends on the seed.
     fn finds_its_way_through_a_random_mixture(&mut self, seed: u64, bulk: usize) {
         const MANY: usize = 150;
         let frame = |from: usize, to: usize, number: usize| {
@@ -334,7 +334,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 
     fn wakes_early_and_waits_no_longer_than_told(&mut self) {
-        // Simulated time has no second thread that could wake anybody.
+        // With simulated time there is no second thread that could call the waker.
         if !self.transport.clock().is_simulated() {
             let waker = self.transport.waker();
             let start = Instant::now();
@@ -342,7 +342,7 @@ impl<'a, T: Transport> Peer<'a, T> {
                 std::thread::sleep(Duration::from_millis(20));
                 waker.wake();
             });
-            // A wait may end early for no reason; it may not last.
+            // A wait may end early without a reason, but must not exceed its limit.
             self.transport.wait(Some(Duration::from_secs(20))).expect("wait");
             assert!(start.elapsed() < Duration::from_secs(10), "nobody woke it");
             thread.join().expect("join");
@@ -357,7 +357,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 }
 
-/// Ranks as threads keep the promises; `mpi/tests.rs` shows that processes do.
+/// Checks ranks that are threads; `mpi/tests.rs` checks ranks that are processes.
 mod on_local {
     use super::everything;
     use crate::comm::local::{LocalTransport, World};

@@ -1,4 +1,4 @@
-//! The bytes of what all messages have, and of the one that ends a job.
+//! Tests that the bytes of the common header and of the message that ends a job do not change.
 
 use super::endpoint::FailureNote;
 use super::message::{Control, frame_header};

@@ -112,7 +112,7 @@ impl Eq for Part {}
 mod tests {
     use super::*;
 
-    /// Checks that a vector comes back in the same place; says what it was in between.
+    /// Checks that a vector is returned in the same place; returns the kind of the part between.
     fn there_and_back<P: bytemuck::Pod + Send + PartialEq + std::fmt::Debug>(value: P) -> &'static str {
         let values = vec![value; 10];
         let place = values.as_ptr();
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(there_and_back(1_i32), "u32");
         assert_eq!(there_and_back([1_f32; 7]), "u32");
         assert_eq!(there_and_back([1_u64; 3]), "u64");
-        // Some machines align these to four bytes.
+        // Some machines align `f64` to four bytes, or have a `usize` of four bytes.
         assert_eq!(there_and_back(1_f64), if align_of::<f64>() == align_of::<u64>() { "u64" } else { "u32" });
         assert_eq!(there_and_back(1_usize), if size_of::<usize>() == 8 { "u64" } else { "u32" });
     }
@@ -159,7 +159,7 @@ mod tests {
         assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
         assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<[u64; 3]>().is_err());
-        // A vector whose spare room is not a whole number of values.
+        // The spare capacity of the vector is not a whole number of values.
         let mut roomy = Vec::with_capacity(10);
         roomy.resize(9, 0_u64);
         assert!(Part::of(roomy).into_values::<[u64; 3]>().is_err());

@@ -61,7 +61,8 @@ impl Session {
         };
         let left = on_rank(transport, &config, Ok(Prepared::default()), &mut once);
         let lost = left.map_err(|(_, error)| {
-            // The ranks of the other groups do not know of the failure yet.
+            // The group has printed the error. The ranks of the other groups do not know of it yet.
+            let error = if self.endpoint.is_process() { error.printed() } else { error };
             self.endpoint.report(&error);
             error
         })?;

@@ -375,15 +375,16 @@ impl Endpoint {
         self.transport.fail(error);
     }
 
-    /// Prints the error and reports it to all ranks, unless a failure is known already. The job ends: further waits on any rank return the
-    /// error, and if this rank is a process that is still running user code after a grace period, it ends itself.
+    /// Prints the error, unless it has been printed, and reports it to all ranks, unless a failure is known already. The job ends: further
+    /// waits on any rank return the error, and if this rank is a process that is still running user code after a grace period, it ends
+    /// itself.
     pub(crate) fn report(&mut self, error: &Error) {
         if error.kind() == ErrorKind::Peer {
             self.await_failure();
         }
         self.transport.leave_within(GRACE);
         if self.failure.is_none() {
-            if self.is_process() {
+            if self.is_process() && !error.is_printed() {
                 // Written in one call, so that output of other ranks and of the launcher does not interleave with it.
                 let text = format!("armature: {}\n", armature_text::indented(error));
                 // Best effort: if stderr is closed, the exit code still shows the failure.

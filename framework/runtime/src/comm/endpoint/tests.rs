@@ -1,10 +1,10 @@
-//! Runs that overlap, failures, garbage, and waits that end.
+//! Tests of overlapping runs, failures, malformed messages and waits that end.
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
 impl Endpoint {
-    /// Looks all the time from second `from` to second `to` after `start`. Returns the last one by the clock.
+    /// Polls all the time between the seconds `from` and `to` after `start`. Returns the time of the last poll.
     pub(crate) fn look_on(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
         for tenth in from * 10..=to * 10 {
             self.look(start + Duration::from_millis(100 * tenth));

@@ -1,4 +1,4 @@
-//! Envelopes of all kinds written, read, and forged.
+//! Tests of envelopes that are written, read and forged.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 const SLOT: usize = 256;
 const LARGEST: u64 = 1 << 30;
 
-/// Data of `n` units, different for each `n`.
+/// Returns data of `n` units that differ for each `n`.
 fn part(unit: Unit, n: usize) -> Part {
     match unit {
         Unit::Byte => bytes(n).into(),
@@ -24,7 +24,8 @@ fn bytes(n: usize) -> Bytes {
     (0..n).map(|i| (i * 7 + n) as u8).collect()
 }
 
-/// What the receiver makes of a plan, without MPI between; and as what it takes parts that are bulk.
+/// Returns the frame that the receiver builds from a plan without MPI, and the unit as which each bulk part is
+/// received.
 fn arrive(plan: Plan) -> (Frame, Vec<Option<Unit>>) {
     let mut bulk = plan.bulk.into_iter();
     let envelope = match plan.kind {
@@ -101,13 +102,13 @@ fn absurd_envelopes_are_errors() {
         words(&[1, BULK | (LARGEST + 1)]),
         words(&[2, BULK | LARGEST, BULK | 1]),
         words(&[1, 0, 0]),
-        // An unknown unit; a head of numbers; half a number.
+        // An unknown unit; a head of numbers; incomplete numbers.
         words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
         words(&[1, BULK | Unit::Word64.code() | 8]),
         words(&[2, 0, BULK | Unit::Word32.code() | 6]),
         words(&[2, 0, BULK | Unit::Word64.code() | 12]),
         words(&[2, 0, BULK | Unit::Word64.code()]),
-        // A unit for what is not bulk.
+        // A unit for a part that is not bulk.
         words(&[2, 0, Unit::Word64.code()]),
     ];
     for envelope in absurd {

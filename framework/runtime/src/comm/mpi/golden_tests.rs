@@ -1,4 +1,4 @@
-//! The bytes that go to MPI for a message.
+//! Tests that the bytes that are passed to MPI for a message do not change.
 
 use bytes::Bytes;
 

@@ -170,13 +170,13 @@ pub(super) fn keep_freed(_keep: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Lets `expected` land byte by byte and takes it for values.
+    /// Receives `expected` as bytes and takes the memory as values.
     fn land<P: bytemuck::Pod + PartialEq + std::fmt::Debug>(unit: Unit, expected: &[P]) {
         let bytes: &[u8] = bytemuck::cast_slice(expected);
         let mut landing = Landing::empty(unit);
         landing.reserve(bytes.len()).unwrap();
         let start = landing.start();
-        // SAFETY: room for as many bytes has just been reserved, and they are all written.
+        // SAFETY: room for this number of bytes has just been reserved, and all of them are written.
         let part = unsafe {
             start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             landing.filled(bytes.len())

@@ -1,8 +1,8 @@
-//! The transport on a real MPI: each test starts this test binary again under `mpirun`, where the ranks run
-//! one of the tests that are marked as ignored.
+//! Tests of the transport on a real MPI library: each test starts this test binary under `mpirun`, where the ranks run
+//! one of the ignored tests.
 //!
-//! `ARMATURE_TEST_MPIRUN` says which launcher to use, with arguments, such as `mpirun.openmpi
-//! --oversubscribe`; by default it is the one that belongs to the library that this binary is linked to.
+//! `ARMATURE_TEST_MPIRUN` is the launcher with its arguments, such as `mpirun.openmpi --oversubscribe`; the default is
+//! the launcher of the library that this binary is linked to.
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::start::YIELD_WHEN_IDLE;
 use super::*;
 use crate::comm::conformance;
 
-/// What a rank prints when all is well, with its rank, the world's size and the library.
+/// Text that a rank prints on success, followed by its rank, the size of the world and the library.
 const MARK: &str = "conforming rank";
 
-/// Time until a run counts as hung.
+/// Time after which a run counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// Launcher and arguments for `ranks` ranks of the library that this binary is linked to.
+/// Returns the command of the launcher for `ranks` ranks of the library that this binary is linked to.
 fn launcher(ranks: usize) -> Command {
     let library = start::library();
     let from_environment = std::env::var("ARMATURE_TEST_MPIRUN").ok();
@@ -40,7 +40,7 @@ fn first_on_path(names: &[&str]) -> String {
     names.iter().find(found).expect("an MPI launcher on PATH").to_string()
 }
 
-/// Runs the ignored test `name` on `ranks` ranks. A run that takes too long is ended and fails.
+/// Runs the ignored test `name` on `ranks` ranks. A run that exceeds the limit is ended and fails.
 fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
     let this = std::env::current_exe().expect("this binary");
     let test = format!("{}::{name}", module_path!().split_once("::").expect("a crate").1);
@@ -60,7 +60,7 @@ fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
         if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
         {
-            // The launcher ends its ranks when it is asked to end.
+            // The launcher ends its ranks when it receives SIGTERM.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     });
@@ -76,7 +76,7 @@ fn text(output: &Output) -> String {
     format!("{}\nstdout:\n{out}\nstderr:\n{err}", output.status)
 }
 
-/// Runs the conformance tests and checks that they ran on as many ranks of this library as were asked for.
+/// Runs the conformance tests, and checks that they ran on `ranks` ranks of this library.
 #[track_caller]
 fn conforms(ranks: usize, env: &[(&str, &str)]) {
     let output = run(ranks, "as_rank", env);
@@ -88,8 +88,8 @@ fn conforms(ranks: usize, env: &[(&str, &str)]) {
     }
 }
 
-/// Eager limits of Open MPI as low as it can bear: less than its largest header (ob1's rendezvous header is 56
-/// bytes) breaks it. Shared memory sends up to 256 bytes eagerly all the same. MPICH is for one that uses UCX.
+/// The lowest eager limits that Open MPI accepts: a limit below its largest header (56 bytes for ob1's rendezvous)
+/// breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an MPICH that uses UCX.
 const NO_EAGER: [(&str, &str); 5] = [
     ("UCX_RNDV_THRESH", "0"),
     ("OMPI_MCA_pml", "ob1"),
@@ -148,7 +148,7 @@ fn abort_ends_every_rank_with_a_failure() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// Nobody ends the job from outside, and the threads of the rank are all in user code.
+/// No process ends the job from outside, and all threads of the rank are in user code.
 #[test]
 fn a_rank_that_computes_leaves_by_itself() {
     let start = Instant::now();
@@ -182,7 +182,7 @@ fn a_message_of_which_a_part_has_come_is_being_received() {
 
 #[test]
 fn a_foreign_launcher_is_named() {
-    // This binary, started as MPICH's mpiexec would start it, if that were another library's.
+    // This binary is started as MPICH's mpiexec would start it, but is linked to Open MPI.
     if !start::library().contains("Open MPI") {
         return;
     }
@@ -264,7 +264,7 @@ fn as_rank_that_aborts() {
     }
 }
 
-/// How long user code goes on, as far as the rank lets it: longer than any launcher takes to start and end.
+/// Time that the user code computes if the rank lets it: longer than any launcher takes to start and end.
 const COMPUTES: Duration = Duration::from_secs(60);
 
 #[test]
@@ -280,7 +280,7 @@ fn as_rank_that_computes_for_long() {
 fn as_rank_that_panics() {
     let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 1 {
-        // With a receive and a send open: their buffers must outlive the unwinding.
+        // A receive and a send are open, so their buffers must outlive the unwinding.
         transport.send(0, Frame::new(vec![1; 10 << 20])).expect("send");
         panic!("on purpose");
     }
@@ -296,13 +296,13 @@ fn as_rank_that_leaves_sends_behind() {
     let mut transport =
         MpiTransport::open(MpiOptions { close_limit: limit, ..options() }, None).expect("open");
     if transport.rank() == 0 {
-        // Bulk data without an envelope: nobody endpoints a receive for it.
+        // Bulk data without an envelope, for which no rank posts a receive.
         let data = bytes::Bytes::from(vec![0; 1 << 22]);
         transport.outbox.push(transport.world.bulk, (1, 0), BULK_TAG, data).expect("send");
         let error = transport.close().expect_err("nobody receives it");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         println!("{error}");
-        // The envelope that was missing: rank 1 takes the data, and everybody can leave in good order.
+        // The missing envelope is sent, so rank 1 receives the data and all ranks can leave.
         announce(&mut transport, 1 << 22);
     } else {
         assert_eq!(receive(&mut transport).head.len(), 1 << 22);
@@ -324,7 +324,7 @@ fn as_rank_that_receives_in_parts() {
         while !transport.is_receiving() {
             assert!(transport.poll().expect("poll").is_none(), "most of the message is missing");
         }
-        // Only now the rest of it is sent.
+        // The rest of the message is sent only after this message.
         transport.send(0, Frame::new(vec![1])).expect("send");
         assert_eq!(receive(&mut transport).head.len(), 1 << 22);
         assert!(!transport.is_receiving(), "it is here");
@@ -333,7 +333,7 @@ fn as_rank_that_receives_in_parts() {
     transport.close().expect("close");
 }
 
-/// Sends rank 1 the envelope of a message that is only its head, of `bytes` bytes, and not the head itself.
+/// Sends rank 1 the envelope of a message that consists of a head of `bytes` bytes, without the head.
 fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();

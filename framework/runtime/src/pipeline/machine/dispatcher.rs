@@ -172,7 +172,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Items that all take `mean` nanoseconds.
+    /// Returns the service time of items that all take `mean` nanoseconds.
     fn even(mean: u64) -> ItemTime {
         ItemTime { mean, deviation: 0 }
     }
@@ -215,7 +215,7 @@ mod tests {
                 dispatcher.decide().unwrap().receiver
             })
             .collect();
-        // After 400 ns and 800 ns on rank 5, or after 1000 ns and 2000 ns on rank 4.
+        // Rank 5 would finish after 400 ns and 800 ns, rank 4 after 1,000 ns and 2,000 ns.
         assert_eq!(receivers, [5, 5, 4, 4]);
     }
 
@@ -235,7 +235,8 @@ mod tests {
             }
             dispatcher.request(5, 1, 0, even(1000));
         }
-        // Rank 5 alone takes 10 µs, rank 4 eight for one. When rank 4 asks again, seven are left, or fewer.
+        // Rank 5 takes 10 µs for all ten items, and rank 4 takes 8 µs for one. When rank 4 requests a second item,
+        // seven or fewer are left.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut late = Dispatcher::default();
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn near_the_end_nothing_goes_to_who_may_take_much_longer_than_usual() {
-        // Rank 5 does eight items while rank 4 does one.
+        // Rank 5 processes eight items while rank 4 processes one.
         let given = |deviation: u64, behind: u64| {
             let mut dispatcher = Dispatcher::default();
             dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
@@ -260,7 +261,7 @@ mod tests {
             dispatcher.decide().is_some()
         };
         assert_eq!([5, 7, 14, 16].map(|behind| given(0, behind)), [false, true, true, true]);
-        // An item that takes twice as long as usual would still be on rank 4 when rank 5 has done fifteen.
+        // An item that takes twice as long as usual would still be on rank 4 when rank 5 has processed fifteen.
         assert_eq!([5, 7, 14, 16].map(|behind| given(500, behind)), [false, false, false, true]);
     }
 

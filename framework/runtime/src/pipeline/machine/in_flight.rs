@@ -80,7 +80,8 @@ mod tests {
     fn the_last_piece_may_come_first_while_pieces_of_another_are_still_to_be_asked_for() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
-        // Two pieces at the first level. The second comes whole, of the first the first part only.
+        // The first level has two pieces. The second piece arrives whole; of the first piece only the first part
+        // arrives.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

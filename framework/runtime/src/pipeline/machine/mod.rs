@@ -204,9 +204,7 @@ impl Machine {
             Done::Processed { batch, took } => {
                 self.busy += took;
                 for edge in 0..self.inputs.len() {
-                    if self.inputs[edge]
-                        .as_mut()
-                        .is_some_and(|input| input.service_time.source_sink(self.busy))
+                    if self.inputs[edge].as_mut().is_some_and(|input| input.service_time.job_ended(self.busy))
                     {
                         self.ask(edge)?;
                     }

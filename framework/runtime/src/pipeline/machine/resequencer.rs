@@ -97,7 +97,7 @@ mod tests {
     use super::super::batch::Payload;
     use super::*;
 
-    /// Of three stages and a sink, that of rank `me`.
+    /// Returns the resequencer of rank `me` for three stages and a sink.
     fn of(table: &Table, me: usize) -> Resequencer {
         Resequencer::new(table, me, vec![SequenceNumber::from(0); 4])
     }

@@ -45,7 +45,7 @@ impl ServiceTime {
 
     /// Registers that a job has ended, after the rank has spent `busy` on all its work so far. Returns true if this ends the first batch: before its
     /// end, the speed of the rank is unknown and the rank requests no further batch.
-    pub(super) fn source_sink(&mut self, busy: Duration) -> bool {
+    pub(super) fn job_ended(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
         self.first_done = true;
@@ -89,7 +89,7 @@ mod tests {
         let ms = Duration::from_millis;
         service_time.begins(2, ms(0));
         assert!(service_time.nanos() == 0 && !service_time.is_brisk());
-        // 4 ms on its two items, 6 ms on another block.
+        // The rank spent 4 ms on the two items and 6 ms on another block.
         service_time.begins(1, ms(10));
         assert_eq!(service_time.nanos(), 5_000_000);
         service_time.begins(1, ms(11));
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn the_first_batch_tells_as_soon_as_it_is_done() {
         let mut service_time = ServiceTime::default();
-        assert!(!service_time.is_at_first() && !service_time.source_sink(Duration::ZERO));
+        assert!(!service_time.is_at_first() && !service_time.job_ended(Duration::ZERO));
         service_time.begins(1, Duration::ZERO);
-        assert!(service_time.is_at_first() && service_time.source_sink(Duration::from_millis(3)));
+        assert!(service_time.is_at_first() && service_time.job_ended(Duration::from_millis(3)));
         assert!(
             !service_time.is_at_first()
                 && service_time.is_brisk()
-                && !service_time.source_sink(Duration::from_millis(4))
+                && !service_time.job_ended(Duration::from_millis(4))
         );
         assert_eq!(service_time.nanos(), 3_000_000);
     }
@@ -126,7 +126,8 @@ mod tests {
             batches.begins(4, Duration::from_millis(16 * n - 4 * (n % 2)));
         }
         assert_eq!(even.deviation(), 0);
-        // 2 ms and 6 ms in turn; the newest counts most. Four items together take 12 ms and 20 ms.
+        // Items take 2 ms and 6 ms in turn, and the newest time has the largest weight. Batches of four items take 12
+        // ms and 20 ms in turn.
         for service_time in [uneven, batches] {
             assert!(service_time.deviation().abs_diff(2_000_000) < 100_000, "{service_time:?}");
         }

@@ -1,8 +1,7 @@
-//! Whole pipelines of machines, without ranks: a test network that delivers and computes in any order.
+//! Tests of whole pipelines without ranks, on a simulated network that delivers messages and runs jobs in any order.
 //!
-//! The machines are the ones that run for real; only what carries their messages and does their jobs is replaced. So
-//! every interleaving that a seed can think of is tried, also of changes of mapping, and a run in which nothing can
-//! move any more fails at once.
+//! The machines are the ones of real runs; only the transport of messages and the execution of jobs are replaced. The
+//! tests try random interleavings, also of remaps, and fail at once if no step is possible before the end of the run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,30 +27,30 @@ use crate::pipeline::stage_call::{Pieces, expand};
 use crate::session::BatchMode;
 use crate::wire;
 
-/// When all messages are sent.
+/// Time at which all messages are sent.
 const SENT: Duration = Duration::from_nanos(7);
 
-/// What a run is about.
+/// Settings of a simulated run.
 #[derive(Clone, Debug)]
 struct Setting {
     ranks: usize,
-    /// The mappings of the run, one after the other.
+    /// Mappings of the run, in order.
     mappings: Vec<Vec<Block>>,
     dispatch: Dispatch,
     serial: Vec<bool>,
-    /// By stage: whether it makes several items of one.
+    /// True for each stage that produces several items from one.
     expanding: Vec<bool>,
-    /// Whether the serial ones of the others give something at the end.
+    /// True if serial stages that do not expand produce an item at the end.
     finishes: bool,
     items: u64,
-    /// Items of a batch, and of a piece of one.
+    /// Maximum number of items of a batch, and of a piece of a batch.
     batch: usize,
-    /// A fixed one; otherwise it widens where batches wait for older ones.
+    /// Fixed size of the window; `None` for a window that grows while batches wait for older ones.
     window: Option<usize>,
     ahead: usize,
 }
 
-/// A step that the network can make.
+/// Possible step of the simulation.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Deliver {
@@ -59,27 +58,27 @@ enum Step {
         to: usize,
     },
     Finish(usize),
-    /// A rank is told of its next mapping.
+    /// A rank receives its next mapping.
     Switch(usize),
 }
 
-/// All ranks, the messages between them, and the jobs that they are doing.
+/// All ranks, the messages between them, and their jobs.
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
-    /// By sender and receiver: messages on their way, in order.
+    /// Messages under way by sender and receiver, in order.
     wires: Vec<Vec<VecDeque<Frame>>>,
-    /// By rank: what its compute side has been given, in order.
+    /// Jobs that the compute side of each rank has received, in order.
     jobs: Vec<VecDeque<Job>>,
-    /// How many mappings may be in force by now.
+    /// Number of mappings that may be in use.
     ordered_mappings: u32,
-    /// Items by stage, in the order in which they came there.
+    /// Items that each stage has processed, in order.
     seen: Vec<Vec<u64>>,
-    /// By rank and stage: what a serial stage remembers where it lives, which is how many items it has seen.
+    /// State of each serial stage by rank and stage: the number of items that it has processed.
     memory: Vec<Vec<Option<u64>>>,
-    /// By rank and stage: those that make several items of one.
+    /// Expanding stages by rank and stage.
     expanding: Vec<Vec<Box<dyn ErasedStage>>>,
-    /// Items at the sink.
+    /// Items that have reached the sink.
     out: Vec<u64>,
     most_in_flight: usize,
 }
@@ -257,11 +256,12 @@ impl World {
             .collect()
     }
 
-    /// Runs to the end; `choose` is given the number of possible steps and picks one.
+    /// Runs to the end; `choose` receives the number of possible steps and returns the index of one.
     fn run(mut self, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0.. {
             for rank in 0..self.setting.ranks {
-                // As the executor does, the compute side may have the next job before the last one is fetched.
+                // Like the executor, the compute side may receive the next job before the outcome of the last job is
+                // fetched.
                 while self.jobs[rank].len() < 2 {
                     let Some(job) = self.machines[rank].next_job().unwrap() else { break };
                     self.jobs[rank].push_back(job);
@@ -273,7 +273,7 @@ impl World {
             if source.is_over() {
                 return self;
             }
-            // Another mapping comes every now and then, whatever the last one is doing.
+            // Another mapping is ordered now and then, whatever the state of the last remap is.
             if step % 16 == 15 && (self.ordered_mappings as usize) < self.setting.mappings.len() {
                 self.ordered_mappings += 1;
             }
@@ -289,7 +289,8 @@ impl World {
     }
 }
 
-/// What an expanding stage makes of an item: of most none to three, of some more than fit a piece.
+/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a
+/// piece.
 fn children(item: u64, stage: usize) -> Vec<u64> {
     let count = match (item + stage as u64) % 23 {
         22 => 15,
@@ -298,7 +299,7 @@ fn children(item: u64, stage: usize) -> Vec<u64> {
     (0..count).map(|at| item.wrapping_mul(5) + at).collect()
 }
 
-/// The items of a batch, if it has them.
+/// Returns the items of a batch, if the batch contains them.
 fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     match std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 }) {
         Payload::Items(items) => Some(*items.downcast().unwrap()),
@@ -309,7 +310,7 @@ fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     }
 }
 
-/// Any mapping of these stages to `ranks` ranks, shared ranks included.
+/// Generates mappings of the stages to `ranks` ranks, in which blocks may share ranks.
 fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> {
     let stages = serial.len();
     let cut = prop::collection::vec(any::<bool>(), stages - 1);
@@ -332,13 +333,13 @@ fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// Up to five stages on up to five ranks, under up to `mappings` mappings.
+/// Generates settings with up to five stages, up to five ranks and up to `mappings` mappings.
 fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let serial_and_expanding = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // More of them would make too many items.
+        // More expanding stages would produce too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
@@ -368,9 +369,10 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     })
 }
 
-/// Everything must have gone through every stage once, in order where order matters.
+/// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // There is always room for the piece that the sink waits for, beside those that it has taken: the compute side has two jobs.
+    // The piece that the sink waits for always has room beside the pieces that the compute side has received, which
+    // holds two jobs.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let mut expected: Vec<u64> = (0..setting.items).collect();
@@ -391,7 +393,7 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs `setting` with these choices of what happens next, and checks what came of it.
+/// Runs `setting` with the given choices of steps, and checks the result.
 fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let world = World::new(setting).run(|steps| {
@@ -421,7 +423,7 @@ proptest! {
     }
 }
 
-/// What must happen often for the property above to mean something.
+/// Checks that the random runs contain many of the situations that the properties above are about.
 #[test]
 fn changes_of_mapping_forward_batches_hand_stages_over_and_overtake_each_other() {
     let mut runner = TestRunner::deterministic();
@@ -483,13 +485,13 @@ fn a_message_that_does_not_fit_is_an_error() {
     );
     let token =
         |stage: u32| wire::to_bytes(&Token { epoch: 1, stage, next: 0.into(), state: vec![] }).unwrap();
-    refuses(1, Tag::Token, token(1)); // it has that stage
-    refuses(0, Tag::Token, token(0)); // nobody owns that one
+    refuses(1, Tag::Token, token(1)); // rank 1 has that stage
+    refuses(0, Tag::Token, token(0)); // no rank owns that stage
     refuses(0, Tag::Token, token(7));
     let first = SequenceNumber::from(0).piece(1);
     let ask = wire::to_bytes(&AskForRoom { epoch: 1, first: first.clone(), pieces: 1 }).unwrap();
-    refuses(0, Tag::AskForRoom, ask.clone()); // no stage makes pieces
-    refuses(1, Tag::AskForRoom, ask); // it draws nothing
+    refuses(0, Tag::AskForRoom, ask.clone()); // no stage produces pieces
+    refuses(1, Tag::AskForRoom, ask); // rank 1 draws no items
     refuses(1, Tag::GiveBack, wire::to_bytes(&GiveBack { epoch: 1, whole: first, pieces: 1 }).unwrap());
     refuses(0, Tag::Request, vec![1, 2, 3]);
     refuses(0, Tag::Batch, vec![0; 10]);

@@ -1,4 +1,4 @@
-//! Windows that open, close and grow.
+//! Tests of windows that open, close and grow.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn plan() -> WindowPlan {
     }
 }
 
-/// A whole batch of `items` items.
+/// Returns a complete batch of `items` items.
 fn batch(items: usize, service: Duration, bytes: u64) -> Consumed {
     Consumed { items, done: items as u32, sources: items, ended: 0, made: None, service, bytes }
 }
@@ -92,7 +92,7 @@ fn the_window_closes_and_opens() {
 fn a_slow_replica_widens_the_window() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     let floor = window.limit();
-    // 1000 batches per second arrive; one in ten spent 100 ms at its replica.
+    // 1,000 batches per second arrive, and one in ten spends 100 ms on its replica.
     for i in 0..200u64 {
         window.produced();
         let service = if i % 10 == 0 { 100 } else { 5 };
@@ -108,7 +108,7 @@ fn pieces_grow_to_a_few_times_the_work_of_a_batch() {
     for i in 0..30 {
         let made = window.piece_items() as u32;
         sizes.push(made);
-        // 50 µs for what is made, of which the last stage drops all but one.
+        // Each produced item takes 50 µs, and the last stage drops all items of a piece except one.
         let piece = Consumed { made: Some(made), ..batch(1, Duration::from_micros(50) * made, 8) };
         window.consumed(&piece, Duration::from_millis(i));
     }
