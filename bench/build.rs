@@ -1,4 +1,4 @@
-//! Remembers the compiler's version, which is printed beside every result.
+//! Records the version of the compiler, which is printed with every result.
 
 use std::{env, process::Command};
 

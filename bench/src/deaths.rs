@@ -1,4 +1,4 @@
-//! Ranks that are killed while they run: the folder in which they say who they are, and who is killed when.
+//! Ranks that are killed while they run: the folder in which ranks register their process, and the schedule of kills.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,52 +13,53 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Outcome, ranks::Launch};
 
-/// The folder of a run. Every rank writes its process number to `pid-RANK`, and rank 0 the file `started` when the work begins.
+/// Folder of a run. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the
+/// work begins.
 #[derive(Clone, Debug)]
 pub struct Scene {
     folder: PathBuf,
 }
 
 impl Scene {
-    /// The folder at this path, which a rank finds there.
+    /// Returns the scene of an existing folder, for a rank.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Scene { folder: folder.into() }
     }
 
-    /// An empty folder, which is made.
+    /// Creates an empty folder.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the folder cannot be created.
     pub fn create(folder: &Path) -> Outcome<Self> {
         let scene = Scene::at(folder);
         scene.clear()?;
         Ok(scene)
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Removes all that is in it.
+    /// Removes all contents of the folder.
     ///
     /// # Errors
-    /// If the folder cannot be made anew.
+    /// If the folder cannot be recreated.
     pub fn clear(&self) -> Outcome {
         let folder = &self.folder;
         let _ = fs::remove_dir_all(folder);
         Ok(fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?)
     }
 
-    /// Removes the files of a run, except for those of these names.
+    /// Removes the files of a run, except the files with the names in `except`.
     ///
     /// # Errors
-    /// If one cannot be removed.
+    /// If a file cannot be removed.
     pub fn forget(&self, except: &[&str]) -> Outcome {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -69,23 +70,24 @@ impl Scene {
         Ok(())
     }
 
-    /// Says which process is a rank.
+    /// Registers this process as the process of a rank.
     ///
     /// # Errors
-    /// If its file cannot be written.
+    /// If the file cannot be written.
     pub fn enter(&self, rank: usize) -> Outcome {
-        // By another name until it is complete: who sees the file must find the number in it.
+        // The file is written under another name and renamed, so that readers of the final name always find a
+        // complete number.
         let new = self.path(&format!("new-{rank}"));
         fs::write(&new, std::process::id().to_string())?;
         Ok(fs::rename(&new, self.path(&format!("pid-{rank}")))?)
     }
 
-    /// The process of a rank, once it has said so.
+    /// Returns the process id of a rank, if the rank has registered.
     pub fn process(&self, rank: usize) -> Option<i32> {
         fs::read_to_string(self.path(&format!("pid-{rank}"))).ok()?.trim().parse().ok()
     }
 
-    /// Says that the work begins.
+    /// Records that the work begins.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -93,22 +95,23 @@ impl Scene {
         Ok(fs::write(self.path("started"), "")?)
     }
 
-    /// Whether rank 0 has said so.
+    /// Returns true if rank 0 has recorded the start of the work.
     pub fn has_started(&self) -> bool {
         self.path("started").is_file()
     }
 }
 
-/// A rank to be killed, so many seconds after the start of the work.
+/// Rank to be killed, with the time of its death in seconds after the start of the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
-    /// Which.
+    /// Rank to be killed.
     pub rank: usize,
-    /// When.
+    /// Seconds from the start of the work to the kill.
     pub after: f64,
 }
 
-/// `count` different ones of the `ranks` ranks, without rank 0, each at a moment before `until` seconds, in the order of these.
+/// Draws `count` different ranks out of `ranks`, without rank 0, each with a time before `until` seconds; the result
+/// is sorted by time.
 pub fn draw(random: &mut StdRng, ranks: usize, count: usize, until: f64) -> Vec<Victim> {
     let mut others: Vec<usize> = (1..ranks).collect();
     others.shuffle(random);
@@ -118,16 +121,17 @@ pub fn draw(random: &mut StdRng, ranks: usize, count: usize, until: f64) -> Vec<
     victims
 }
 
-/// All ranks, at the same moment.
+/// Returns all ranks as victims, with the same time.
 pub fn everybody(ranks: usize, after: f64) -> Vec<Victim> {
     (0..ranks).map(|rank| Victim { rank, after }).collect()
 }
 
-/// Runs a rank program and kills these ranks of it, in this order; each only when `has_come` says that it takes part, and after a call of
-/// `before_kill`. The others go on where not all are killed. Returns what was printed, unless the job failed, and how many were killed before it ended.
+/// Runs a rank program and kills the `victims` in their order, each after a call of `before_kill`. If some ranks
+/// survive, they continue, and each victim is killed only after `has_come` reports that it takes part. Returns the
+/// output of the job, or its error, and the number of ranks killed before the job ended.
 ///
 /// # Errors
-/// If the thread that kills fails. That the ranks fail is no error of this.
+/// If the killing thread fails. A failure of the ranks is part of the returned value, not an error of this function.
 pub fn run(
     launch: &Launch,
     program: (&str, &[String]),
@@ -141,7 +145,7 @@ pub fn run(
     let (ended, has_ended) = channel::<()>();
     thread::scope(|scope| {
         let killer = scope.spawn(move || {
-            // Whether the run went on for so long.
+            // Returns true if the job is still running after this time.
             let goes_on = |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
             while !scene.has_started() {
                 if !goes_on(Duration::from_millis(1)) {
@@ -150,7 +154,7 @@ pub fn run(
             }
             let start = Instant::now();
             let mut kill = |victim: &&Victim| {
-                // Who does not take part yet is nobody that others could stand in for.
+                // A rank that does not take part yet has no work that others could take over, so its kill waits.
                 let comes = || {
                     while recovery && !has_come(victim.rank) {
                         if !goes_on(Duration::from_millis(1)) {

@@ -1,4 +1,5 @@
-//! Four trivial stages on two ranks, whose items come from the source one by one, or from a stage that makes several of one.
+//! Four trivial stages on two ranks whose items come from the source one by one, or from a stage that makes several
+//! items out of one.
 
 use std::time::Instant;
 
@@ -11,32 +12,32 @@ use crate::{
     ranks::{Launch, Values},
 };
 
-/// Items of the run that makes connections, before the one that is timed.
+/// Number of items in the warm-up run, which establishes connections before the measured run.
 const WARM_UP: u64 = 100_000;
 
-/// What is run.
+/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Numbers that go through the stages.
+    /// Number of items that pass through the stages.
     pub items: u64,
-    /// How many of them are made of each item of the source; 0 where the source gives them itself.
+    /// Number of items made of each item of the source; 0 if the source emits the items itself.
     pub of_each: u64,
 }
 
-/// Runs it on two ranks and returns items per second.
+/// Runs the pipeline on two ranks and returns items per second.
 ///
 /// # Errors
-/// Those of starting ranks, and of [`main`].
+/// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(setting: Setting) -> Outcome<f64> {
     let arguments = [setting.items, setting.of_each].map(|n| n.to_string());
     let values: Values = Launch::ranks(2).run("expanding", &arguments)?;
     values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
 }
 
-/// The rank program: prints `result items_per_s R` on rank 0.
+/// Runs the rank program; prints `result items_per_s R` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or the checksum is not what it should be.
+/// If the arguments are wrong or the checksum is wrong.
 pub fn main(arguments: &[String]) -> Outcome {
     let [items, of_each] = arguments else { return Err("expanding: ITEMS OF_EACH".into()) };
     let setting = Setting { items: items.parse()?, of_each: of_each.parse()? };
@@ -52,7 +53,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// One stream; checks the result.
+/// Runs one stream and checks its result.
 fn once(session: &mut Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
     let mut sum = 0;
     let numbers = match of_each {

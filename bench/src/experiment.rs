@@ -1,4 +1,4 @@
-//! What an experiment is, and the report that it fills.
+//! Experiments and the reports that they fill.
 
 use std::{
     cell::{Cell, RefCell},
@@ -11,39 +11,40 @@ use armature_files::output;
 
 use crate::{Bars, Histogram, Lines, Mark, Table, machine, machine::Stolen, verdict::Verdict};
 
-/// How an experiment ends: well, or with the reason why it could not be made.
+/// Result of an experiment: success, or the reason why the experiment could not be run.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// One question with its measurement.
+/// One question and the measurement that answers it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// What `ci/bench.sh NAME` calls it; also the name of its files.
+    /// Name for `ci/bench.sh NAME`; also the name of the output files.
     pub name: &'static str,
-    /// One line for `--list`.
+    /// One-line description for `--list`.
     pub about: &'static str,
-    /// What must be there to run it, for people: `nothing`, `mpirun of Open MPI`.
+    /// Requirements in prose: `nothing`, `mpirun of Open MPI`.
     pub needs: &'static str,
-    /// Runs it. With `smoke` it does the least that still goes through all of its code, within seconds.
+    /// Function that runs the experiment. With `smoke` it does the minimum that exercises all of its code, within
+    /// seconds.
     pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
 }
 
-/// How much of an experiment is run; by default all of it.
+/// Selection of the parts of an experiment to run; the default is the whole experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Its shortest form.
+    /// True if the shortest form is run.
     pub smoke: bool,
-    /// So many rounds, where alternatives take turns.
+    /// Number of rounds where alternatives are measured in turn.
     pub rounds: Option<usize>,
-    /// Only these of its parts; all if there are none.
+    /// Names of the parts to run; all parts if empty.
     pub only: Vec<String>,
 }
 
 impl Experiment {
-    /// Runs the experiment, printing as it goes; files go to `folder`.
+    /// Runs the experiment and prints its progress; output files go to `folder`.
     ///
     /// # Errors
-    /// If it could not be made, or is asked for rounds or parts that it does not have. A mark that was missed is a
-    /// result, not an error.
+    /// If the experiment could not be run, or if `extent` requests rounds or parts that the experiment does not have.
+    /// A missed mark is a result, not an error.
     pub fn run(&self, folder: &Path, extent: &Extent) -> Outcome<Vec<Verdict>> {
         println!("== {}: {}", self.name, self.about);
         println!("   {}", machine::describe());
@@ -62,20 +63,20 @@ impl Experiment {
     }
 }
 
-/// Takes the results of one experiment: prints them and writes their files.
+/// Receives the results of one experiment, prints them and writes their files.
 #[derive(Debug)]
 pub struct Report {
     name: String,
     folder: PathBuf,
     marks: Vec<Mark>,
     extent: Extent,
-    /// Whether the experiment has asked how many rounds to run, and for which parts.
+    /// True if the experiment asked for its number of rounds; `parts` records the parts that it asked for.
     has_rounds: Cell<bool>,
     parts: RefCell<Vec<String>>,
 }
 
 impl Report {
-    /// A report of the experiment `name`, with its files in `folder`, which is created.
+    /// Creates the report of the experiment `name`, and the folder of its files.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -91,19 +92,19 @@ impl Report {
         })
     }
 
-    /// Rounds to run: `full`, or as many as were asked for; 1 in the short form.
+    /// Returns the number of rounds to run: 1 in the short form, otherwise the requested number or `full`.
     pub fn rounds(&self, full: usize) -> usize {
         self.has_rounds.set(true);
         if self.extent.smoke { 1 } else { self.extent.rounds.unwrap_or(full) }
     }
 
-    /// Whether a part of the experiment is to be run.
+    /// Returns true if the part of the experiment is selected.
     pub fn wants(&self, part: &str) -> bool {
         self.parts.borrow_mut().push(part.into());
         self.extent.only.is_empty() || self.extent.only.iter().any(|name| name == part)
     }
 
-    /// Nothing was asked for that there is not.
+    /// Checks that the requested rounds and parts exist.
     fn check_extent(&self) -> Outcome {
         let parts = self.parts.borrow();
         for name in &self.extent.only {
@@ -125,7 +126,7 @@ impl Report {
         println!("   {}", text.as_ref());
     }
 
-    /// Prints a table and writes it to `NAME.csv`, or `NAME-PART.csv` if `part` is not empty.
+    /// Prints a table and writes it to `NAME.csv`, or to `NAME-PART.csv` if `part` is not empty.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -134,7 +135,7 @@ impl Report {
         self.write(part, "csv", &table.to_csv())
     }
 
-    /// Draws lines to `NAME.svg`, or `NAME-PART.svg` if `part` is not empty.
+    /// Draws lines to `NAME.svg`, or to `NAME-PART.svg` if `part` is not empty.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -142,7 +143,7 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Draws a histogram, to the same file name as [`lines`](Report::lines).
+    /// Draws a histogram to a file named as in [`lines`](Report::lines).
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -150,7 +151,7 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Draws bars, to the same file name as [`lines`](Report::lines).
+    /// Draws bars to a file named as in [`lines`](Report::lines).
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -158,12 +159,12 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Notes what came of a mark; it is printed when the experiment closes.
+    /// Records the result of a mark, which is printed when the experiment closes.
     pub fn mark(&mut self, mark: Mark) {
         self.marks.push(mark);
     }
 
-    /// Writes a file that belongs to the report.
+    /// Writes a file of the report.
     fn write(&mut self, part: &str, extension: &str, text: &str) -> Outcome {
         let dash = if part.is_empty() { "" } else { "-" };
         let path = self.folder.join(format!("{}{dash}{part}.{extension}", self.name));

@@ -1,16 +1,16 @@
-//! The experiments behind every claim of speed or quality.
+//! Experiments behind every claim of speed or quality.
 //!
-//! `ci/bench.sh` runs them. An [`Experiment`] measures, prints its tables, draws its plots, and states for
-//! each of its marks whether it was reached:
+//! `ci/bench.sh` runs the experiments. An [`Experiment`] measures, prints its tables, draws its plots, and states for
+//! each of its marks whether the mark was reached:
 //!
 //! ```text
 //! pipeline-throughput 8 B against hand-written MPI: 0.97 of its items/s, mark at least 0.9: reached
 //! ```
 //!
-//! Alternatives that are compared run round-robin in one session ([`pairs`]), because machines drift; a mark
-//! counts as reached only if the whole 95 % interval lies on its right side ([`verdict`]).
+//! Alternatives are measured round-robin in one session ([`pairs`]), because the speed of a machine drifts; a mark
+//! counts as reached only if the whole 95 % interval lies on the right side of the target ([`verdict`]).
 //!
-//! The tables are also written as CSV, the plots as SVG, under `target/bench/`.
+//! Tables are also written as CSV and plots as SVG, under `target/bench/`.
 
 pub mod baseline;
 pub mod deaths;
@@ -33,7 +33,7 @@ pub mod toil;
 pub mod verdict;
 pub mod workflows;
 
-/// Loads beside what is measured.
+/// Competing loads for the measurements.
 pub use armature_tests::burner;
 pub use experiment::{Experiment, Extent, Outcome, Report};
 pub use plot::{Bars, Histogram, Lines};

@@ -1,11 +1,11 @@
-//! What the figures were measured on.
+//! Description of the machine on which the results were measured.
 
 use std::fs;
 use std::time::Instant;
 
-/// One line: processor, cores, memory, system, compiler, build, load.
+/// Returns one line with the processor, cores, memory, system, compiler, build and load.
 ///
-/// The load is there because figures of a busy machine are worth little.
+/// The line includes the load, because results of a busy machine are worth little.
 pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let build = if cfg!(debug_assertions) { "debug build: figures mean nothing" } else { "release build" };
@@ -19,8 +19,8 @@ pub fn describe() -> String {
     )
 }
 
-/// What part of the time of all cores something outside this machine has had since then: the other guests, where it is a
-/// virtual one. Ratios of single runs say little where that is more than a few per cent.
+/// Measures the fraction of the processor time of all cores that the hypervisor gave to other guests since the start
+/// of the measurement. Ratios of single runs say little if this fraction is more than a few per cent.
 #[derive(Clone, Debug)]
 pub struct Stolen {
     ticks: Option<f64>,
@@ -28,12 +28,12 @@ pub struct Stolen {
 }
 
 impl Stolen {
-    /// From now on.
+    /// Starts the measurement.
     pub fn begin() -> Self {
         Stolen { ticks: stolen_ticks(&read("/proc/stat")), since: Instant::now() }
     }
 
-    /// From 0 to 1; `None` where the system does not say.
+    /// Returns the fraction from 0 to 1, or `None` if the system does not report it.
     pub fn part(&self) -> Option<f64> {
         let ticks = stolen_ticks(&read("/proc/stat"))? - self.ticks?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -42,7 +42,7 @@ impl Stolen {
     }
 }
 
-/// All cores together, from the text of `/proc/stat`: the eighth number of its first line.
+/// Returns the stolen ticks of all cores from the text of `/proc/stat`: the eighth number of its first line.
 fn stolen_ticks(stat: &str) -> Option<f64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
@@ -57,7 +57,7 @@ fn system() -> String {
     format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
 }
 
-/// The value behind `name` and a colon.
+/// Returns the value after `name` and a colon.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = read(file);
     let line = text.lines().find(|line| line.starts_with(name))?;

@@ -9,27 +9,27 @@ use clap::Parser;
 #[derive(Parser, Debug)]
 #[command(name = "armature-bench", version)]
 struct Arguments {
-    /// Which experiments to run.
+    /// Names of the experiments to run.
     names: Vec<String>,
     /// List the experiments instead of running them.
     #[arg(long)]
     list: bool,
-    /// Run each in its shortest form: shows that it works, says nothing about speed.
+    /// Run the shortest form of each experiment, which tests the experiment but measures nothing.
     #[arg(long)]
     smoke: bool,
-    /// How many rounds to run where alternatives take turns: fewer say less, sooner.
+    /// Number of rounds of alternating measurements; fewer rounds are faster and less precise.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
-    /// Run this part of an experiment alone; may be given more than once. A wrong name makes it tell the right ones.
+    /// Run only this part of an experiment. Can be repeated. The error for an unknown part lists the valid parts.
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
-    /// Where tables (CSV) and plots (SVG) go.
+    /// Folder for tables (CSV) and plots (SVG).
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
 }
 
 fn main() -> ExitCode {
-    // Ranks of an experiment and loads beside them are this binary, too; people do not call it that way.
+    // This binary also runs the ranks of an experiment and competing loads; users do not call these commands.
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &words[..] {
         [first, name, rest @ ..] if first == "rank" => match ranks::program(name, rest) {
@@ -59,7 +59,7 @@ fn people(arguments: Arguments) -> Outcome {
         return Ok(());
     }
     let extent = Extent { smoke, rounds: rounds.map(usize::from), only };
-    // One that cannot run does not keep the others from running, but the command fails.
+    // A failed experiment does not prevent the others from running, but the command fails.
     let mut failed = Vec::new();
     for experiment in chosen {
         if let Err(error) = experiment.run(&out, &extent) {

@@ -1,5 +1,5 @@
-//! The rank program of the experiments on balancing: a [`toil`] pipeline with the mapping that it is told, changed
-//! by the framework or by a schedule.
+//! Rank program of the experiments on balancing: a [`toil`] pipeline with a given mapping, which the framework or a
+//! schedule changes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,50 +18,51 @@ use crate::{
     toil::{self, Toil},
 };
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The pipeline: `uneven` or `moved`.
+    /// Name of the pipeline: `uneven` or `moved`.
     pub pipeline: String,
     /// Number of items.
     pub items: u64,
-    /// A mapping in its text form, or `auto`.
+    /// Mapping in its text form, or `auto`.
     pub mapping: String,
-    /// How items are handed to replicas.
+    /// Dispatch of items to replicas.
     pub dispatch: Dispatch,
-    /// Whether the framework changes the mapping.
+    /// Balancing mode: the framework changes the mapping if it is live.
     pub balance: Balance,
-    /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
+    /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
+    /// pinned.
     pub cores: Vec<usize>,
-    /// A file that is written when a third of the items has reached the sink.
+    /// File that is written when a third of the items has reached the sink.
     pub third: Option<PathBuf>,
-    /// After every so many items the mapping is exchanged for the other one, and back.
+    /// Number of items after each of which the mapping changes to the other one or back, and the other mapping.
     pub exchange: Option<(u64, String)>,
-    /// What is added to the environment of ranks under mpirun.
+    /// Additional environment variables of ranks under mpirun.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// How a job went.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Seconds from the start of the pipeline to its last result.
     pub total: f64,
     /// Seconds of the last two thirds of the items.
     pub tail: f64,
-    /// Changes of mapping, beside the first and the planned one.
+    /// Number of mapping changes, without the first and the planned mapping.
     pub changes: f64,
-    /// Items in flight at a change, on average.
+    /// Mean number of items in flight at a change.
     pub in_flight: f64,
-    /// Seconds that a change cost by the framework's own account, on average, where it gives one,
+    /// Mean seconds that a change cost according to the framework, if the framework reports it.
     pub cost: Option<f64>,
-    /// and the same in windows of items.
+    /// Mean cost of a change in windows of items, if the framework reports it.
     pub cost_windows: Option<f64>,
-    /// The mappings, in words.
+    /// Descriptions of the mappings.
     pub story: Vec<String>,
 }
 
 impl Job {
-    /// A job whose mapping stays, without any of the rest.
+    /// Creates a job with a fixed mapping and without the optional parameters.
     pub fn fixed(pipeline: &str, items: u64, mapping: &str) -> Self {
         Job {
             pipeline: pipeline.into(),
@@ -79,7 +80,7 @@ impl Job {
     /// Runs the job under mpirun.
     ///
     /// # Errors
-    /// Those of starting ranks, and of [`main`].
+    /// If the ranks cannot be started; also errors of [`main`].
     pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
         let launch = Launch { limit: LIMIT, environment: self.environment.clone(), ..Launch::ranks(ranks) };
         let output = launch.output("moved", &self.words())?;
@@ -89,7 +90,7 @@ impl Job {
     /// Runs the job on threads of one process.
     ///
     /// # Errors
-    /// Those of [`main`].
+    /// Errors of [`main`].
     pub fn on_threads(&self, ranks: usize) -> Outcome<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let mut command = Command::new(this);
@@ -145,7 +146,7 @@ impl Job {
     }
 }
 
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(600);
 
 impl Run {
@@ -168,14 +169,15 @@ impl Run {
     }
 }
 
-/// The rank program: prints lines `mapping …` and one `result total S tail S changes N in_flight N [cost S] [cost_windows N]` on rank 0.
+/// Runs the rank program; prints lines `mapping …` and one line `result total S tail S changes N in_flight N [cost S]
+/// [cost_windows N]` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, the ranks cannot be pinned, or the checksum is not what it should be.
+/// If the arguments are wrong, the ranks cannot be pinned, or the checksum is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
     pin_rank(&job.cores)?;
-    // Items are large enough to travel alone, and batches in flight are items then.
+    // Items are large enough to travel alone, so that the number of batches in flight is the number of items.
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| job.rank(session))?)
 }
@@ -191,7 +193,7 @@ impl Job {
             arrived += 1;
             if arrived == self.items / 3 {
                 third = Instant::now();
-                // The driver waits for this in vain if it cannot be written, and says so.
+                // If the file cannot be written, the driver of the experiment waits for it in vain and reports that.
                 let _ = self.third.as_ref().map(|path| fs::write(path, "a third is through"));
             }
             if arrived == self.items {
@@ -215,7 +217,7 @@ impl Job {
         Ok(())
     }
 
-    /// The changes, and after how many items each is due.
+    /// Returns the changes of mapping, each with the number of items after which it is due.
     fn schedule(&self) -> impl Iterator<Item = (usize, u64)> {
         let every = self.exchange.as_ref().map_or(self.items.max(1), |(every, _)| *every);
         (1..).map(move |n| n * every).take_while(|&after| after < self.items).enumerate()
@@ -239,7 +241,7 @@ fn tell(summary: &Summary, total: Duration, tail: Duration) {
         };
         println!("mapping {:.2} s: {} because {}{times}", remap.at.as_secs_f64(), remap.to, remap.reason);
     }
-    // The first mapping is no change, and neither is the planned one: the runs without changes have them, too.
+    // Neither the first mapping nor the planned one counts as a change, because runs without changes have them, too.
     let given = if summary.predicted.is_some() { 2 } else { 1 };
     let changes = summary.remaps.get(given..).unwrap_or_default();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;

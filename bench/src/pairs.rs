@@ -1,7 +1,7 @@
-//! Alternatives that take turns.
+//! Alternatives that are measured in turn.
 //!
-//! A machine's speed drifts within minutes, so what is compared is run A B C, A B C, …, and ratios are taken
-//! within a round.
+//! The speed of a machine drifts within minutes, so alternatives run in the order A B C, A B C, …, and ratios are
+//! taken within a round.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::{
     verdict::Interval,
 };
 
-/// Between two lines of progress at least.
+/// Minimum time between two lines of progress.
 const TELL: Duration = Duration::from_secs(5);
 
-/// One of the alternatives: a name and what gives one sample of it.
+/// Alternative: a name and a function that measures one sample.
 #[allow(missing_debug_implementations, reason = "it holds a closure")]
 pub struct Contestant<'a> {
     name: String,
@@ -22,12 +22,12 @@ pub struct Contestant<'a> {
 }
 
 impl<'a> Contestant<'a> {
-    /// An alternative whose samples `sample` returns: seconds, items per second, bytes.
+    /// Creates an alternative whose samples `sample` returns: seconds, items per second, bytes.
     pub fn new(name: impl Into<String>, sample: impl FnMut() -> Outcome<f64> + 'a) -> Self {
         Contestant { name: name.into(), sample: Box::new(sample) }
     }
 
-    /// An alternative whose samples are the seconds that `work` takes.
+    /// Creates an alternative whose samples are the seconds that `work` takes.
     pub fn timed(name: impl Into<String>, mut work: impl FnMut() -> Outcome + 'a) -> Self {
         Contestant::new(name, move || {
             let start = Instant::now();
@@ -37,15 +37,16 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// The samples of all alternatives, round by round.
+/// Samples of all alternatives, by round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     names: Vec<String>,
     samples: Vec<Vec<f64>>,
 }
 
-/// Runs every contestant once in each round, always in the same order. One round before the first warms up
-/// and does not count. How far it has come, and what came of the round, is told on standard error every few seconds.
+/// Runs every contestant once in each round, always in the same order. One additional round before the first is a
+/// warm-up and does not count. The progress and the results of the last round are printed to standard error every few
+/// seconds.
 ///
 /// # Errors
 /// The first error of a contestant, with its name.
@@ -77,17 +78,18 @@ pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outco
 }
 
 impl Rounds {
-    /// Names and samples, in the order in which they ran.
+    /// Returns the names and samples in the order of the contestants.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[f64])> {
         self.names.iter().map(String::as_str).zip(self.samples.iter().map(Vec::as_slice))
     }
 
-    /// The samples of one contestant; none if it did not take part.
+    /// Returns the samples of a contestant, or `None` if it did not take part.
     pub fn of(&self, name: &str) -> Option<&[f64]> {
         self.iter().find(|(known, _)| *known == name).map(|(_, samples)| samples)
     }
 
-    /// The median ratio of two contestants over the rounds, with its interval. `None` if one did not take part.
+    /// Returns the median ratio of two contestants over the rounds, with its interval, or `None` if one did not take
+    /// part.
     pub fn ratio(&self, numerator: &str, denominator: &str) -> Option<Interval> {
         Some(median_interval(&paired_ratios(self.of(numerator)?, self.of(denominator)?)))
     }

@@ -1,9 +1,10 @@
-//! Random clusters of unequal machines, for SimGrid and for the planner alike.
+//! Random clusters of unequal machines, for SimGrid and for the planner.
 //!
-//! Each host has a link of its own to one switch that is never the bottleneck, full duplex. A message from p to q
-//! takes both latencies and then goes at the bandwidth of the slower of the two links; messages that share a link share its
-//! bandwidth. [`Cluster::NETWORK`] makes SimGrid do exactly this. The planner's [`Platform`] says the same of every pair, so
-//! that plans for it are made with perfect knowledge; hosts compute while they send and receive.
+//! Each host has its own full-duplex link to a switch that is never the bottleneck. A message from p to q takes both
+//! latencies and is then transferred at the bandwidth of the slower link; messages that share a link share its
+//! bandwidth. [`Cluster::NETWORK`] configures SimGrid to do exactly this. The planner's [`Platform`] describes every
+//! pair of hosts in the same way, so its plans are made with perfect knowledge; hosts compute while they send and
+//! receive.
 
 use std::fmt::Write as _;
 
@@ -13,38 +14,40 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::Outcome;
 
-/// Slowest and fastest host that is drawn, in speeds of a reference machine.
+/// Speeds of the slowest and of the fastest host that can be drawn, relative to a reference machine.
 const SPEEDS: (f64, f64) = (0.1, 2.0);
-/// Slowest to fastest host of a cluster must come to this: half of what could be drawn, at least.
+/// Range of the ratio between the fastest and the slowest host of a cluster: at least half of the largest possible
+/// ratio.
 const SPREAD: (f64, f64) = (10.0, 20.0);
-/// Slowest and fastest link, in bytes a second: 100 Mbit/s and 1 Gbit/s Ethernet.
+/// Bandwidths of the slowest and of the fastest link in bytes per second: 100 Mbit/s and 1 Gbit/s Ethernet.
 const BANDWIDTHS: (f64, f64) = (12.5e6, 125e6);
-/// Latency of each link, in seconds; a message passes two.
+/// Latency of each link in seconds; a message passes two links.
 const LATENCY: f64 = 25e-6;
 
-/// Hosts with speeds and links of their own.
+/// Hosts with individual speeds and links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// Operations a second.
+    /// Speed of each host in operations per second.
     pub speeds: Vec<f64>,
-    /// Bytes a second of each host's link to the switch, each way.
+    /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidths: Vec<f64>,
 }
 
-/// A load beside a host.
+/// Load on a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLoad {
-    /// The host.
+    /// Index of the host.
     pub host: usize,
-    /// When the load is on.
+    /// Times at which the load is on.
     pub wave: Wave,
-    /// The part of the host's speed that is left then.
+    /// Fraction of the host's speed that is left while the load is on.
     pub share: f64,
 }
 
 impl Cluster {
-    /// Options of `ci/smpi/run.sh` that switch off what SimGrid would add to the platform's description: factors on
-    /// latency and bandwidth, the window of TCP, and data that slows down acknowledgements coming the other way.
+    /// Options of `ci/smpi/run.sh` that switch off the corrections that SimGrid adds to the description of the
+    /// platform: factors on latency and bandwidth, the TCP window, and data that slows down acknowledgements in the
+    /// opposite direction.
     pub const NETWORK: [&str; 12] = [
         "--cfg",
         "network/model:CM02",
@@ -60,9 +63,9 @@ impl Cluster {
         "network/crosstraffic:no",
     ];
 
-    /// A cluster of `hosts` hosts; the same seed gives the same one. Speeds (in speeds of the `reference`) and
-    /// bandwidths are drawn log-uniformly, and speeds drawn again until the fastest host is 10 to 20 times as fast
-    /// as the slowest.
+    /// Draws a cluster of `hosts` hosts, which is determined by the seed. Speeds (relative to `reference`) and
+    /// bandwidths are drawn log-uniformly, and speeds are drawn again until the fastest host is 10 to 20 times as
+    /// fast as the slowest.
     ///
     /// # Panics
     /// If there are fewer than two hosts, which cannot differ.
@@ -84,7 +87,7 @@ impl Cluster {
         }
     }
 
-    /// The platform file of SimGrid.
+    /// Returns the platform file for SimGrid.
     pub fn xml(&self) -> String {
         let mut xml = begin("Cluster");
         for (i, (speed, bandwidth)) in self.speeds.iter().zip(&self.bandwidths).enumerate() {
@@ -99,10 +102,10 @@ impl Cluster {
         xml + END
     }
 
-    /// The platform file with hosts that are slower while loads are on.
+    /// Returns the platform file with hosts that are slower while loads are on.
     ///
     /// # Errors
-    /// If a load leaves nothing of its host, or there is no such host.
+    /// If a load leaves no speed to its host, or the host does not exist.
     pub fn xml_beside(&self, loads: &[HostLoad]) -> Outcome<String> {
         let xml = self.xml();
         let (hosts, end) = xml.rsplit_once("</platform>").ok_or("a platform file without an end")?;
@@ -116,15 +119,15 @@ impl Cluster {
         Ok(text + "</platform>" + end)
     }
 
-    /// The host file of smpirun: one rank a host.
+    /// Returns the host file for smpirun, with one rank per host.
     pub fn hostfile(&self) -> String {
         hosts(self.speeds.len())
     }
 
-    /// The same for the planner, source and sink on host 0.
+    /// Returns the cluster for the planner, with source and sink on host 0.
     ///
     /// # Errors
-    /// None for a cluster that was drawn.
+    /// Never for a cluster that was drawn.
     pub fn platform(&self) -> Outcome<Platform> {
         let mut platform = Platform::with_speeds(&self.speeds, Link::FREE)?;
         for (p, a) in self.bandwidths.iter().enumerate() {
@@ -136,7 +139,7 @@ impl Cluster {
     }
 }
 
-/// The begin of a platform file whose zone is routed like this.
+/// Returns the beginning of a platform file whose zone has the given routing.
 fn begin(routing: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
@@ -146,15 +149,15 @@ fn begin(routing: &str) -> String {
 
 const END: &str = "</zone>\n</platform>\n";
 
-/// The host file of smpirun for so many hosts: one rank a host.
+/// Returns the host file for smpirun for `count` hosts, with one rank per host.
 pub fn hosts(count: usize) -> String {
     (0..count).map(|i| format!("h{i}\n")).collect()
 }
 
-/// The platform file of SimGrid for hosts of these speeds, each two of which have a channel of their own each way, with so many bytes a
-/// second: what the planner of workflows supposes.
+/// Returns the platform file for SimGrid for hosts of the given speeds. Each pair of hosts has its own channel in
+/// each direction with the given bandwidth in bytes per second, as the planner of workflows assumes.
 pub fn channels(speeds: &[f64], bandwidth: impl Fn(usize, usize) -> f64) -> String {
-    /// Instead of an infinite bandwidth, which SimGrid has not: a gigabyte takes a microsecond.
+    /// Replacement for an infinite bandwidth, which SimGrid does not support: a gigabyte takes a microsecond.
     const WIDEST: f64 = 1e15;
     let mut xml = begin("Full");
     let mut routes = String::new();

@@ -1,7 +1,7 @@
-//! Plots as SVG: lines, histograms, bars, all in one look.
+//! Plots as SVG in a common style: lines, histograms, bars.
 //!
-//! Every axis has a label with its unit. Colours are those of Okabe and Ito, which people with any colour
-//! vision can tell apart; lines differ in their markers, too.
+//! Every axis has a label with its unit. The colours are those of Okabe and Ito, which people with any colour vision
+//! can distinguish; lines also differ in their markers.
 
 mod bars;
 mod histogram;
@@ -50,12 +50,12 @@ fn page(draw: impl FnOnce(&Area<'_>) -> Outcome) -> Outcome<String> {
     Ok(svg)
 }
 
-/// Drawing errors carry a lifetime; their text does not.
+/// Converts a drawing error, which has a lifetime, into an error with its text.
 fn failed(error: impl std::fmt::Display) -> Box<dyn std::error::Error + Send + Sync> {
     format!("cannot draw the plot: {error}").into()
 }
 
-/// A chart with title and room for its labels.
+/// Creates a chart with a title and space for its labels.
 fn chart<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut builder = ChartBuilder::on(area);
     builder
@@ -67,7 +67,7 @@ fn chart<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBac
     builder
 }
 
-/// Grid and axes, with numbers that people can read.
+/// Draws the grid and the axes, with readable numbers.
 fn mesh<X, Y>(
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
     (x_label, y_label): (&str, &str),
@@ -99,7 +99,7 @@ where
         .map_err(failed)
 }
 
-/// The legend, in the corner that is told.
+/// Draws the legend in the given corner.
 fn legend<'a, DB: DrawingBackend + 'a, X: Ranged, Y: Ranged>(
     chart: &mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
     corner: SeriesLabelPosition,
@@ -115,7 +115,7 @@ fn legend<'a, DB: DrawingBackend + 'a, X: Ranged, Y: Ranged>(
         .map_err(failed)
 }
 
-/// A number at an axis: `1000`, `0.25`, `2M`, `1.5e-6`.
+/// Formats a number at an axis: `1000`, `0.25`, `2M`, `1.5e-6`.
 fn tick(value: &f64) -> String {
     let value = *value;
     let (scaled, suffix) = match value.abs() {
@@ -133,7 +133,7 @@ fn tick(value: &f64) -> String {
     format!("{text}{suffix}")
 }
 
-/// The range of some values with a little room; `None` if there are none that are finite.
+/// Returns the range of the values with a small margin, or `None` if no value is finite.
 fn range(values: impl Iterator<Item = f64>, log: bool) -> Option<(f64, f64)> {
     let (low, high) = values
         .filter(|value| value.is_finite() && (!log || *value > 0.0))

@@ -1,8 +1,7 @@
-//! Parts of an experiment that run on MPI ranks or as other processes, with a limit on their time.
+//! Parts of an experiment that run on MPI ranks or as other processes, with a time limit.
 //!
-//! An experiment starts its own binary again under `mpirun`, with the hidden command `rank PROGRAM ARGUMENTS`.
-//! The rank that has something to say prints a line `result NAME VALUE NAME VALUE …`, which
-//! [`results`] finds in the output.
+//! An experiment starts its own binary again under `mpirun`, with the hidden command `rank PROGRAM ARGUMENTS`. A rank
+//! reports its results in a line `result NAME VALUE NAME VALUE …`, which [`results`] finds in the output.
 
 use std::{
     collections::BTreeMap,
@@ -24,16 +23,16 @@ use crate::{
     farm, loops as moving_loops, moved, streams, subject, workflows,
 };
 
-/// What the error says of a program that has taken too long, before the time.
+/// Text in the error message of a program that exceeded its time limit; the limit follows the text.
 pub const STOPPED: &str = "stopped after";
 
-/// One result line: names and values.
+/// Names and values of one result line.
 pub type Values = BTreeMap<String, f64>;
 
-/// A program for ranks, by the name behind `rank`; `None` if there is none of that name.
+/// Runs the rank program with the given name, or returns `None` if no such program exists.
 ///
 /// # Errors
-/// Those of the program.
+/// Errors of the program.
 pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
     match name {
         "chain" => Some(chain::main::<chain::Stages>(arguments)),
@@ -60,23 +59,23 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
     }
 }
 
-/// How ranks are started.
+/// Parameters of the start of ranks.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// Number of ranks.
     pub ranks: usize,
-    /// How long they may take altogether.
+    /// Time limit of the whole run.
     pub limit: Duration,
-    /// Whether mpirun binds each rank to a core. Only sensible with no more ranks than cores.
+    /// True if mpirun binds each rank to a core, which is only useful with at most as many ranks as cores.
     pub bind: bool,
-    /// Whether the other ranks go on when one dies (`--enable-recovery`).
+    /// True if the other ranks continue when one dies (`--enable-recovery`).
     pub recovery: bool,
-    /// What is added to the environment.
+    /// Additional environment variables.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Launch {
-    /// So many ranks, not bound, with a limit of one minute.
+    /// Creates parameters for `ranks` ranks without binding, with a time limit of one minute.
     pub fn ranks(ranks: usize) -> Self {
         Launch {
             ranks,
@@ -90,15 +89,15 @@ impl Launch {
     /// Runs a [`program`] of this binary on ranks, and returns its result line.
     ///
     /// # Errors
-    /// If there is no `mpirun` of Open MPI, if the ranks fail or take too long, or print no result.
+    /// If `mpirun` of Open MPI is missing, or if the ranks fail, exceed the time limit, or print no result.
     pub fn run(&self, program: &str, arguments: &[String]) -> Outcome<Values> {
         one(&self.output(program, arguments)?)
     }
 
-    /// Runs a [`program`] of this binary on ranks, and returns what it printed.
+    /// Runs a [`program`] of this binary on ranks, and returns its output.
     ///
     /// # Errors
-    /// As [`run`](Launch::run), but no result line is needed.
+    /// Same as [`run`](Launch::run), but the output may lack a result line.
     pub fn output(&self, program: &str, arguments: &[String]) -> Outcome<String> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let words: Vec<String> =
@@ -106,10 +105,10 @@ impl Launch {
         self.run_other(&this, &words)
     }
 
-    /// Runs another program on ranks, and returns what it printed.
+    /// Runs another program on ranks, and returns its output.
     ///
     /// # Errors
-    /// As [`run`](Launch::run), but no result line is needed.
+    /// Same as [`run`](Launch::run), but the output may lack a result line.
     pub fn run_other(&self, binary: &std::path::Path, arguments: &[String]) -> Outcome<String> {
         let mut command = self.command()?;
         command.arg(binary).args(arguments);
@@ -124,14 +123,14 @@ impl Launch {
             command.arg("--enable-recovery");
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        // The framework's start-up lines would stand between the tables.
+        // The start-up messages of the framework would appear between the tables.
         command.env("RUST_LOG", "warn");
         command.envs(self.environment.iter().copied());
         Ok(command)
     }
 }
 
-/// The name of Open MPI's mpirun: MPICH's has other options, and its library is not the one linked here.
+/// Returns the name of Open MPI's mpirun. That of MPICH has other options and does not match the linked MPI library.
 fn open_mpi() -> Outcome<&'static str> {
     ["mpirun", "mpirun.openmpi"]
         .into_iter()
@@ -142,10 +141,11 @@ fn open_mpi() -> Outcome<&'static str> {
         .ok_or_else(|| "expected mpirun of Open MPI on the path (Debian: openmpi-bin)".into())
 }
 
-/// Runs a command to its end and returns its standard output; its standard error is passed on.
+/// Runs a command to its end and returns its standard output; its standard error is passed through.
 ///
 /// # Errors
-/// If it cannot be started, fails, or has not ended within `limit`: it is stopped then, with its children.
+/// If the command cannot be started, fails, or does not end within `limit`; in the last case the command is stopped
+/// with its children.
 pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
     let what = format!("{} {}", command.get_program().display(), words(&command));
     let mut child = command
@@ -170,7 +170,7 @@ fn words(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Waits for the end of `child`; at the limit stops its process group and returns `None`.
+/// Waits for the end of `child`; at the limit, stops its process group and returns `None`.
 fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::ExitStatus>> {
     let poll = |child: &mut Child, until: Instant| -> Outcome<Option<std::process::ExitStatus>> {
         loop {
@@ -186,7 +186,7 @@ fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::Exit
     let ended = poll(child, Instant::now() + limit)?;
     if ended.is_none() {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        // mpirun ends its ranks when it is asked to stop; only if it does not, it is killed.
+        // mpirun stops its ranks when it receives SIGTERM; it is killed only if it does not exit.
         for (signal, patience) in [(Signal::TERM, 3), (Signal::KILL, 3)] {
             let _ = group.map(|group| kill_process_group(group, signal));
             if poll(child, Instant::now() + Duration::from_secs(patience))?.is_some() {
@@ -197,7 +197,7 @@ fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::Exit
     Ok(ended)
 }
 
-/// All result lines of an output.
+/// Returns all result lines of an output.
 pub fn results(output: &str) -> Vec<Values> {
     output.lines().filter_map(|line| line.strip_prefix("result ")).filter_map(values).collect()
 }
@@ -207,10 +207,10 @@ fn values(line: &str) -> Option<Values> {
     words.chunks(2).map(|pair| Some((pair[0].to_string(), pair.get(1)?.parse().ok()?))).collect()
 }
 
-/// The one result line of an output.
+/// Returns the only result line of an output.
 ///
 /// # Errors
-/// If there is none, or more than one.
+/// If the output has no result line, or more than one.
 pub fn one(output: &str) -> Outcome<Values> {
     let mut found = results(output);
     match (found.pop(), found.len()) {

@@ -1,8 +1,8 @@
-//! Medians, quantiles, and how far they can be trusted.
+//! Medians, quantiles, and their confidence intervals.
 
 use crate::verdict::Interval;
 
-/// The `q`-quantile (0 ≤ q ≤ 1), interpolated between neighbours (the usual "type 7"). NaN for no samples.
+/// Returns the `q`-quantile (0 ≤ q ≤ 1), interpolated between neighbours (the usual "type 7"). NaN for no samples.
 pub fn quantile(samples: &[f64], q: f64) -> f64 {
     let sorted = sorted(samples);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -11,17 +11,17 @@ pub fn quantile(samples: &[f64], q: f64) -> f64 {
     sorted[below] + part * (sorted[(below + 1).min(last)] - sorted[below])
 }
 
-/// The median. NaN for no samples.
+/// Returns the median. NaN for no samples.
 pub fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// The arithmetic mean. NaN for no samples.
+/// Returns the arithmetic mean. NaN for no samples.
 pub fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
-/// From the least to the largest, with three digits; a dash for no samples.
+/// Formats the smallest and the largest sample with three decimals; a dash for no samples.
 pub fn spread(samples: &[f64]) -> String {
     match sorted(samples)[..] {
         [] => "-".to_string(),
@@ -30,19 +30,19 @@ pub fn spread(samples: &[f64]) -> String {
     }
 }
 
-/// The ratios of pairs that were measured one after the other: `a[i] / b[i]`.
+/// Returns the ratios of paired samples: `a[i] / b[i]`.
 ///
 /// # Panics
-/// If there are not as many of one as of the other.
+/// If the numbers of samples differ.
 pub fn paired_ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     assert_eq!(a.len(), b.len(), "pairs need as many samples on both sides");
     a.iter().zip(b).map(|(a, b)| a / b).collect()
 }
 
-/// The median with its 95 % interval by order statistics: no assumption about the distribution.
+/// Returns the median with its 95 % interval by order statistics, which makes no assumption about the distribution.
 ///
-/// The interval is from the j-th smallest to the j-th largest sample, for the largest j with
-/// P(Binomial(n, 1/2) < j) ≤ 2.5 %. Below six samples there is none: it is infinite then.
+/// The interval reaches from the j-th smallest to the j-th largest sample, for the largest j with P(Binomial(n, 1/2)
+/// < j) ≤ 2.5 %. For fewer than six samples no such j exists, and the interval is infinite.
 pub fn median_interval(samples: &[f64]) -> Interval {
     let sorted = sorted(samples);
     let j = rank_of_interval(sorted.len());
@@ -53,7 +53,7 @@ pub fn median_interval(samples: &[f64]) -> Interval {
     Interval { value: median(samples), low, high }
 }
 
-/// The largest j with P(Binomial(n, 1/2) < j) ≤ 0.025; 0 if there is none.
+/// Returns the largest j with P(Binomial(n, 1/2) < j) ≤ 0.025, or 0 if there is none.
 fn rank_of_interval(n: usize) -> usize {
     let mut log_probability = -(n as f64) * std::f64::consts::LN_2;
     let mut below = 0.0;
@@ -68,9 +68,9 @@ fn rank_of_interval(n: usize) -> usize {
     0
 }
 
-/// The mean with its 95 % interval by Student's t: for averages over many independent instances.
+/// Returns the mean with its 95 % interval by Student's t, for averages over many independent instances.
 ///
-/// Infinite below two samples.
+/// The interval is infinite for fewer than two samples.
 pub fn mean_interval(samples: &[f64]) -> Interval {
     let (value, n) = (mean(samples), samples.len() as f64);
     if samples.len() < 2 {
@@ -81,7 +81,8 @@ pub fn mean_interval(samples: &[f64]) -> Interval {
     Interval { value, low: value - half, high: value + half }
 }
 
-/// The 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5; within 1 % from three degrees on).
+/// Returns the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5; error within 1 % for three or more
+/// degrees of freedom).
 fn student_975(degrees: f64) -> f64 {
     // The expansion is too short for one and two degrees of freedom.
     match degrees {
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Conover, Practical Nonparametric Statistics: n and j of the 95 % interval of the median.
+        // Values of n and j for the 95 % interval of the median from Conover, Practical Nonparametric Statistics.
         for (n, j) in
             [(5, 0), (6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (50, 18), (100, 40)]
         {

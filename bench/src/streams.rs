@@ -1,8 +1,8 @@
-//! The two applications of Beard and Chamberlain (2015), with one stage watched: how fast it seems while it runs.
+//! The two applications of Beard and Chamberlain (2015), with the service rate of one stage estimated during the run.
 //!
-//! A [`Watch`] around the stage notes when items come and go, and feeds two estimators with the same times: the paper's heuristic and
-//! the framework's own. Where the stage stood without an item in a period, the heuristic leaves the period out. Each rank that hosts
-//! the stage prints a line for every estimate, and one at the end.
+//! A [`Watch`] around the stage records when items arrive and leave, and feeds two estimators with the same times:
+//! the paper's heuristic and the framework's own. The heuristic ignores periods in which the stage was idle. Each
+//! rank that hosts the stage prints a line for every estimate, and a summary line at the end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,22 +21,22 @@ use rabin_karp::text::{Part, Repeated};
 
 use crate::Outcome;
 
-/// Seconds between two items from which on the stage counts as held up: some looks for messages take less.
+/// Seconds between two items above which the stage counts as held up; some polls for messages take less.
 const GAP: f64 = 20e-6;
-/// Periods between two readings of the framework's estimator.
+/// Number of periods between two readings of the framework's estimator.
 const READING: u64 = 64;
 
-/// Which application.
+/// Application to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum App {
-    /// A product of single dot products; `reduce` is watched.
+    /// Matrix product by single dot products; the stage `reduce` is watched.
     Product,
-    /// A search for "foobar" in nothing else; `verify` is watched.
+    /// Search for "foobar" in a text that only repeats it; the stage `verify` is watched.
     Search,
 }
 
 impl App {
-    /// Both, as the paper has them: name, mapping with its widths, ranks.
+    /// Both applications with the paper's numbers of replicas: application, name, mapping, number of ranks.
     pub const ALL: [(App, &'static str, &'static str, usize); 2] = [
         (App::Product, "product", "dot@1,2,3,4,5 | reduce@0", 6),
         (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),
@@ -47,10 +47,10 @@ impl App {
         Ok(found.ok_or_else(|| format!("there is no application {name}"))?.0)
     }
 
-    /// Busy seconds of a sampling period: several items each.
+    /// Returns the busy seconds of a sampling period, which covers several items.
     fn period(self) -> f64 {
         match self {
-            // A part of the product is put in its place within some tens of nanoseconds.
+            // A part of the product is stored within some tens of nanoseconds.
             App::Product => 5e-6,
             // A segment is verified within a tenth of a millisecond.
             App::Search => 500e-6,
@@ -58,7 +58,7 @@ impl App {
     }
 }
 
-/// Notes when items come and go.
+/// Records when items arrive and leave.
 #[derive(Debug)]
 pub struct Watch {
     rank: usize,
@@ -69,7 +69,7 @@ pub struct Watch {
     busy: f64,
     all_items: u64,
     all_busy: f64,
-    /// Periods that count, and those in which the stage was held up.
+    /// Number of periods that count; the next field counts the periods in which the stage was held up.
     used: u64,
     held_up: u64,
     converged: u64,
@@ -78,7 +78,8 @@ pub struct Watch {
 
 impl Watch {
     fn new(app: App) -> Outcome<Self> {
-        // As in the experiment on the estimators: periods of busy time need less looking through than those of a clock.
+        // The options are those of the experiment on the estimators: with periods of busy time the heuristic needs
+        // fewer periods than with periods of wall-clock time.
         let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
         Ok(Watch {
             rank: 0,
@@ -96,11 +97,11 @@ impl Watch {
         })
     }
 
-    /// Takes the time of `work` on an item.
+    /// Runs `work` on an item and records its time.
     fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         if self.last.is_some_and(|last| (start - last).as_secs_f64() > GAP) && self.items > 0 {
-            // The stage stood still: the period says nothing.
+            // The stage was idle, so the period is not a valid sample of the heuristic.
             self.held_up += 1;
             self.robust.add(self.items, self.busy);
             (self.items, self.busy) = (0, 0.0);
@@ -134,13 +135,13 @@ impl Watch {
         (self.items, self.busy) = (0, 0.0);
     }
 
-    /// Items per second of busy time, of all that were seen.
+    /// Returns the items per second of busy time, over all items.
     fn rate(&self) -> f64 {
         self.all_items as f64 / self.all_busy
     }
 }
 
-/// A stage under watch; its rank tells what was seen when the stage is done.
+/// Watched stage, which prints its statistics when it is dropped.
 #[derive(Debug)]
 struct Watched<S> {
     stage: S,
@@ -160,7 +161,7 @@ impl<S: Stage> Stage for Watched<S> {
 impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         let Watch { rank, used, held_up, converged, all_items, .. } = self.watch;
-        // One write, so that lines of ranks do not get into each other.
+        // A single write keeps the lines of different ranks apart.
         println!(
             "{}watched rank {rank} items {all_items} used {used} held_up {held_up} converged {converged} rate {}",
             self.watch.lines,
@@ -180,10 +181,10 @@ fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
     Ok((Search { patterns, segment: 64 << 10, count: true, shared: false }, [text]))
 }
 
-/// The rate of the watched stage when it alone runs, from items in memory, in items per second, and the bytes of an item.
+/// Returns the items per second of the watched stage when it runs alone on items in memory, and the bytes of an item.
 ///
 /// # Errors
-/// Those of the stages.
+/// Errors of the stages.
 pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
     let mut cx = Context::for_test();
     let mut watch = Watch::new(app)?;
@@ -222,8 +223,8 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
     Ok((watch.rate(), bytes))
 }
 
-/// The rank program: `APPLICATION SIZE`, with the paper's widths. Prints lines `estimate ESTIMATOR RANK RATE` and
-/// `watched rank RANK …` of each rank that hosts the stage.
+/// Runs the rank program with the arguments `APPLICATION SIZE` and the paper's numbers of replicas. Each rank that
+/// hosts the stage prints lines `estimate ESTIMATOR RANK RATE` and `watched rank RANK …`.
 ///
 /// # Errors
 /// If the arguments are wrong, or there are too few ranks.

@@ -1,4 +1,4 @@
-//! The framework's side of the comparisons: what its user would write.
+//! Programs with the framework for the comparisons, as a user would write them.
 
 use std::time::{Duration, Instant};
 
@@ -15,23 +15,23 @@ use crate::{
     ranks::{Launch, Values},
 };
 
-/// Items of the run that makes connections, before the one that is timed.
+/// Maximum number of batches in the warm-up run, which establishes connections before the measured run.
 const WARM_UP_BATCHES: usize = 64;
 
-/// Runs four trivial stages on two ranks and returns items per second. A batch of 0 leaves its size, and the
-/// window, to the framework.
+/// Runs four trivial stages on two ranks and returns items per second. With a batch size of 0 the framework chooses
+/// the batch size and the window.
 ///
 /// # Errors
-/// Those of starting ranks, and of [`main`].
+/// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(chain: Chain) -> Outcome<f64> {
     let values: Values = Launch::ranks(2).run("pipeline", &chain.arguments())?;
     values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
 }
 
-/// The rank program: prints `result items_per_s R items N` on rank 0.
+/// Runs the rank program; prints `result items_per_s R items N` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or the checksum is not what it should be.
+/// If the arguments are wrong or the checksum is wrong.
 pub fn main(arguments: &[String]) -> Outcome {
     let chain = Chain::parse(arguments)?;
     let mut config = Config::from_env()?.progress(Progress::Off);
@@ -50,7 +50,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// One stream of items; checks the result.
+/// Runs one stream of items and checks its result.
 fn once(session: &mut Session, chain: Chain) -> Result<Duration, armature::BoxError> {
     let start = Instant::now();
     let sum = match chain.size {
@@ -65,12 +65,12 @@ fn once(session: &mut Session, chain: Chain) -> Result<Duration, armature::BoxEr
     Ok(took)
 }
 
-/// Stages 1 and 2 on rank 0, 3 and 4 on rank 1, as in the chain by hand.
+/// Returns the mapping of the hand-written chain: stages 1 and 2 on rank 0, stages 3 and 4 on rank 1.
 fn mapping() -> MappingChoice {
     MappingChoice::Text("first+second@0 | third+fourth@1".into())
 }
 
-/// Items of 8 bytes.
+/// Runs the stages on items of 8 bytes.
 fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("numbers", || 0..items as u64)
@@ -83,13 +83,13 @@ fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
     Ok(sum)
 }
 
-/// An item of 1 KiB.
+/// Item of 1 KiB.
 type Array = Plain<[u64; 128]>;
 
-/// Items of 1 KiB, of which the stages change the first word. A user who knows the size takes arrays and `plain`: the
-/// items of a batch lie in one vector, which is sent and received as it is. Buffers, as in [`blocks`], have a handle
-/// each. Where batches are small (64 items), arrays take two thirds of their processor time; in large batches they
-/// take as much.
+/// Runs the stages on items of 1 KiB, of which the stages change the first word. A user who knows the size uses
+/// arrays and `plain`: the items of a batch are stored in one vector, which is sent and received without conversion.
+/// Buffers, as in [`blocks`], have one handle each. With small batches (64 items), arrays take two thirds of the
+/// processor time of buffers; with large batches both take the same time.
 fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     let on_word = |f: fn(u64) -> u64| move |array: &mut Array| array[0] = f(array[0]);
     let mut sum = 0;
@@ -111,7 +111,7 @@ fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     Ok(sum)
 }
 
-/// Items of `size` bytes, of which the stages change the first word.
+/// Runs the stages on items of `size` bytes, of which the stages change the first word.
 fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("blocks", || Blocks::new(items, size))
@@ -124,7 +124,7 @@ fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<
     Ok(sum)
 }
 
-/// Makes blocks, many of them out of one allocation.
+/// Iterator over blocks, many of which share one allocation.
 struct Blocks {
     next: u64,
     end: u64,
@@ -138,7 +138,7 @@ impl Blocks {
     }
 }
 
-/// Bytes that blocks are cut from.
+/// Minimum bytes of an allocation that is divided into blocks.
 const CHUNK: usize = 64 << 10;
 
 impl Iterator for Blocks {

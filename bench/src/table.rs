@@ -1,28 +1,29 @@
-//! Tables: aligned text for people, CSV for other programs.
+//! Tables as aligned text and as CSV.
 
 use std::fmt;
 
-/// A table with a heading. Units belong into the headings: `time [ms]`.
+/// Table with column headings. Units are part of the headings: `time [ms]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// One value of a table.
+/// Value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words, aligned to the left.
+    /// Text, aligned to the left.
     Text(String),
-    /// A whole number.
+    /// Integer.
     Integer(i64),
-    /// A number, shown with four significant digits, or [`digits`] behind the point; CSV has all of it.
+    /// Number, shown with four significant digits or with the given number of decimals (see [`digits`]); CSV has the
+    /// full precision.
     Number(f64, Option<usize>),
-    /// Nothing was measured.
+    /// Missing measurement.
     Empty,
 }
 
-/// A number that is shown with so many digits behind the point.
+/// Returns a cell with a number that is shown with `digits` decimals.
 pub fn digits(value: f64, digits: usize) -> Cell {
     Cell::Number(value, Some(digits))
 }
@@ -64,7 +65,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: &[&str]) -> Self {
         Table { columns: columns.iter().map(|name| name.to_string()).collect(), rows: Vec::new() }
     }
@@ -72,14 +73,14 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// If it has not one cell for each column.
+    /// If the number of cells differs from the number of columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a row needs one cell for each of {:?}", self.columns);
         self.rows.push(cells);
     }
 
-    /// The table as comma-separated values with a heading, quoted where needed.
+    /// Returns the table as comma-separated values with a heading line, quoted where needed.
     pub fn to_csv(&self) -> String {
         let mut text = String::new();
         let mut line = |cells: &mut dyn Iterator<Item = String>| {
@@ -123,7 +124,7 @@ impl Cell {
     }
 }
 
-/// A number with four significant digits, and with a power of ten only where it would be long.
+/// Formats a number with four significant digits, and with a power of ten only if it would be long otherwise.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -135,7 +136,7 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Aligned: words to the left, numbers to the right.
+/// Formats the table in aligned columns: text to the left, numbers to the right.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<Vec<String>> =

@@ -1,8 +1,10 @@
-//! A pipeline whose stages really compute, for a fixed number of operations an item: what experiments on balancing run.
+//! Pipeline whose stages really compute, with a fixed number of operations per item, for the experiments on
+//! balancing.
 //!
-//! A stage advances a linear congruential generator by so many steps, starting from the item. Nothing shortens that for
-//! a processor that has to do it, yet where many steps lead can be computed in a few (the step is an affine function,
-//! and so is any number of them): [`expected`] knows the result of a stream without running it.
+//! A stage advances a linear congruential generator by a number of steps, starting from the item. A processor cannot
+//! shorten the computation of the steps, but their result can be computed in a few operations, because a step is an
+//! affine function and so is any sequence of steps. [`expected`] thus computes the result of a stream without running
+//! it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -16,25 +18,25 @@ const INCREMENT: u64 = 1_442_695_040_888_963_407;
 /// Bytes of an item.
 const ITEM: f64 = 8.0;
 
-/// A stage.
+/// Stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toil {
-    /// Its name.
+    /// Name of the stage.
     pub name: &'static str,
-    /// Steps for an item; a thousand take some microseconds.
+    /// Steps per item; a thousand steps take some microseconds.
     pub steps: u64,
-    /// Where it may run.
+    /// Ranks on which the stage may run.
     pub place: Place,
 }
 
-/// Where a stage may run.
+/// Ranks on which a stage may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Anywhere, replicated.
+    /// Any ranks, replicated.
     Free,
-    /// On one rank at a time, as it remembers something; it can be handed over.
+    /// One rank at a time, because the stage has state; it can migrate.
     Serial,
-    /// The same, on rank 0.
+    /// Rank 0 only, because the stage has state.
     Root,
 }
 
@@ -42,8 +44,8 @@ const fn toil(name: &'static str, steps: u64, place: Place) -> Toil {
     Toil { name, steps, place }
 }
 
-/// Some milliseconds an item, two fifths of them in a stage that only one rank can run: without moving it, a rank that
-/// becomes slow holds up the stream.
+/// Stages with some milliseconds per item, two fifths of them in a stage that only one rank can run: unless this
+/// stage is moved, a rank that becomes slow delays the stream.
 pub const UNEVEN: &[Toil] = &[
     toil("read", 20_000, Place::Root),
     toil("cut", 600_000, Place::Free),
@@ -53,7 +55,7 @@ pub const UNEVEN: &[Toil] = &[
     toil("write", 20_000, Place::Root),
 ];
 
-/// One to two milliseconds an item, to be rearranged all the time.
+/// Stages with one to two milliseconds per item, for frequent changes of the mapping.
 pub const MOVED: &[Toil] = &[
     toil("read", 5_000, Place::Root),
     toil("first", 400_000, Place::Free),
@@ -62,7 +64,7 @@ pub const MOVED: &[Toil] = &[
     toil("write", 5_000, Place::Root),
 ];
 
-/// The pipeline over so many items; its results come in order.
+/// Creates the pipeline over `items` items; its results are delivered in order.
 pub fn pipeline(stages: &[Toil], items: u64) -> Pipeline<'_, u64> {
     let source = Pipeline::source("numbers", move || 0..items);
     stages.iter().fold(source, |pipeline, stage| {
@@ -75,7 +77,7 @@ pub fn pipeline(stages: &[Toil], items: u64) -> Pipeline<'_, u64> {
     })
 }
 
-/// What a planner needs to know of the pipeline; work is in steps.
+/// Returns the specification of the pipeline for a planner; work is in steps.
 pub fn spec(stages: &[Toil]) -> PipelineSpec {
     let stage = |toil: &Toil| {
         let spec = StageSpec::new(toil.name, toil.steps as f64, ITEM);
@@ -88,7 +90,7 @@ pub fn spec(stages: &[Toil]) -> PipelineSpec {
     PipelineSpec { input: ITEM, stages: stages.iter().map(stage).collect() }
 }
 
-/// What [`fold`] makes of the results of so many items.
+/// Returns the checksum that [`fold`] computes from the results of `items` items.
 pub fn expected(stages: &[Toil], items: u64) -> u64 {
     let mut seen = vec![0; stages.len()];
     let jumps: Vec<Affine> = stages.iter().map(|stage| Affine::STEP.power(stage.steps)).collect();
@@ -102,12 +104,12 @@ pub fn expected(stages: &[Toil], items: u64) -> u64 {
     (0..items).map(result).fold(0, fold)
 }
 
-/// What the sink keeps: depends on every result and on their order.
+/// Folds a result into the checksum of the sink, which depends on every result and on their order.
 pub fn fold(sum: u64, result: u64) -> u64 {
     sum.rotate_left(5) ^ result
 }
 
-/// Seconds that one item takes on a core that nobody else uses: the shortest of some.
+/// Returns the seconds per item on an undisturbed core, as the minimum of several measurements.
 pub fn seconds_per_item(stages: &[Toil]) -> f64 {
     let steps = stages.iter().map(|stage| stage.steps).sum();
     let once = |_| {
@@ -118,19 +120,19 @@ pub fn seconds_per_item(stages: &[Toil]) -> f64 {
     (0..50).map(once).min().unwrap_or(Duration::ZERO).as_secs_f64()
 }
 
-/// Where so many steps lead from `item`, step by step.
+/// Advances the generator from `item` by `steps` steps, one step at a time.
 pub(crate) fn advance(item: u64, steps: u64) -> u64 {
-    // Not known to the compiler, so that it cannot do two steps in one.
+    // The constants are hidden from the compiler, so that it cannot combine two steps into one.
     let (multiplier, increment) = (black_box(MULTIPLIER), black_box(INCREMENT));
     (0..steps).fold(item, |x, _| x.wrapping_mul(multiplier).wrapping_add(increment))
 }
 
-/// The same, found in a few operations.
+/// Returns the result of [`advance`], computed in a few operations.
 pub(crate) fn landing(item: u64, steps: u64) -> u64 {
     Affine::STEP.power(steps).apply(item)
 }
 
-/// A serial stage: its result depends on all items before.
+/// Serial stage whose result depends on all previous items.
 struct Track {
     steps: u64,
     seen: u64,
@@ -159,7 +161,7 @@ fn follow(seen: &mut u64, item: u64, result: u64) -> u64 {
     result ^ *seen
 }
 
-/// x ↦ factor · x + offset, modulo 2⁶⁴.
+/// Affine function x ↦ factor · x + offset, modulo 2⁶⁴.
 #[derive(Clone, Copy)]
 struct Affine {
     factor: u64,
@@ -173,7 +175,7 @@ impl Affine {
         x.wrapping_mul(self.factor).wrapping_add(self.offset)
     }
 
-    /// `self` first, then `next`.
+    /// Returns the function that applies `self` first, then `next`.
     fn then(self, next: Affine) -> Affine {
         Affine { factor: self.factor.wrapping_mul(next.factor), offset: next.apply(self.offset) }
     }

@@ -1,13 +1,13 @@
-//! Whether a mark was reached, and when that cannot be said.
+//! Marks of the experiments, and the verdict whether a mark was reached.
 
 use std::fmt;
 
 use crate::table::significant;
 
-/// A value with its 95 % interval.
+/// Value with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The best single figure: a median, a mean.
+    /// Best estimate: a median or a mean.
     pub value: f64,
     /// Lower end.
     pub low: f64,
@@ -16,33 +16,33 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// A value without any uncertainty: a count, the largest of a fixed set of instances.
+    /// Creates a value without uncertainty, such as a count or the maximum over a fixed set of instances.
     pub fn exact(value: f64) -> Self {
         Interval { value, low: value, high: value }
     }
 }
 
-/// What is asked of a value.
+/// Target for a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// This or more.
+    /// Minimum of the value.
     AtLeast(f64),
-    /// This or less.
+    /// Maximum of the value.
     AtMost(f64),
 }
 
-/// What came of a mark.
+/// Result of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The whole interval is on the right side.
+    /// The whole interval is on the right side of the target.
     Reached,
-    /// The whole interval is on the wrong side.
+    /// The whole interval is on the wrong side of the target.
     Short,
-    /// The mark lies within the interval: more rounds are needed.
+    /// The target lies within the interval: more rounds are needed.
     NotResolved,
 }
 
-/// A measured value beside what was asked of it.
+/// Measured value with its target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     what: String,
@@ -52,12 +52,12 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// `what` tells several marks of one experiment apart; it may be empty.
+    /// Creates a mark. `what` distinguishes several marks of one experiment; it may be empty.
     pub fn new(what: &str, interval: Interval, unit: &str, target: Target) -> Self {
         Mark { what: what.into(), interval, unit: unit.into(), target }
     }
 
-    /// Judges the mark. A value that is not a number reaches nothing: it is not resolved.
+    /// Judges the mark. A value that is not a number is never reached; its verdict is `NotResolved`.
     pub fn verdict(&self) -> Verdict {
         let Interval { value, low, high } = self.interval;
         // Comparisons with NaN are false.
@@ -72,7 +72,7 @@ impl Mark {
         }
     }
 
-    /// `NAME: VALUE UNIT, mark MARK: VERDICT`.
+    /// Formats the mark as `NAME: VALUE UNIT, mark MARK: VERDICT`.
     pub fn line(&self, experiment: &str) -> String {
         let Mark { what, interval, unit, target } = self;
         let space = if what.is_empty() { "" } else { " " };

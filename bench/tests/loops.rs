@@ -1,4 +1,5 @@
-//! Loops by hand and with the framework on ranks of Open MPI: their results are the serial loop's, to the last bit.
+//! Loops by hand and with the framework on ranks of Open MPI: their results are bitwise identical to those of the
+//! serial loop.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-bench"))
 }
 
-/// Runs it; the program fails if the result is wrong.
+/// Runs the hand-written loop; its program fails if the result is wrong.
 #[track_caller]
 fn is_right(job: &Job, ranks: usize) {
     let run = Job { verify: true, ..job.clone() }.by_hand_from(binary(), ranks).unwrap();

@@ -1,4 +1,4 @@
-//! `armature explain` on the log of a small run: three ranks, one change of mapping.
+//! Tests of `armature explain` on the log of a small run with three ranks and one change of the mapping.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn explain(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("explain").args(args).arg(dir).output().unwrap()
 }
 
-/// What it printed; it must have succeeded.
+/// Returns the output of a run that must succeed.
 #[track_caller]
 fn told(args: &[&str], dir: &Path) -> String {
     let output = explain(args, dir);
@@ -20,7 +20,7 @@ fn told(args: &[&str], dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A copy of the sample that a test may spoil.
+/// Returns a copy of the sample log that a test may modify.
 fn copy() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(sample()).unwrap() {
@@ -65,7 +65,7 @@ fn runs_are_told_one_after_the_other() {
     );
 }
 
-/// A mapping that was changed by order of the program is a change although the log has no decision.
+/// A mapping that the program itself changes must be reported as a change, although the log contains no decision.
 #[test]
 fn what_was_changed_was_not_left_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
         "{text}"
     );
     assert!(text.contains("is done after 2.000 s") && !text.contains("torn"), "{text}");
-    // Without a task those are told that failed, and what was planned.
+    // Without `--task` the output shows the failed tasks and the plans.
     let text = plain(told(&[], dir.path()));
     assert!(
         text.contains("asked because the run begins") && text.contains("has failed after 2.000 s: torn"),
@@ -197,7 +197,8 @@ fn a_workflow_is_told_with_its_critical_path_and_at_a_time() {
     }
 }
 
-/// Names in a log come from files and from hosts that the reader need not trust.
+/// Names in a log come from files and hosts that are not trusted, so they must not start new lines or control the
+/// terminal.
 #[test]
 fn names_in_a_log_are_shown_on_their_line() {
     let dir = copy();

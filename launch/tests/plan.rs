@@ -1,4 +1,4 @@
-//! `armature plan workflow` on a small workflow, and on files that are wrong.
+//! Tests of `armature plan workflow` on a small workflow and on invalid files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn plan(file: &Path, platform: &Path, more: &[&str]) -> Output {
     command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
 }
 
-/// What it printed; it must have succeeded.
+/// Returns the output of a run that must succeed.
 #[track_caller]
 fn planned(more: &[&str]) -> String {
     let output = plan("tests/workflows/small.toml".as_ref(), "tests/workflows/two.toml".as_ref(), more);
@@ -22,9 +22,9 @@ fn planned(more: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// By hand: `left` needs 910 MiB, so it runs on the large processor, from 1 s to 5 s. `right` goes to the small one: its 100 MiB take
-/// half a second to get there and it takes 4 s, so its result is back 0.05 s after 5.5 s; then `join` takes half a second. Were
-/// `right` to run after `left`, `join` would end at 7.5 s.
+/// Optimal plan, found by hand: `left` needs 910 MiB, so it runs on the large processor from 1 s to 5 s. `right` runs
+/// on the small one: the transfer of its 100 MiB takes 0.5 s and the task 4 s, so its result is back 0.05 s after 5.5
+/// s. Then `join` takes 0.5 s. If `right` ran after `left`, `join` would end at 7.5 s.
 #[test]
 fn the_plan_is_the_one_that_is_found_by_hand() {
     assert_eq!(planned(&[]), include_str!("workflows/small.txt"));
@@ -84,7 +84,7 @@ fn the_chart_has_each_task_and_stays_xml() {
     }
 }
 
-/// 0 writes for 2, and 1 needs all memory but 1: in each order that writes to disk, one file leaves for one task.
+/// Tasks `a` and `b` write four files of 60 B, but the memory has 200 B, so exactly one file must be written to disk.
 #[test]
 fn what_leaves_the_memory_is_told_with_the_task_that_needs_the_room() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +95,8 @@ fn what_leaves_the_memory_is_told_with_the_task_that_needs_the_room() {
     };
     let task = |id: &str, more: &str| format!("[[task]]\nid = \"{id}\"\nrun_time = 1\n{more}\n");
     let file = |name: &str| format!("{{ name = \"{name}\", size = 60 }}");
-    // Each of `c` and `d` reads from both: whichever comes second, the file for it is in the way of the first.
+    // Each of `c` and `d` reads a file of `a` and a file of `b`, so in every order of the tasks all four files would
+    // have to be in memory at the same time.
     let text = task("a", &format!("outputs = [{}, {}]", file("ac"), file("ad")))
         + &task("b", &format!("outputs = [{}, {}]", file("bc"), file("bd")))
         + &task("c", "inputs = [\"ac\", \"bc\"]")
@@ -124,7 +125,7 @@ fn hostfiles_are_platforms_if_they_have_memory() {
     assert_eq!(value["processors"][1]["memory"].as_u64(), Some(3 << 29));
 }
 
-/// One message each: file, place, what was expected; and the exit code.
+/// Each error must be one line with the file, the place and the expected content, and must have the right exit code.
 #[test]
 fn wrong_files_are_named_with_place_and_what_was_expected() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! `armature report`, `events` and `trace` on the log of a small run.
+//! Tests of `armature report`, `armature events` and `armature trace` on the log of a small run.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A copy of the sample, as the events of a run's directory.
+/// Returns a run directory whose events are a copy of the sample log.
 fn run_directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let events = dir.path().join("events");
@@ -38,7 +38,7 @@ fn a_page_is_made_beside_the_events_and_says_where() {
     assert_eq!(said.trim(), page.to_str().unwrap());
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Ranks of each stage") && text.contains("The run ends after 2800 items"), "{text}");
-    // With a title, and how the job ended.
+    // The second page has a title and shows the status of the job.
     let status = r#"{"state":"failed","code":3,"message":"no <fuel>","restarts":2}"#;
     fs::write(dir.path().join("events/job-status.json"), status).unwrap();
     printed(&["report", "--title", "a night"], dir.path());
@@ -77,7 +77,8 @@ fn events_are_printed_in_order_and_checked() {
     assert!(said.contains("activity-1.jsonl, line 1: expected an event of rank 1"), "{said}");
 }
 
-/// A damaged job status and a missing file of a rank are told; a log of another schema is refused.
+/// A damaged job status and a missing file of a rank must be reported without failure. A log with another schema must
+/// be rejected.
 #[test]
 fn what_is_missing_is_told_and_the_rest_is_shown() {
     let dir = run_directory();
@@ -109,7 +110,7 @@ fn traces_are_written_in_both_forms() {
     let dir = run_directory();
     let said = printed(&["trace"], dir.path());
     let bytes = fs::read(said.trim()).unwrap();
-    // Field 1, of a length: a packet.
+    // A trace begins with the tag of a packet: field 1 with a length.
     assert!(bytes.len() > 500 && bytes[0] == 0x0a, "{} bytes", bytes.len());
     let said = printed(&["trace", "--format", "chrome"], dir.path());
     let list: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(said.trim()).unwrap()).unwrap();

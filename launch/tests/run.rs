@@ -1,4 +1,4 @@
-//! The `armature` command as a user starts it: against launchers that only print what they get, and against real ones.
+//! Tests of the `armature` command with launchers that only print their arguments, and with real launchers.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A directory with a launcher of this name that runs the script.
+/// Returns a directory with an executable `name` that runs `script` as a launcher.
 fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(name);
@@ -16,7 +16,7 @@ fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     dir
 }
 
-/// `armature run ARGS` with only these launchers to be found, outside of any batch job.
+/// Returns the command `armature run ARGS` outside of any batch job. Only the launchers in `launchers` can be found.
 fn armature(launchers: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     command.arg("run").args(args).env_clear().env("PATH", launchers);
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Fails with everything that the command has said if its exit code is another.
+/// Checks the exit code. If it differs, fails with the complete output of the command.
 #[track_caller]
 fn expect_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
@@ -54,7 +54,8 @@ fn the_variables_of_the_line_reach_the_launcher_unless_they_are_set() {
     assert_eq!(text(&slurm().env("SLURM_PMIX_FENCE", "tree").output().unwrap().stdout), "tree\n");
 }
 
-/// As in `armature run … 2>&1 | head`: what looks after the job must not go because nobody reads its messages.
+/// In `armature run … 2>&1 | head` the command must not end when the reader of its messages ends, because it still
+/// supervises the job.
 #[test]
 fn a_reader_of_messages_that_leaves_changes_nothing() {
     let dir = launcher("mpirun.mpich", "exit 7");
@@ -69,7 +70,8 @@ fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
 
-/// Ranks go on for a moment when `mpirun` is killed; a restart meanwhile would meet their locks.
+/// Ranks continue for a moment after `mpirun` is killed. A restart during that time would find the locks of the old
+/// ranks.
 #[test]
 fn what_a_killed_launcher_leaves_behind_is_waited_for() {
     for more in [&[][..], &["--job-status", "status"]] {
@@ -117,7 +119,7 @@ fn a_wrong_hostfile_is_refused_with_its_line() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// A FIFO that nobody writes to would be waited for without end.
+/// A read from a FIFO without a writer would never return.
 #[test]
 fn what_is_no_regular_file_is_refused_at_once() {
     let dir = launcher("mpirun.mpich", "echo started");
@@ -128,7 +130,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
         ("--hostfile", fifo, "a FIFO", 2),
         ("--hostfile", "/dev/null", "a character device", 2),
         ("--job-status", fifo, "a FIFO", 1),
-        // It can be written, but says nothing.
+        // `/dev/null` can be written, but a status cannot be read back.
         ("--job-status", "/dev/null", "a character device", 1),
     ] {
         let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
@@ -151,7 +153,8 @@ fn a_dry_run_starts_nothing() {
     let said = text(&output.stdout);
     assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
     assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
-    // A reader that has seen enough, as in `armature run --dry-run … | head`, is no failure; a full disk is one.
+    // A reader that closes the pipe early, as in `armature run --dry-run … | head`, is not an error. A full disk is an
+    // error.
     let (_, left) = std::io::pipe().unwrap();
     expect_code(&armature(dir.path(), &args).stdout(left).output().unwrap(), 0);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -194,7 +197,7 @@ fn signals_go_on_to_the_launcher() {
     assert_eq!(child.wait().unwrap().code(), Some(31));
 }
 
-/// Nobody is left who could hand a signal on.
+/// A killed command cannot forward a signal, so the launcher must receive a signal in another way.
 #[test]
 fn a_launcher_is_told_when_the_command_is_killed() {
     let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
@@ -230,7 +233,7 @@ fn ranks_end_when_the_command_is_killed() {
     }
 }
 
-/// The loop of a shell script has its own use for what it reads.
+/// In the loop of a shell script the standard input belongs to the loop.
 #[test]
 fn standard_input_is_read_only_if_asked_for() {
     let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");
@@ -257,7 +260,7 @@ fn rank_0_reads_standard_input_if_asked_to() {
             command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
             let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
-            // Who does not read may have ended.
+            // A job that does not read its input may already have ended.
             let _ = child.stdin.take().unwrap().write_all(b"hello");
             let output = child.wait_with_output().unwrap();
             expect_code(&output, 0);
@@ -309,7 +312,8 @@ fn a_node_file_of_pbs_that_is_not_needed_is_not_read() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// Open MPI itself takes such hosts for one, with two numbers of slots.
+/// Open MPI treats host names that differ only after the first dot as one host with two numbers of slots, and rejects
+/// them. `armature run` must avoid that.
 #[test]
 fn open_mpi_accepts_hosts_whose_names_differ_behind_a_dot() {
     let dir = tempfile::tempdir().unwrap();
@@ -317,7 +321,7 @@ fn open_mpi_accepts_hosts_whose_names_differ_behind_a_dot() {
     fs::write(&hosts, "mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     command.args(["run", "--timeout", "30s", "--mpi", "openmpi", "--hostfile", hosts.to_str().unwrap()]);
-    // There are no such hosts, and nobody is to look for them.
+    // The hosts do not exist, and the remote shell is replaced so that no program looks for them.
     let output =
         without_settings(command.arg("/bin/true")).env("OMPI_MCA_plm_rsh_agent", "/bin/false").output();
     let said = text(&output.unwrap().stderr);
@@ -333,7 +337,8 @@ fn what_is_missing_is_127() {
     assert!(text(&output.stderr).contains("`no-such-program`"), "{}", text(&output.stderr));
 }
 
-/// Without settings of the MPI that runs this test, which must not decide here.
+/// Removes the settings of the MPI library that runs this test, because they would influence the choice of the
+/// launcher.
 fn without_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -344,7 +349,7 @@ fn without_settings(command: &mut Command) -> &mut Command {
     command
 }
 
-/// `armature run` with the launchers of this machine.
+/// Runs `armature run` with the launchers of this machine.
 fn for_real(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     without_settings(command.args(["run", "--timeout", "60s"]).args(args)).output().unwrap()
@@ -358,7 +363,7 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn open_mpi_starts_more_ranks_than_there_are_cores() {
-    // The first rank that ends with an error ends the others: each has time to print before.
+    // The first rank that ends with an error ends the others, so each rank waits after its output.
     let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; sleep 1; exit 3";
     let output = for_real(&["--mpi", "openmpi", "-n", "5", "/bin/sh", "-c", script]);
     expect_code(&output, 3);

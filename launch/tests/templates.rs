@@ -1,4 +1,4 @@
-//! The job scripts: what they ask the batch system for, and what they start.
+//! Tests of the job scripts: the resources that they request from the batch system, and the command that they start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 type Variables = &'static [(&'static str, &'static str)];
 
-/// Each batch system, how its directives begin, and what it sets in a job.
+/// Batch systems, each with the prefix of its directives and the variables that it sets in a job.
 const SYSTEMS: [(&str, &str, Variables); 3] = [
     ("slurm", "#SBATCH ", &[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-4]")]),
     ("pbs", "#PBS ", &[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/dev/null")]),

@@ -1,4 +1,4 @@
-//! `armature top` on logs that were kept, and on one that grows.
+//! Tests of `armature top` on stored logs and on a growing log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn top(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("top").args(args).arg(dir).output().unwrap()
 }
 
-/// What it prints of `dir`, in which that is called RUN.
+/// Returns the output of `armature top --once` for `dir`, with the path of `dir` replaced by RUN.
 #[track_caller]
 fn once(dir: &Path) -> String {
     let output = top(&["--once"], dir);
@@ -20,7 +20,7 @@ fn once(dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap().replace(&dir.display().to_string(), "RUN")
 }
 
-/// The kept log of a simulated run, in files of its ranks.
+/// Returns a directory with the stored log of a simulated run, split into the files of the ranks.
 fn kept(name: &str) -> tempfile::TempDir {
     let text =
         fs::read_to_string(manifest().join("../tests/golden/events").join(format!("{name}.jsonl"))).unwrap();
@@ -38,7 +38,7 @@ fn append(file: &Path, line: &str) {
     writeln!(file, "{line}").unwrap();
 }
 
-/// ARMATURE_GOLDEN=write renews what is kept.
+/// Compares `text` with a golden file. `ARMATURE_GOLDEN=write` updates the golden file.
 #[track_caller]
 fn is_as_kept(name: &str, text: &str) {
     let file: PathBuf = manifest().join("tests/golden").join(format!("top-{name}.txt"));
@@ -55,7 +55,8 @@ fn pictures_of_kept_runs_are_as_they_were() {
     }
 }
 
-/// Two ranks of a farm for `parts` tenths of a second: one computes, the other waits for it and is silent from the fifth part on.
+/// Writes the log of a farm on two ranks for `parts` tenths of a second. Rank 0 computes. Rank 1 waits for rank 0 and
+/// is silent after the fifth part.
 fn farm(dir: &Path, parts: u32) {
     for rank in 0..2 {
         let file = dir.join(format!("activity-{rank}.jsonl"));
@@ -95,7 +96,7 @@ fn ranks_are_told_of_by_what_they_do() {
     assert!(text.contains("silent 12 s") && text.contains("20.00 a second"), "{text}");
 }
 
-/// Where rank 0 tells how far a run is, it is told when it ends: of pipelines, farms and loops.
+/// If rank 0 logs the progress of a pipeline, a farm or a loop, the output must predict the end of the run.
 #[test]
 fn the_end_of_a_run_is_told_where_it_is_known_how_much_there_is_to_do() {
     let starts = [
@@ -113,7 +114,7 @@ fn the_end_of_a_run_is_told_where_it_is_known_how_much_there_is_to_do() {
             &dir.path().join("rank-0.jsonl"),
             &format!(r#"{{"at":0.0,"rank":0,"run":0,"event":{start}}}"#),
         );
-        // Slow at first; 20 a second in the last ten seconds.
+        // The progress is slow at first, and 20 a second in the last ten seconds.
         for second in 1..=12 {
             let done = second.min(2) + 20 * (second.max(2) - 2);
             let event = format!(r#"{{"kind":"progress","done":{done},"total":1202,"what":"{what}"}}"#);
@@ -141,7 +142,7 @@ fn a_run_is_followed_to_its_end_in_lines() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
-    // A line that is being written, and then the rest of it.
+    // The first write contains an incomplete line, and the second write the complete one.
     let line = r#"{"at":2.0,"rank":0,"run":0,"event":{"kind":"finish","items":20,"seconds":2.0}}"#;
     fs::write(dir.path().join("rank-0.jsonl"), &line[..40]).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1200));
@@ -158,7 +159,7 @@ fn a_run_is_followed_to_its_end_in_lines() {
 fn a_job_whose_rank_0_is_gone_was_killed() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 3);
-    // A process that was here and is no more.
+    // The process has existed on this machine and has ended.
     let mut gone = Command::new("true").spawn().unwrap();
     let process = gone.id();
     gone.wait().unwrap();

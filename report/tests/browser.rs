@@ -1,6 +1,7 @@
-//! The page in a real browser: Chromium without a window, driven by chromedriver. `ci/test.sh report` runs this with the network off.
+//! Tests of the page in a real browser: headless Chromium, controlled by chromedriver. `ci/test.sh report` runs these
+//! tests without network access.
 //!
-//! With ARMATURE_SCREENSHOTS=DIR it leaves pictures of the page there, to be looked at.
+//! With ARMATURE_SCREENSHOTS=DIR the tests write screenshots of the page to DIR for inspection.
 
 mod common;
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use armature_report::{Job, page};
 use serde_json::{Value, json};
 
-/// A browser that ends with the test.
+/// Browser that ends with the test.
 struct Browser {
     driver: Child,
     port: u16,
@@ -35,7 +36,7 @@ impl Browser {
             line.split("started successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
         });
         let port = port.expect("chromedriver says on which port it listens");
-        // What else it says goes nowhere, and does not stop it.
+        // The rest of the output is read and dropped, so that chromedriver never blocks on a full pipe.
         std::thread::spawn(move || told.for_each(drop));
         let mut args = vec![
             "--headless".to_string(),
@@ -61,7 +62,7 @@ impl Browser {
         browser
     }
 
-    /// Asks the driver; returns the value of its answer.
+    /// Sends a request to the driver and returns the value of the answer.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -95,7 +96,7 @@ impl Browser {
         self.ask("POST", &format!("{}/{path}", self.session), body)
     }
 
-    /// What a script on the page returns.
+    /// Runs a script on the page and returns its result.
     fn run(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
@@ -104,7 +105,7 @@ impl Browser {
         self.post("url", &json!({"url": format!("file://{}", file.display())}));
     }
 
-    /// Moves the pointer over a time line, from one place to another with the button down if these differ.
+    /// Moves the pointer to `from`. If `to` differs, also presses the button, drags to `to` and releases the button.
     fn pointer(&self, from: (i64, i64), to: (i64, i64)) {
         let at = |(x, y): (i64, i64)| json!({"type": "pointerMove", "duration": 20, "x": x, "y": y});
         let mut actions = vec![at(from)];
@@ -118,7 +119,7 @@ impl Browser {
         self.post("actions", &json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]}));
     }
 
-    /// Errors and warnings that the page has caused.
+    /// Returns the errors and warnings in the browser log.
     fn complaints(&self) -> Vec<Value> {
         let log = self.post("se/log", &json!({"type": "browser"}));
         log.as_array()
@@ -129,7 +130,7 @@ impl Browser {
             .collect()
     }
 
-    /// A picture of the whole page, for somebody to look at.
+    /// Writes a screenshot of the whole page if ARMATURE_SCREENSHOTS is set.
     fn picture(&self, name: &str) {
         let Some(dir) = std::env::var_os("ARMATURE_SCREENSHOTS") else { return };
         let height = self.run("return document.documentElement.scrollHeight").as_i64().unwrap().min(9000);
@@ -187,7 +188,7 @@ fn the_page_works_in_a_browser() {
     for (width, dark) in [(1300, false), (1300, true), (480, false), (480, true)] {
         let browser = Browser::start(width, dark);
         browser.open(&good);
-        // Something has been drawn.
+        // The time line has been drawn if the canvas has several colours.
         let colours = browser.run(
             "const c = document.querySelector('canvas.time-line'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
              const s = new Set(); for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size",
@@ -195,7 +196,7 @@ fn the_page_works_in_a_browser() {
         assert!(colours.as_i64().unwrap() > 4, "{colours}");
         let charts = browser.run("return [...document.querySelectorAll('.chart svg')].filter((s) => s.getBoundingClientRect().height > 30).length");
         assert!(charts.as_i64().unwrap() >= 5, "{charts} charts");
-        // The page itself does not scroll sideways: what is wide does so in its own box.
+        // The page must not scroll sideways; wide content scrolls in its own box.
         let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
         assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
         let is_dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
@@ -205,7 +206,7 @@ fn the_page_works_in_a_browser() {
         let place = browser.run("const b = document.querySelector('canvas.time-line').getBoundingClientRect(); return [b.left, b.top, b.width]");
         let number = |n: usize| place[n].as_f64().unwrap() as i64;
         let (left, top, wide) = (number(0), number(1), number(2));
-        // Hover.
+        // The pointer over the time line opens the tip.
         let middle = left + 64 + (wide - 64) / 2;
         browser.pointer((middle, top + 30), (middle, top + 30));
         let told =
@@ -217,7 +218,7 @@ fn the_page_works_in_a_browser() {
                 && told.contains("longest call here: square "),
             "{told}"
         );
-        // Zoom by the pointer, by buttons and by keys.
+        // The time line zooms by pointer, by buttons and by keys.
         let span = || {
             let ends = browser
                 .run("const d = document.querySelector('canvas.time-line').dataset; return d.to - d.from");
@@ -232,7 +233,7 @@ fn the_page_works_in_a_browser() {
         assert!((span() - 10.0).abs() < 1e-6);
         browser.run("document.querySelector('canvas.time-line').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))");
         assert!((span() - 5.0).abs() < 1e-6);
-        // Search.
+        // The search filters the table of events.
         browser.run("const s = document.querySelector('input.search'); s.value = 'in force'; s.dispatchEvent(new Event('input'))");
         let rows = browser
             .run("return [...document.querySelectorAll('table.events tbody tr')].map((r) => r.textContent)");
@@ -264,7 +265,7 @@ fn hostile_names_are_shown_as_text() {
     assert_eq!(browser.complaints(), Vec::<Value>::new());
 }
 
-/// What is drawn of a workflow, in a browser: `tasks` tasks on `ranks` ranks.
+/// Checks the page of a workflow of `tasks` tasks on `ranks` ranks in a browser.
 fn workflow_page(tasks: usize, ranks: usize, name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { title: format!("a workflow of {tasks} tasks"), ..Job::default() };
@@ -272,7 +273,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
     for (width, dark) in [(1300, false), (1300, true), (480, false)] {
         let browser = Browser::start(width, dark);
         browser.open(&file);
-        // Both plans are above what ran, and a task that is in both stands on one axis with them.
+        // Both plans are above the actual run, and all three panels have the same axis.
         let heads = browser.run(
             "return [...document.querySelectorAll('svg .head')].map((h) => [h.textContent, h.getBoundingClientRect().top])",
         );
@@ -286,7 +287,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
         assert_eq!(axes, json!(0), "panels have other axes");
         let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
         assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
-        // Each node has the number of its rank in it, and no two nodes cover each other.
+        // Each node contains the number of its rank, and no two nodes overlap.
         let nodes = browser.run(
             "return [...document.querySelectorAll('.graph .node')].map((n) => { const b = n.getBoundingClientRect(); \
              return [n.parentElement.querySelector('.in').textContent, b.left, b.top, b.width]; })",
@@ -302,7 +303,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
             };
             assert!(nodes[..n].iter().find(near).is_none(), "{a} is over another");
         }
-        // Text on a node can be read: its contrast is at least 4.5 to 1.
+        // Text on a node is readable if its contrast is at least 4.5 to 1.
         let contrast = browser.run(
             "const lum = (c) => { const v = c.match(/[\\d.]+/g).slice(0, 3).map((x) => { x /= 255; return x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; }; \
              return Math.min(...[...document.querySelectorAll('.graph .node')].map((n) => { const a = lum(getComputedStyle(n).fill), b = lum(getComputedStyle(n.parentElement.querySelector('.in')).fill); \
@@ -327,13 +328,14 @@ fn a_workflow_of_many_tasks_has_the_graph_of_its_ranks() {
     workflow_page(3000, 10, "t");
 }
 
-/// For how long this thread has had a core.
+/// Returns the time for which this thread has had a core.
 fn own_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// A million events of ranks, among them many that are told in the table, make a page that is there within three seconds and scrolls.
+/// The page of a million events, many of which are listed in the table, must open within three seconds and scroll
+/// smoothly.
 #[test]
 #[ignore = "needs chromium and chromedriver"]
 fn a_page_of_a_million_events_opens_and_scrolls() {
@@ -354,7 +356,7 @@ fn a_page_of_a_million_events_opens_and_scrolls() {
     cdp("Performance.enable", json!({"timeDomain": "threadTicks"}));
     let begin = Instant::now();
     browser.open(&file);
-    // It is there when something of it has been painted, and not only read.
+    // The page counts as open when the browser has painted it, and not when it is only loaded.
     let painted = browser.post(
         "execute/async",
         &json!({"script": "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))", "args": []}),
@@ -370,9 +372,10 @@ fn a_page_of_a_million_events_opens_and_scrolls() {
         log.records.len(),
         page.len()
     );
-    // Beside other programs the page waits for a core; on a quiet machine it is there in three seconds if it needs one for half of them.
+    // The test limits the computing time and not the elapsed time, because other programs may delay the page. On a
+    // quiet machine a page that computes for 1.5 s opens within three seconds.
     assert!(computed < 1.5, "the page computes for {computed} s");
-    // From top to bottom in forty steps, each of which is painted.
+    // The script scrolls from top to bottom in forty steps, each of which is painted.
     let frames = browser.post(
         "execute/async",
         &json!({"script": "const done = arguments[0], frames = [], high = document.documentElement.scrollHeight; let last = performance.now(), n = 0; \

@@ -1,4 +1,4 @@
-//! The page of whole logs: what it contains, what it does not, and how large it is.
+//! Tests of the page of complete logs: its content, its escaping and its size.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn a_page_needs_nothing_from_elsewhere() {
     let page = page(&common::pipeline("square"), &job());
     for from_elsewhere in ["http://", "https://", "src=\"", "href=", "@import", "url("] {
         let found = page.match_indices(from_elsewhere).map(|(at, _)| &page[at..(at + 60).min(page.len())]);
-        // The namespace of SVG is a name and no place.
+        // The SVG namespace is a name and not an address that a browser loads.
         let found: Vec<&str> = found.filter(|text| !text.starts_with("http://www.w3.org/2000/svg")).collect();
         assert!(found.is_empty(), "{found:?}");
     }
@@ -32,7 +32,7 @@ fn names_from_events_are_text() {
     let job = Job { title: common::HOSTILE.into(), verdict: Some(common::HOSTILE.into()), restarts: Some(1) };
     let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
-    // The page's own two, of which one has data.
+    // The page itself has two scripts, one of which contains data.
     assert_eq!(page.matches("<script").count(), 2, "a name has become a script");
     assert_eq!(page.matches("</script").count(), 2);
     assert!(!page.contains("<img"));
@@ -49,7 +49,7 @@ fn names_from_events_are_text() {
     }
 }
 
-/// The plan is above what came of it, on the same axis; after a plan that was made anew, that one is there too.
+/// The page must show the first plan and the last plan above the actual run, on the same time axis.
 #[test]
 fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
     let log = common::workflow(40, 4, "task");
@@ -73,17 +73,17 @@ fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
     assert_eq!(graph.matches("failed\"").count(), 1);
     let memory = figure(run, Figure::Memory).unwrap();
     assert_eq!(memory.matches(">planned</text>").count(), 4);
-    // A plan between these that ended late is not drawn, and does not widen the axis.
+    // A plan between the first and the last one is not drawn and does not widen the axis, even if it ended late.
     let late = PlannedTask { task: "late".into(), rank: 0, begin_s: 0.0, end_s: 1e6 };
     let late = PlanInForce { tasks: 1, longest: vec![late], held: Vec::new() };
     let mut three = run.clone();
     three.schedules.insert(1, (1.0, late));
     assert_eq!(figure(&three, Figure::Gantt).unwrap(), gantt);
-    // Without a workflow there is none of it.
+    // A run without a workflow has no graph.
     assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);
 }
 
-/// With more than 500 tasks the graph is that of the ranks, and says so.
+/// With more than 500 tasks the page must show the graph of the ranks and say so.
 #[test]
 fn the_graph_of_very_many_tasks_is_that_of_the_ranks() {
     for (tasks, ranks, circles) in [(500, 5, 500), (501, 5, 5), (20_000, 60, 32)] {
@@ -125,7 +125,7 @@ fn a_million_events_make_a_page_below_5_mb() {
     assert!(page.contains("of 120000 events; armature events prints all"));
 }
 
-/// A program that runs many large workflows has no larger page.
+/// The size of the page must stay bounded for a program that runs many large workflows.
 #[test]
 fn many_large_workflows_make_a_page_below_5_mb() {
     let mut records = Vec::new();
@@ -151,7 +151,7 @@ fn a_run_that_was_killed_is_shown_as_far_as_its_log_goes() {
     assert!(!run.has_ended && (4.9..5.0).contains(&run.seconds), "{}", run.seconds);
     assert!(diagnosis(run).contains("did not end as it should"));
     assert!(page(&log, &job()).contains("not in the log: it failed, was killed, or still runs"));
-    // Half of the ranks are missing, and the start.
+    // The records of half of the ranks and the start records are missing.
     log.records.retain(|record| record.rank > 1 && !matches!(record.event, Event::RankStart(_)));
     assert!(page(&log, &job()).contains("What the ranks did"));
 }
@@ -172,7 +172,7 @@ fn figures_that_are_not_finite_do_no_harm() {
         log.records.push(Record { at: 2.0, rank: 0, run: 0, event });
     }
     let page = page(&log, &job());
-    // Whatever says where something is drawn.
+    // These attributes contain the positions and sizes of drawn elements.
     for begin in
         [" d=\"", " x=\"", " y=\"", " cx=\"", " cy=\"", " x1=\"", " x2=\"", " y1=\"", " y2=\"", " width=\""]
     {
@@ -183,14 +183,15 @@ fn figures_that_are_not_finite_do_no_harm() {
     }
 }
 
-/// The pages of the kept simulated runs, one of each skeleton, are the same to the last byte. ARMATURE_GOLDEN=write renews what is kept.
+/// Compares the pages of stored simulated runs, one for each skeleton, with golden files byte for byte.
+/// `ARMATURE_GOLDEN=write` updates the golden files.
 #[test]
 fn pages_of_simulated_runs_are_as_they_were() {
     for name in ["pipeline", "farm", "doall", "grid", "workflow"] {
         let log = common::kept(name);
         let page = page(&log, &Job { title: name.into(), ..Job::default() });
         let golden = common::repository().join("report/tests/golden").join(format!("{name}.html"));
-        // What is the same on each page is kept once, in its own file.
+        // The script and the style sheet are the same on each page and are replaced by placeholders.
         let kept = page
             .replace(include_str!("../assets/page.js"), "SCRIPT")
             .replace(include_str!("../assets/page.css"), "STYLE");

@@ -1,5 +1,5 @@
-//! Traces, read by Perfetto's own definition of their form and Google's reader of protocol buffers, from the Python package `perfetto`:
-//! `ci/test.sh report` installs it into target/perfetto.
+//! Tests of traces with the Python package `perfetto`, which contains Perfetto's own definition of the format and
+//! Google's reader of protocol buffers. `ci/test.sh report` installs the package into target/perfetto.
 
 mod common;
 
@@ -35,7 +35,8 @@ fn a_trace_has_the_expected_slices_flows_and_counters() {
         log.records.push(Record { at, rank: 0, run: 0, event: hand });
         log.records.push(Record { at: at + 0.5, rank: 1, run: 0, event: take });
     }
-    // Four ranks with 400 parts each, of which each has a longest call and seven counters; four events and the six above.
+    // Each of the four ranks has 400 parts, and each part has a longest call and seven counters. The instants are four
+    // events of the pipeline and the six events above.
     let expected = json!({"processes": 4, "threads": 4, "counters": 28, "slices": 1600, "values": 11200, "instants": 10, "flows": 3,
         "seconds": 10.0});
     assert_eq!(read(&log), expected);

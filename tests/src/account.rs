@@ -1,18 +1,18 @@
-//! The account of ranks' time in a log of events, against the totals of the summary.
+//! Comparison of the ranks' time in an event log with the totals of the summary.
 
 use std::path::Path;
 
 use armature::observe::{Event, Record, read};
 
-/// The two accounts agree to this part.
+/// Relative tolerance between the two accounts.
 const PART: f64 = 0.02;
-/// Seconds by which the work in parts of the time may differ in addition. Where ranks outnumber cores, a thread may wait 5 ms for its core
-/// between two readings of the clock.
+/// Additional tolerance in seconds for the work time of a rank's activity records. If ranks outnumber cores, a
+/// thread may wait 5 ms for its core between two readings of the clock.
 const WAIT: f64 = 5e-3;
-/// Seconds by which the sum of calls may differ in addition, as each is written to a tenth of a microsecond.
+/// Additional tolerance in seconds for the sum of call times, each of which is logged with a resolution of 0.1 µs.
 const ROUNDING: f64 = 200e-6;
 
-/// What one rank tells in one run.
+/// Sums of the log records of one rank in one run.
 #[derive(Debug, Default)]
 struct Told {
     kinds: usize,
@@ -27,10 +27,12 @@ struct Told {
     has_ended: bool,
 }
 
-/// Compares what ranks tell of their time with the summary's totals, for each run in `directory` that has both. Returns how many these are.
+/// Compares the logged times of the ranks with the summary's totals, for each run in `directory` that has totals
+/// and has lost no rank. Returns the number of compared runs.
 ///
 /// # Panics
-/// If the accounts differ, shares do not add up to the time, or a rank that is alone has time with messages; `what` says of which program.
+/// If the accounts differ, if the parts of a rank's time do not fit its total time, or if a single rank has logged
+/// message time. `what` names the program in the panic message.
 #[track_caller]
 pub fn check(directory: &Path, what: &str) -> usize {
     let Ok(log) = read(directory) else { return 0 };
@@ -94,7 +96,8 @@ fn told(records: &[Record], rank: usize) -> Told {
             }
             Event::Work(work) => {
                 told.calls += work.seconds;
-                // Of a pipeline the source and the sink come first and last, whose items do not count.
+                // The first and the last kind of a pipeline are its source and its sink, whose items are not
+                // counted.
                 if !told.is_pipeline || (1..told.kinds - 1).contains(&work.of) {
                     told.done += work.done;
                 }

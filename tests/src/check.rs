@@ -1,14 +1,15 @@
-//! What cases share: comparing with the serial result, and work that takes a seeded time.
+//! Helpers shared by the cases: comparison with the serial result, and work with a duration derived from a seed.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use armature::{BoxError, Session};
 
-/// Checks on rank 0 that `got` is `expected`, item by item; `what` names the run. Other ranks have nothing.
+/// Checks on rank 0 that `got` equals `expected`, item by item, and on other ranks that `got` is empty. `what`
+/// names the run in error messages.
 ///
 /// # Errors
-/// Says where the first difference is.
+/// Returns an error with the position of the first difference.
 pub fn same<T: PartialEq + Debug>(
     session: &Session,
     what: &str,
@@ -27,10 +28,10 @@ pub fn same<T: PartialEq + Debug>(
     })
 }
 
-/// An error with `text` unless `holds`.
+/// Returns an error with `text` unless `holds` is true.
 ///
 /// # Errors
-/// If it does not hold.
+/// Returns an error if `holds` is false.
 pub fn that(holds: bool, text: impl FnOnce() -> String) -> Result<(), BoxError> {
     if holds { Ok(()) } else { Err(text().into()) }
 }
@@ -43,7 +44,7 @@ fn brief(value: &impl Debug) -> String {
     }
 }
 
-/// A number that looks random, the same for the same `seed` and `n` on every rank.
+/// Returns a pseudorandom number that depends only on `seed` and `n`, and is therefore equal on all ranks.
 pub fn noise(seed: u64, n: u64) -> u64 {
     let mut z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x1234_5678_9abc_def1);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,19 +52,19 @@ pub fn noise(seed: u64, n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Work that costs time and nothing else: a sleep, or declared work on a simulated host (of 1 Gflop/s).
+/// Work that only takes time: a sleep, or declared work on a simulated host, whose speed is taken to be 1 Gflop/s.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     simulated: bool,
 }
 
 impl Work {
-    /// Work for the ranks of `session`.
+    /// Returns work for the ranks of `session`.
     pub fn on(session: &Session) -> Self {
         Work { simulated: session.is_simulated() }
     }
 
-    /// Takes this long.
+    /// Takes `time`: sleeps, or declares work on a simulated host.
     pub fn take(self, time: Duration) {
         if self.simulated {
             armature::declare(time.as_secs_f64() * 1e9, || ());
@@ -72,7 +73,8 @@ impl Work {
         }
     }
 
-    /// Most items take no time, some a little, a few long enough for many others to overtake them.
+    /// Takes a time that depends on `seed` and `item`. Most items take no time, some take 200 µs, and a few take 3
+    /// ms, long enough for many other items to overtake them.
     pub fn uneven(self, seed: u64, item: u64) {
         match noise(seed, item) % 64 {
             0 => self.take(Duration::from_millis(3)),
@@ -82,10 +84,10 @@ impl Work {
     }
 }
 
-/// A number from the environment, or the default.
+/// Returns the number in the environment variable `name`, or `default` if the variable is not set.
 ///
 /// # Errors
-/// If the variable does not hold a number.
+/// Returns an error if the variable does not contain a whole number.
 pub fn setting(name: &str, default: usize) -> Result<usize, BoxError> {
     match std::env::var(name) {
         Ok(text) => text.parse().map_err(|_| format!("{name}={text}: expected a whole number").into()),

@@ -1,5 +1,5 @@
-//! Programs whose items do not come back as they were sent: their `Serialize` and `Deserialize` do not agree. They must
-//! fail on any number of ranks, on one, too, where no item travels.
+//! Programs whose items change in transit, because their `Serialize` and `Deserialize` implementations disagree.
+//! The programs must fail on any number of ranks, even on one rank, where no item is sent.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::Case;
 use crate::faults::{Fault, Place};
 
-/// What is said of a line.
+/// Error message for a [`Figure::Line`].
 const LINE: &str = "Figure does not come back as it was sent: `Figure::Line` (variant 2) comes back as `Figure::Disc` \
                     (variant 3). Items travel without the names of their fields, and ";
 
-/// All of them.
+/// Returns all faults of this file.
 pub(crate) fn faults() -> Vec<Fault> {
     use Place::{Any, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, text| {
@@ -61,7 +61,8 @@ pub(crate) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// Derived, and wrong: `Serialize` numbers the variants with the one that is skipped, `Deserialize` without.
+/// A type whose derived implementations disagree: `Serialize` numbers the variants including the skipped one,
+/// `Deserialize` without the skipped one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Figure {
     Dot(u64),
@@ -115,7 +116,7 @@ impl Bare {
     }
 }
 
-/// A farm of tasks that `make` makes of numbers and `work` does.
+/// Runs a farm whose tasks `make` creates from numbers and `work` processes.
 fn farm<I: Item, O: Item>(
     session: &mut Session,
     make: fn(u64) -> I,
@@ -125,7 +126,7 @@ fn farm<I: Item, O: Item>(
     Err(format!("{} results came", found.map_or(0, |results| results.len())).into())
 }
 
-/// Only the last of very many results is a line, and it travels.
+/// Runs a farm in which only the last of 5000 results is a line. A worker sends this result to rank 0.
 fn late(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
     let farm = Farm::new("odd", work).chunking(Chunking::Fixed(100));
@@ -133,11 +134,12 @@ fn late(session: &mut Session) -> Result<(), BoxError> {
     Err("all results came".into())
 }
 
-/// The results are kept in a file. The first are dots, and more of them than are looked at one by one.
+/// Runs a farm whose results are kept in a journal. The first results are dots, and there are more of them than the
+/// framework checks one by one.
 fn journal(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
-    // The file is rank 0's, which alone opens it.
+    // The journal is in a directory of rank 0, which alone opens the file.
     let mut farm =
         Farm::new("odd", work).chunking(Chunking::Fixed(7)).journal(dir.path().join("journal"), "1");
     farm.collect(session, 0..600)?;
@@ -159,7 +161,8 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// A loop whose units are figures, which are lines at once, or from the first pass on.
+/// A loop whose units are figures. If the field is false, some units are lines from the start. If the field is
+/// true, the first pass turns all units into lines.
 struct Figures(bool);
 
 impl DoAll for Figures {
@@ -171,7 +174,7 @@ impl DoAll for Figures {
 
     fn compute(&mut self, range: Range<u64>, figures: &mut [Figure]) -> Result<(), BoxError> {
         figures.iter_mut().zip(range).for_each(|(figure, n)| *figure = Figure::Line(n));
-        // So that the disk has time.
+        // The pause leaves the disk time to write checkpoints.
         std::thread::sleep(Duration::from_micros(50));
         Ok(())
     }

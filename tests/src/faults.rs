@@ -1,4 +1,4 @@
-//! Programs that must fail, each in one place, and what the message has to say.
+//! Programs that must fail, each in one place, and the expected error messages.
 
 use std::time::Duration;
 
@@ -16,40 +16,40 @@ use crate::{Case, disagree};
 /// A program that must fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Its name and body.
+    /// Name and body of the program.
     pub case: Case,
-    /// Ranks that it needs.
+    /// Minimum number of ranks.
     pub ranks: usize,
-    /// Which rank the message names.
+    /// Rank that the message names.
     pub rank: Place,
-    /// Which stage the message names.
+    /// Stage that the message names.
     pub stage: Option<&'static str>,
-    /// Which item the message names.
+    /// Item that the message names.
     pub item: Option<u64>,
-    /// Whether it is a panic.
+    /// True if the failure is a panic.
     pub panic: bool,
-    /// The text that the message must have.
+    /// Text that the message contains.
     pub text: &'static str,
 }
 
-/// A rank of a fault.
+/// Rank that the message of a fault names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Rank 0.
     Root,
     /// The last rank.
     Last,
-    /// One that nobody knows beforehand.
+    /// A rank that cannot be predicted.
     Any,
-    /// None: the message does not name one.
+    /// No rank.
     Nowhere,
 }
 
 impl Fault {
-    /// Whether `message` says what it has to on `ranks` ranks; the error has what is missing.
+    /// Checks that one line of `message` has all expected parts for a run on `ranks` ranks.
     ///
     /// # Errors
-    /// Names what is missing.
+    /// Returns an error that lists the missing parts.
     pub fn check(&self, message: &str, ranks: usize) -> Result<(), String> {
         let mut expected = vec![self.text.to_string()];
         match self.rank {
@@ -61,7 +61,7 @@ impl Fault {
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
         expected.extend(self.panic.then(|| "panicked: ".to_string()));
-        // All of them in one line, so that no other message can help out.
+        // One line must contain all parts, so that parts of different messages do not count together.
         let best = message
             .lines()
             .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())
@@ -76,7 +76,7 @@ impl Fault {
     }
 }
 
-/// All faults.
+/// Returns all faults.
 pub fn all() -> Vec<Fault> {
     use Place::{Last, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, stage, item, panic| {
@@ -111,7 +111,8 @@ pub fn all() -> Vec<Fault> {
         fault("panic-in-sink", |s| pipeline(s, "sink", true), Root, Some("out"), Some(BAD), true),
         two(fault("err-in-serialize", thorns::<0>, Root, Some("front"), Some(BAD), false)),
         two(fault("panic-in-serialize", thorns::<1>, Root, Some("front"), Some(BAD), true)),
-        // The first items are read on the rank that sends them, too: it is the first to see it, or the last rank is.
+        // The first items are also deserialized on the rank that sends them. Therefore either this rank or the last
+        // rank detects the error first.
         two(fault("err-in-deserialize", thorns::<2>, Place::Any, None, Some(BAD), false)),
         two(fault("panic-in-deserialize", thorns::<3>, Place::Any, None, Some(BAD), true)),
         fault("err-in-workflow", |s| workflow(s, false), Place::Any, None, None, false),
@@ -147,16 +148,16 @@ pub fn all() -> Vec<Fault> {
     faults
 }
 
-/// The item at which things go wrong.
+/// Item at which the faults occur.
 const BAD: u64 = 17;
 
-/// Fails as asked: by a panic or by an `Err`.
+/// Fails by a panic or by an `Err`.
 fn fail(panic: bool) -> Result<(), BoxError> {
     assert!(!panic, "burst");
     Err("torn".into())
 }
 
-/// A pipeline that fails at one place: in the source, a factory, a replica, a serial stage, the sink.
+/// Runs a pipeline that fails in one place: in the source, a factory, a replica, a serial stage or the sink.
 fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
     let check = move |here: &str, item: u64| if here == place && item == BAD { fail(panic) } else { Ok(()) };
     let (rank, size) = (session.rank(), session.size());
@@ -178,7 +179,7 @@ fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(
     Ok(())
 }
 
-/// A chain of tasks of which one fails at every try.
+/// Runs a chain of tasks, one of which fails in every attempt.
 fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     let mut builder = Description::builder("tasks");
     for number in 0..=BAD + 5 {
@@ -211,7 +212,8 @@ impl armature::pipeline::Stage for Narrow<'_> {
     }
 }
 
-/// A number that cannot travel if it is [`BAD`]: `WHERE` says at which end, and how it fails.
+/// A number whose transfer fails if it is [`BAD`]. `WHERE` selects the side and the failure: 0 and 1 fail in
+/// `Serialize`, 2 and 3 in `Deserialize`; odd values panic.
 struct Thorn<const WHERE: u8>(u64);
 
 impl<const WHERE: u8> Serialize for Thorn<WHERE> {
@@ -233,14 +235,15 @@ impl<'de, const WHERE: u8> Deserialize<'de> for Thorn<WHERE> {
     }
 }
 
-/// An item that fails on its way from rank 0 to the last rank. Items travel one by one until then.
+/// Runs a pipeline in which an item fails on its way from rank 0 to the last rank. The items up to the failure are
+/// sent one by one.
 fn thorns<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
 where
     Thorn<WHERE>: Item,
 {
     Pipeline::source("numbers", || 0..200u64)
         .map("front", |x| {
-            // Long enough that no batch holds two items.
+            // The stage takes long enough that no batch holds two items.
             std::thread::sleep(Duration::from_millis(1));
             Thorn::<WHERE>(x)
         })
@@ -250,7 +253,7 @@ where
     Ok(())
 }
 
-/// A body that fails on the last rank, before or after a pipeline that all run.
+/// Runs a pipeline on all ranks; the body fails on the last rank before or after the pipeline.
 fn around(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {
@@ -263,7 +266,7 @@ fn around(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxErr
     if bad { fail(panic) } else { Ok(()) }
 }
 
-/// The last rank has built another pipeline.
+/// Builds a different pipeline on the last rank.
 fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     let name = if session.rank() == session.size() - 1 { "c" } else { "b" };
     Pipeline::source("numbers", || 0..50u64)
@@ -274,7 +277,7 @@ fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A loop that is as long as a farm has results, which only rank 0 has.
+/// Runs a loop whose length is the number of a farm's results, which only rank 0 has.
 fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?.on_root();
     let length = results.map_or(0, |results| results.len() as u64);
@@ -282,7 +285,7 @@ fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Only rank 0 runs a farm.
+/// Runs a farm on rank 0 only.
 fn alone(session: &mut Session) -> Result<(), BoxError> {
     if session.is_root() {
         Farm::new("alone", |x: u64| 2 * x).collect(session, 0..20)?;
@@ -290,7 +293,7 @@ fn alone(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A mapping file that does not fit.
+/// Runs a pipeline with a mapping file that does not fit the pipeline or the ranks.
 fn mapped(session: &mut Session, text: &str) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("mapping");
@@ -305,7 +308,7 @@ fn mapped(session: &mut Session, text: &str) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Goes on until somebody ends it (ten minutes): for tests that stop or kill ranks.
+/// Runs for ten minutes unless the job is ended, for tests that stop or kill ranks.
 fn endless(session: &mut Session) -> Result<(), BoxError> {
     let everyone: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
     Pipeline::source("numbers", || 0..600_000u64)
@@ -322,7 +325,7 @@ fn endless(session: &mut Session) -> Result<(), BoxError> {
     Err("endless came to its end".into())
 }
 
-/// The last rank never joins the others in the pipeline: they wait for it until their limit is reached.
+/// Keeps the last rank from joining the pipeline; the other ranks wait for it until their time limit is reached.
 fn never_comes(session: &mut Session) -> Result<(), BoxError> {
     if session.rank() == session.size() - 1 {
         std::thread::sleep(Duration::from_secs(600));

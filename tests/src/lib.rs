@@ -1,28 +1,31 @@
-//! Whole programs, one body each, for every transport and every number of ranks.
+//! Whole programs for tests: each has one body, which runs on every transport and every number of ranks.
 //!
-//! A [`Case`] is a body that every rank of a session runs; it checks on rank 0 what must hold whatever the
-//! transport, the number of ranks and the settings are. The same cases run
+//! A [`Case`] is a body that every rank of a session runs. The body checks on rank 0 the properties that must hold
+//! for every transport, every number of ranks and all settings. The same cases run
 //!
-//! - as threads: `tests/local.rs`, by [`local::run`], under a watchdog;
-//! - under `mpirun`: `tests/mpi.rs`, by [`mpirun::Job`], which starts the program `armature-cases`;
-//! - on simulated hosts: `ci/smpi/test.sh`, with the same program.
+//! - as threads: `tests/local.rs`, with [`local::run`], under a watchdog;
+//! - under `mpirun`: `tests/mpi.rs`, with [`mpirun::Job`], which starts the program `armature-cases`;
+//! - on simulated hosts: `ci/smpi/test.sh`, with the program `armature-cases`.
 //!
-//! [`faults`] are programs that must fail, each in one place, with what the message has to say.
+//! [`faults`] contains programs that must fail, each in one place, and the expected error messages.
 //!
-//! `tests/restarts.rs` kills jobs that `armature run` has started (as `armature-run`), and looks what comes of them.
+//! `tests/restarts.rs` kills jobs that were started by `armature run` (built here as `armature-run`) and checks
+//! their outcome.
 //!
-//! [`programs`] are random ones, for ranks that agree on what they run and for such that do not.
+//! [`programs`] generates random programs, both for ranks that run identical programs and for ranks that do not.
 //!
-//! [`program`] runs a command as a user does, and [`loops`] has what the tests of the example programs check alike.
+//! [`program`] runs a command as a user does. [`loops`] contains the checks that the tests of the example programs
+//! share.
 //!
-//! [`account`] compares the log of events with the summary, also of all programs that [`program::succeeds`] starts.
+//! [`account`] compares the event log with the summary, also for every program that [`program::succeeds`] starts.
 //!
 //! [`burner`] is a load that competes with ranks for a core, real or simulated.
 //!
-//! The unit tests of this crate do without the cases and the programs, which are most of its code, so that these are compiled once.
+//! The unit tests of this crate are compiled without the cases and the programs. That code is most of the crate and
+//! is therefore compiled only once.
 //!
-//! To add a case, write a function in a file of [`cases`] and name it in that file's `CASES`: it then runs
-//! everywhere.
+//! To add a case, write a function in a file of [`cases`] and list the function in the `CASES` of that file. The
+//! case then runs in all places listed above.
 
 pub mod account;
 pub mod burner;
@@ -47,23 +50,23 @@ use std::io::Write;
 
 use armature::{BoxError, Session};
 
-/// A named program that must succeed on every transport and number of ranks.
+/// A named program that must succeed on every transport and every number of ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name on the command line of `armature-cases`.
+    /// Name of the case on the command line of `armature-cases`.
     pub name: &'static str,
-    /// The body; every rank runs it.
+    /// Body of the case, which every rank runs.
     pub run: fn(&mut Session) -> Result<(), BoxError>,
 }
 
-/// All cases, in the order in which they run.
+/// Returns all cases in the order in which they run.
 #[cfg(not(test))]
 pub fn all() -> Vec<Case> {
     cases::ALL.iter().flat_map(|part| part.iter().copied()).collect()
 }
 
-/// The case of this name: one of [`all`], of [`SEEDS`](cases::SEEDS), of the [`faults`], or of those whose ranks are to be
-/// killed, whose memory is looked at, or that are slow.
+/// Returns the case called `name`. The search covers [`all`], [`SEEDS`](cases::SEEDS), the [`faults`], and the
+/// cases whose ranks are killed, whose workflows run commands, whose memory is measured, or that are slow.
 #[cfg(not(test))]
 pub fn find(name: &str) -> Option<Case> {
     let faults = faults::all().into_iter().map(|f| f.case);
@@ -78,9 +81,10 @@ pub fn find(name: &str) -> Option<Case> {
     all().into_iter().chain(faults).chain(others).find(|c| c.name == name)
 }
 
-/// Prints a line at once, also where stdout is a pipe.
+/// Prints a line and flushes standard output, so that the line appears immediately even if standard output is a
+/// pipe.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody may be reading any more; the exit code tells the result.
+    // A failed write is ignored because the reader may have closed the pipe; the exit code reports the result.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

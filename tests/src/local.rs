@@ -1,4 +1,4 @@
-//! Running cases on ranks that are threads of this process, under a watchdog.
+//! Runs cases on ranks that are threads of this process, under a watchdog.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use armature::{BoxError, Config, Progress, Session, TransportChoice};
 
-/// How long one run may take before the watchdog ends the test process.
+/// Time limit of one run, after which the watchdog aborts the test process.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// How long a rank may be silent. Less than [`LIMIT`], so that the runtime reports a standstill first, with
-/// the state of every rank.
+/// Time limit for a silent rank. The limit is shorter than [`LIMIT`], so that the runtime reports a deadlock with
+/// the state of every rank before the watchdog aborts the process.
 pub const PEER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Settings for `ranks` ranks as threads, whatever the environment says.
+/// Returns settings for `ranks` ranks as threads, independent of the environment.
 pub fn config(ranks: usize) -> Config {
     Config::new()
         .transport(TransportChoice::Local)
@@ -21,10 +21,11 @@ pub fn config(ranks: usize) -> Config {
         .progress(Progress::Off)
 }
 
-/// Runs a body on every rank; `what` names it for the watchdog, which ends this process after [`LIMIT`].
+/// Runs `body` on every rank. The watchdog aborts this process after [`LIMIT`] and prints `what` as the name of the
+/// run.
 ///
 /// # Errors
-/// What the run returns.
+/// Returns the error of the run.
 pub fn run<R: Send>(
     what: &str,
     config: &Config,
@@ -33,13 +34,13 @@ pub fn run<R: Send>(
     guarded(what, LIMIT, || armature::run(config, body))
 }
 
-/// Does `work`; if it takes longer than `limit`, says so with the state of every thread and aborts the process.
+/// Runs `work`. If `work` takes longer than `limit`, prints the state of every thread and aborts the process.
 pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     let (done, finished) = channel::<()>();
     let name = what.to_string();
     let watchdog = std::thread::spawn(move || {
         if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // Not `eprintln!`: the test runner would keep it to itself.
+            // Not `eprintln!`, because the test runner captures its output.
             let text = format!("watchdog: {name} has not ended after {limit:?}; threads:\n{}", threads());
             let _ = std::io::stderr().write_all(text.as_bytes());
             std::process::abort();
@@ -47,12 +48,12 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     });
     let result = work();
     drop(done);
-    // It ends at once; it cannot have panicked.
+    // The watchdog thread ends as soon as the channel is closed, and it cannot have panicked.
     let _ = watchdog.join();
     result
 }
 
-/// Name and state of every thread of this process, as the kernel sees them.
+/// Returns the name and the state of every thread of this process as reported by the kernel.
 fn threads() -> String {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return String::new() };
     let read = |dir: &std::path::Path, file: &str| {
@@ -62,7 +63,8 @@ fn threads() -> String {
     for task in tasks.flatten() {
         let dir = task.path();
         let stat = read(&dir, "stat");
-        // Behind the name in brackets: state, then eleven fields, then user and system time in ticks.
+        // The name in parentheses is followed by the state, ten other fields, and the user and system time in
+        // ticks.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let field = |n: usize| fields.get(n).copied().unwrap_or("?");
         lines += &format!(

@@ -1,4 +1,4 @@
-//! Checks that the programs of loops have in common.
+//! Checks that the tests of the loop programs share.
 
 use std::fmt::Debug;
 use std::process::Command;
@@ -6,18 +6,18 @@ use std::process::Command;
 use crate::mpirun::Job;
 use crate::program::{fails, outlives_its_reader, succeeds};
 
-/// The program of a loop, as a user runs it.
+/// Program of a loop, as a user runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopProgram {
-    /// The name of the loop.
+    /// Name of the loop.
     pub name: &'static str,
-    /// Where the program is.
+    /// Path of the program.
     pub path: &'static str,
-    /// Options, with values, where a test does not give others: a loop that takes a moment only.
+    /// Default options with their values, for a loop that finishes in a moment. A test may override them.
     pub usual: &'static [(&'static str, &'static str)],
-    /// What it says of every run.
+    /// Texts that the program prints in every run.
     pub says: &'static [&'static str],
-    /// How its summary begins, behind its name.
+    /// Start of the summary, after the name of the loop.
     pub summary: &'static str,
 }
 
@@ -28,11 +28,12 @@ impl LoopProgram {
         command
     }
 
-    /// Runs it on threads, with each of these sets of options. The result must be the serial loop's, the summary must be
-    /// shown where it is asked for, and units must move where they are forced to.
+    /// Runs the program on threads, once with each set of options. The result must equal the result of the serial
+    /// loop, the summary must be printed if the options request it, and units must move if the options force
+    /// movements.
     ///
     /// # Panics
-    /// If anything is not as it should be.
+    /// If one of these conditions does not hold.
     #[track_caller]
     pub fn agrees(&self, sets: &[&[&str]]) {
         let summary = format!("loop {}: {}", self.name, self.summary);
@@ -49,10 +50,10 @@ impl LoopProgram {
         }
     }
 
-    /// Runs it while nobody reads what it says, and where that cannot be written.
+    /// Runs the program without a reader of its output, and with its output on a full disk.
     ///
     /// # Panics
-    /// If only a full disk is not a failure, or anything else is.
+    /// If the program fails without a reader, or succeeds with a full disk.
     #[track_caller]
     pub fn outlives_its_reader(&self) {
         let usual: Vec<&str> = self.usual.iter().flat_map(|(name, value)| [*name, *value]).collect();
@@ -61,10 +62,11 @@ impl LoopProgram {
         });
     }
 
-    /// Runs it with what no loop can use, and with these arguments: each must be refused by these words.
+    /// Runs the program with options that no loop accepts and with each set of arguments in `sets`. The program
+    /// must reject each with the given message.
     ///
     /// # Panics
-    /// If one is not.
+    /// If the program accepts one of the sets or prints another message.
     #[track_caller]
     pub fn refuses(&self, sets: &[(&[&str], &str)]) {
         let shares =
@@ -77,10 +79,10 @@ impl LoopProgram {
         }
     }
 
-    /// Runs it on two and three ranks under mpirun, with options by which units move.
+    /// Runs the program on two and on three ranks under mpirun, with options that make units move.
     ///
     /// # Panics
-    /// If they do not, or the result is not the serial loop's.
+    /// If no unit moves, or if the result differs from the result of the serial loop.
     #[track_caller]
     pub fn agrees_under_mpirun(&self, words: &[&str]) {
         for ranks in [2, 3] {
@@ -92,16 +94,16 @@ impl LoopProgram {
     }
 }
 
-/// What a program says whose result is the serial loop's.
+/// Text that a program prints if its result equals the result of the serial loop.
 const SAME: &str = "the same bits as the serial loop";
-/// What it says if no unit has moved.
+/// Text that a program prints if no unit has moved.
 const STILL: &str = " 0 rows moved";
 
-/// Looks whether `compare` takes values, in rows of `columns` (three at least, and six rows), for right, and sees where
-/// one bit of them is wrong.
+/// Checks that `compare` accepts `values` and reports a single wrong bit in them. The values are rows of `columns`
+/// values, with at least three columns and six rows.
 ///
 /// # Panics
-/// If it does not.
+/// If `compare` rejects the correct values, accepts the wrong ones, or reports another position.
 #[track_caller]
 pub fn finds_a_wrong_bit<E: Debug + ToString>(
     mut values: Vec<f64>,

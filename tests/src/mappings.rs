@@ -1,17 +1,17 @@
-//! Every kind of mapping for a pipeline, whatever the number of ranks.
+//! Pipeline mappings of every kind, for any number of ranks.
 
 use armature::pipeline::{Block, Mapping, MappingChoice};
 
-/// A kind of mapping with its name for messages.
+/// A mapping of one kind, with a name for messages.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// What the kind is called.
+    /// Name of the kind.
     pub name: &'static str,
-    /// The mapping itself.
+    /// Mapping of the named kind.
     pub mapping: MappingChoice,
 }
 
-/// One mapping of each kind for stages of which `serial[s]` must not be replicated, on `ranks` ranks.
+/// Returns one mapping of each kind onto `ranks` ranks. Stage `s` is not replicated if `serial[s]` is true.
 pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     let given = |name, blocks| Named { name, mapping: MappingChoice::Given(Mapping::new(blocks)) };
     let everyone: Vec<usize> = (0..ranks).collect();
@@ -31,26 +31,27 @@ pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     ]
 }
 
-/// Runs of stages, as even as may be, one for each rank from the last to the first.
+/// Splits the stages into contiguous groups of nearly equal length, one for each rank from the last rank to the
+/// first.
 fn groups(stages: usize, ranks: usize) -> Vec<Block> {
     let count = ranks.min(stages);
     let start = |g: usize| g * stages / count;
     (0..count).map(|g| Block::new(start(g)..start(g + 1), vec![ranks - 1 - g])).collect()
 }
 
-/// The first stage on rank 0, each other one on all ranks.
+/// Maps the first stage to rank 0 and every other stage to all ranks.
 fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
     runs(serial, 1, |stage| if stage == 0 { vec![0] } else { everyone.to_vec() })
 }
 
-/// Ranks of one parity, which changes from stage to stage; rank 0 alone if there are no others.
+/// Returns the ranks with the parity of `stage`, or rank 0 alone if no rank has this parity.
 fn half(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }
 }
 
-/// Blocks of up to `length` stages on the hosts that `hosts` gives for their first one. A serial stage is a
-/// block of its own, on the last of its hosts.
+/// Splits the stages into blocks of up to `length` stages. `hosts` returns the hosts of a block for its first
+/// stage. A serial stage is a separate block on the last of its hosts.
 fn runs(serial: &[bool], length: usize, hosts: impl Fn(usize) -> Vec<usize>) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut start = 0;

@@ -1,7 +1,8 @@
-//! Running the program `armature-cases` (or another) under the launcher of the MPI that it is linked to.
+//! Runs the program `armature-cases` (or another one) under the launcher of the MPI library that the program is
+//! linked to.
 //!
-//! Every job has a time limit, after which all its processes are ended, and what it prints is checked: a test
-//! that asked for three ranks of MPICH fails if it got anything else.
+//! Every job has a time limit, after which all its processes are killed. The output of a job is checked: a test
+//! that requests three ranks of MPICH fails if the job ran on another library or another number of ranks.
 
 mod outcome;
 mod processes;
@@ -18,11 +19,14 @@ use rustix::process::{Pid, Signal, kill_process};
 pub use outcome::Outcome;
 use processes::{MARK, end, processes};
 
-/// How long a job may take, unless the test says otherwise.
+/// Default time limit of a job.
 pub const LIMIT: Duration = Duration::from_secs(150);
 
-/// Which MPI `program` is linked to. Where `ARMATURE_TEST_MPI` (`openmpi`, `mpich`) states another one, this
-/// panics: the tests would run on something else than they are meant to.
+/// Returns the MPI library that `program` is linked to.
+///
+/// # Panics
+/// If `program` is not linked to a known MPI library, or if `ARMATURE_TEST_MPI` (`openmpi`, `mpich`) names another
+/// library: the tests would otherwise run on the wrong library.
 #[track_caller]
 pub fn linked(program: &Path) -> Mpi {
     let found = detect::linked_mpi(program)
@@ -37,7 +41,7 @@ pub fn linked(program: &Path) -> Mpi {
     found
 }
 
-/// A job to be started.
+/// Description of a job.
 #[derive(Clone, Debug)]
 pub struct Job {
     program: PathBuf,
@@ -52,7 +56,7 @@ pub struct Job {
     flags: Vec<&'static str>,
 }
 
-/// A job that is running.
+/// A running job.
 #[derive(Debug)]
 pub struct Running {
     job: Job,
@@ -61,12 +65,12 @@ pub struct Running {
     start: Instant,
     out: PathBuf,
     err: PathBuf,
-    // Holds the files until the job is over.
+    // Keeps the output files until the job is finished.
     _dir: tempfile::TempDir,
 }
 
 impl Job {
-    /// `ranks` ranks of `program`.
+    /// Returns a job of `ranks` ranks of `program`.
     #[track_caller]
     pub fn new(program: impl Into<PathBuf>, ranks: usize) -> Self {
         let program = program.into();
@@ -96,7 +100,7 @@ impl Job {
         self
     }
 
-    /// Sets a variable for all ranks.
+    /// Sets an environment variable for all ranks.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_string(), value.to_string()));
         self
@@ -108,37 +112,37 @@ impl Job {
         self
     }
 
-    /// Ends the job after this long.
+    /// Sets the time limit, after which all processes of the job are killed.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Uses another MPI's launcher than the program's own.
+    /// Uses the launcher of another MPI library than the program's own.
     pub fn launcher(mut self, launcher: Mpi) -> Self {
         self.launcher = launcher;
         self
     }
 
-    /// Starts it by this command, which takes `-n RANKS PROGRAM …` as a launcher does.
+    /// Starts the job with `command`, which takes `-n RANKS PROGRAM …` like a launcher.
     pub fn through<W: Into<OsString>>(mut self, command: impl IntoIterator<Item = W>) -> Self {
         self.through = Some(command.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Has every rank run this script of bash, whose `"$@"` is the program with its arguments and whose `$RANK` is the number
-    /// of the rank.
+    /// Makes every rank run this bash script. In the script, `"$@"` is the program with its arguments, and `$RANK`
+    /// is the rank number.
     pub fn in_shell(mut self, script: impl Into<String>) -> Self {
         self.shell = Some(script.into());
         self
     }
 
-    /// The MPI that the program is linked to.
+    /// Returns the MPI library that the program is linked to.
     pub fn mpi(&self) -> Mpi {
         self.mpi
     }
 
-    /// What the library calls itself at the start of its version text.
+    /// Returns the start of the library's version text.
     pub fn library(&self) -> &'static str {
         match self.mpi {
             Mpi::OpenMpi => "Open MPI v",
@@ -146,8 +150,9 @@ impl Job {
         }
     }
 
-    /// The launcher's command line without ranks and program: `ARMATURE_TEST_MPIRUN` if that is set and the
-    /// program's own MPI is asked for, otherwise Debian's name for it, or the one name there is.
+    /// Returns the launcher's command line without ranks and program. The line is `ARMATURE_TEST_MPIRUN` if that
+    /// variable is set and the launcher of the program's own MPI library is requested; otherwise it starts with
+    /// Debian's name for this launcher, or with a generic name if Debian's is not on the PATH.
     #[track_caller]
     fn line(&self) -> Vec<String> {
         let given = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
@@ -171,7 +176,7 @@ impl Job {
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().expect("a directory for the job's output");
         let (out, err) = (dir.path().join("out"), dir.path().join("err"));
-        // Files, because a process left behind would keep a pipe open.
+        // Output goes to files, because a process left behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
         let line = match &self.through {
             Some(command) => command.clone(),
@@ -200,8 +205,8 @@ impl Job {
         self.start().wait()
     }
 
-    /// Runs a program other than `armature-cases` to its end and checks that it has succeeded on the library and the
-    /// number of ranks that were asked for (two at least): that is what rank 0 logs at the start.
+    /// Runs a program other than `armature-cases` to its end. Checks that the program succeeded on the requested
+    /// library and number of ranks (at least two), which rank 0 logs at the start.
     #[track_caller]
     pub fn succeeds(self) -> Outcome {
         let line = format!("{} ranks, mpi: {}", self.ranks, self.library());
@@ -212,8 +217,8 @@ impl Job {
         outcome
     }
 
-    /// Runs the job to its end and checks that it has succeeded on the transport, the library and the number of
-    /// ranks that were asked for, with a line of every rank for each of `cases`.
+    /// Runs the job to its end. Checks that the job succeeded on the requested transport, library and number of
+    /// ranks, and that every rank printed a line for each of `cases`.
     #[track_caller]
     pub fn passes(self, cases: &[&str]) -> Outcome {
         let (ranks, library) = (self.ranks, self.library());
@@ -231,19 +236,22 @@ impl Job {
     }
 }
 
-/// What runs the words that follow it within a script.
+/// Returns the words of a bash command that runs `script` with the following words as its arguments.
 fn within(script: &str) -> [String; 4] {
     let script = format!("RANK=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}");
     ["bash".into(), "-c".into(), script, "bash".into()]
 }
 
 impl Running {
-    /// What has been printed on stdout so far.
+    /// Returns the text printed on standard output so far.
     pub fn printed(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Waits until `text` has been printed on stdout.
+    /// Waits until `text` has been printed on standard output.
+    ///
+    /// # Panics
+    /// If `text` has not been printed after 60 s.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
         let start = Instant::now();
@@ -255,17 +263,17 @@ impl Running {
         }
     }
 
-    /// What has been complained about so far.
+    /// Returns the text printed on standard error so far.
     pub fn complaints(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }
 
-    /// The command that started the job: a launcher, usually.
+    /// Returns the process that started the job, which is usually a launcher.
     pub fn launcher(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// The process that is rank number `rank`.
+    /// Returns the process of rank `rank`.
     #[track_caller]
     pub fn process(&self, rank: usize) -> Pid {
         let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"];
@@ -280,18 +288,18 @@ impl Running {
             .unwrap_or_else(|| panic!("no process of the job is rank {rank}"))
     }
 
-    /// Kills the process that is rank number `rank`.
+    /// Kills the process of rank `rank`.
     #[track_caller]
     pub fn kill_rank(&self, rank: usize) {
         kill_process(self.process(rank), Signal::KILL).expect("the rank is there");
     }
 
-    /// Stops all its processes for `time`, the launcher too.
+    /// Suspends all processes of the job, including the launcher, for `time`.
     #[track_caller]
     pub fn suspend(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
             for process in processes(&self.mark).iter().filter_map(|p| Pid::from_raw(p.id)) {
-                // One that has ended meanwhile needs no signal.
+                // A process that has ended in the meantime needs no signal.
                 let _ = kill_process(process, signal);
             }
             if signal == Signal::STOP {
@@ -300,12 +308,12 @@ impl Running {
         }
     }
 
-    /// Kills all its processes at once, the launcher too.
+    /// Kills all processes of the job, including the launcher.
     pub fn kill(self) {
         drop(self);
     }
 
-    /// Waits for the end, or until the limit, when all processes of the job are ended.
+    /// Waits for the end of the job. At the time limit, all processes of the job are killed.
     pub fn wait(mut self) -> Outcome {
         let mut hung = false;
         let status = loop {
@@ -333,7 +341,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A test that panics leaves nothing behind.
+    /// Kills all processes of the job, so that a test that panics leaves no process behind.
     fn drop(&mut self) {
         end(&self.mark);
         let _ = self.child.wait();

@@ -1,11 +1,11 @@
-//! What a process holds.
+//! Memory use of this process.
 
 use armature::BoxError;
 
-/// Bytes of this process: a line of `/proc/self/status`, such as `VmHWM` for the most that it has held.
+/// Returns the value of a line of `/proc/self/status` in bytes, for example `VmHWM`, the peak resident memory.
 ///
 /// # Errors
-/// If there is no such line.
+/// Returns an error if there is no such line.
 pub fn status(name: &str) -> Result<u64, BoxError> {
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

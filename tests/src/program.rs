@@ -1,30 +1,30 @@
-//! Running a command as a user does, and looking at what it says.
+//! Runs commands as a user does and checks their output.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
 use crate::account;
 
-/// What a program has said.
+/// Output of a program.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// On stdout.
+    /// Text on standard output.
     pub printed: String,
-    /// On stderr.
+    /// Text on standard error.
     pub messages: String,
 }
 
 impl Said {
-    /// Both.
+    /// Returns standard output followed by standard error.
     pub fn all(&self) -> String {
         self.printed.clone() + &self.messages
     }
 }
 
-/// What was printed by a program that must have succeeded.
+/// Returns the standard output of a program that must have succeeded.
 ///
 /// # Panics
-/// If it has not, with what it complained about.
+/// If the program failed, with its standard error as the message.
 #[track_caller]
 pub fn succeeded(output: Output) -> String {
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -32,10 +32,10 @@ pub fn succeeded(output: Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A program must have failed, with exit code 1 and each of these texts on standard error.
+/// Checks that a program failed with exit code 1 and printed each of the texts `said` on standard error.
 ///
 /// # Panics
-/// If it has not.
+/// If the program succeeded, returned another exit code, or did not print one of the texts.
 #[track_caller]
 pub fn failed(output: Output, said: &[&str]) {
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -45,15 +45,15 @@ pub fn failed(output: Output, said: &[&str]) {
     }
 }
 
-/// Runs a command that must succeed. Where it runs ranks, their log of events must agree with the summary.
+/// Runs a command that must succeed. If the command runs ranks, their event log must agree with the summary.
 ///
 /// # Panics
-/// If it does not, with what it complained about.
+/// If the command fails, with its standard error as the message, or if the log and the summary disagree.
 #[track_caller]
 pub fn succeeds(command: &mut Command) -> Said {
     const EVENTS: &str = "ARMATURE_EVENTS";
     let has_log = command.get_envs().any(|(name, _)| name == EVENTS);
-    // A shell may start several programs, each with a log of its own.
+    // A shell may start several programs, each of which writes a log.
     let log = (!has_log && command.get_program() != "sh").then(|| tempfile::tempdir().expect("a directory"));
     if let Some(log) = &log {
         command.env(EVENTS, log.path());
@@ -67,10 +67,10 @@ pub fn succeeds(command: &mut Command) -> Said {
     said
 }
 
-/// Runs a command that must fail, by an error that it tells; returns its messages.
+/// Runs a command that must fail with an error message, and returns its standard error.
 ///
 /// # Panics
-/// If it succeeds, or panics itself.
+/// If the command succeeds or panics.
 #[track_caller]
 pub fn fails(command: &mut Command) -> String {
     let (success, said) = run(command);
@@ -78,20 +78,21 @@ pub fn fails(command: &mut Command) -> String {
     said.messages
 }
 
-/// A pipe whose reader has left.
+/// Returns the write end of a pipe whose read end is closed.
 ///
 /// # Panics
-/// If there can be no pipe.
+/// If no pipe can be created.
 pub fn left_pipe() -> Stdio {
     let (_, writer) = std::io::pipe().expect("a pipe");
     writer.into()
 }
 
-/// Runs a command that writes to standard output, more than once. It must succeed although nobody reads what it prints, or what
-/// it complains about; where it prints to a disk that is full, it must fail and say so.
+/// Runs a command that writes to standard output more than once. The command must succeed if the reader of its
+/// standard output or standard error has closed the pipe. If standard output is a full disk, the command must fail
+/// with an error message about it.
 ///
 /// # Panics
-/// If it does anything else.
+/// If the command behaves differently.
 #[track_caller]
 pub fn outlives_its_reader(command: impl Fn() -> Command) {
     succeeds(command().stdout(left_pipe()));

@@ -1,8 +1,8 @@
-//! Programs made of a few small skeletons, and programs that differ from them in one place.
+//! Random programs made of a few small skeletons, and programs that differ from them in one place.
 //!
-//! Ranks that run different programs must find that out, whatever differs: [`Program::run`] lets the last rank run
-//! another program than the others. Ranks that run the same get the serial results, which is checked, so that a difference
-//! that nobody noticed cannot pass for agreement.
+//! Ranks that run different programs must detect any difference: [`Program::run`] makes the last rank run another
+//! program than the other ranks. The results are compared with the serial ones, so that an undetected difference
+//! between the ranks does not count as success.
 
 use std::ops::Range;
 
@@ -16,7 +16,8 @@ use armature::{BoxError, Session};
 
 use crate::check::{noise, that};
 
-/// One skeleton of a program. What rank 0 alone decides, such as the number of a farm's tasks, is not drawn.
+/// One skeleton of a program. Properties that rank 0 alone determines, such as the number of a farm's tasks, are
+/// not drawn.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Step {
@@ -27,11 +28,11 @@ pub enum Step {
     Grid { name: char, sweeps: bool, rows: u64, columns: usize, steps: u64, gathered: bool },
 }
 
-/// Skeletons, run one after the other.
+/// A sequence of skeletons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program(pub Vec<Step>);
 
-/// Numbers drawn from a seed.
+/// Pseudorandom numbers derived from a seed.
 struct Draw {
     seed: u64,
     next: u64,
@@ -89,13 +90,13 @@ impl Draw {
 }
 
 impl Program {
-    /// A program of one to three skeletons, from this seed.
+    /// Returns a program of one to three skeletons, derived from `seed`.
     pub fn of(seed: u64) -> Self {
         let mut draw = Draw { seed, next: 0 };
         Program((0..1 + draw.below(3)).map(|_| draw.step()).collect())
     }
 
-    /// A program of one skeleton of this kind; `None` if there is none.
+    /// Returns a program of one skeleton of this kind, or `None` if there is no such kind.
     pub fn of_one(kind: &str) -> Option<Self> {
         let name = 'a';
         let step = match kind {
@@ -109,8 +110,8 @@ impl Program {
         Some(Program(vec![step]))
     }
 
-    /// A program that differs from this one somewhere, as this seed says: a skeleton more, one fewer, another one, or two
-    /// in another order.
+    /// Returns a program that differs from this one in a place derived from `seed`: a skeleton is added, removed or
+    /// changed in one property, or the skeletons are rotated.
     pub fn other(&self, seed: u64) -> Self {
         let mut draw = Draw { seed, next: 1 << 32 };
         loop {
@@ -122,7 +123,7 @@ impl Program {
                     steps.remove(at);
                 }
                 2 => steps.rotate_left(1),
-                // Alike but for one thing, most of the time.
+                // In four of six cases, one skeleton differs in one property only.
                 _ => steps[at] = draw.changed(&steps[at]),
             }
             let other = Program(steps);
@@ -132,10 +133,10 @@ impl Program {
         }
     }
 
-    /// Runs it on all ranks; the last one runs `other`.
+    /// Runs this program on all ranks except the last one, which runs `other`. A single rank runs this program.
     ///
     /// # Errors
-    /// What the skeletons report, and results that are not the serial ones.
+    /// Returns the errors of the skeletons, and an error if a result differs from the serial one.
     pub fn run(&self, session: &mut Session, other: &Program) -> Result<(), BoxError> {
         let is_other = session.size() > 1 && session.rank() == session.size() - 1;
         let program = if is_other { other } else { self };
@@ -144,7 +145,7 @@ impl Program {
 }
 
 impl Draw {
-    /// The same step but for one thing.
+    /// Returns a copy of `step` with one property changed.
     fn changed(&mut self, step: &Step) -> Step {
         let mut step = step.clone();
         let which = self.below(5);
@@ -186,7 +187,7 @@ impl Draw {
     }
 }
 
-/// Numbers in units, which are doubled.
+/// A loop body whose units are numbers, which each pass doubles.
 struct Double;
 
 impl DoAll for Double {
@@ -202,7 +203,7 @@ impl DoAll for Double {
     }
 }
 
-/// A grid whose inner values grow by one a step.
+/// A grid whose inner values grow by one in each step.
 struct Grow;
 
 fn row(values: &mut [u64], index: u64) {
@@ -245,7 +246,7 @@ impl Stencil for Grow {
     }
 }
 
-/// Tasks of a farm and items of a pipeline.
+/// Number of tasks of a farm and of items of a pipeline.
 const ITEMS: u64 = 20;
 
 impl Step {

@@ -1,4 +1,4 @@
-//! The competing load as a process: it takes what it should of a core, and nothing is left behind.
+//! Tests of the load generator process: it takes its intended share of a core, and leaves no process behind.
 
 use std::fs;
 use std::path::Path;
@@ -16,20 +16,20 @@ fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-burner"))
 }
 
-/// One test at a time: they compete for the same core.
+/// Locks out the other tests of this file, because they compete for the same core.
 fn alone() -> MutexGuard<'static, ()> {
     static CORE: Mutex<()> = Mutex::new(());
     CORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A core that this test may use.
+/// Returns a core that this process may use.
 fn core() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     list.trim().split([',', '-']).next().unwrap().parse().unwrap()
 }
 
-/// A field of /proc/PID/stat, counted from 1 as in proc(5); only those behind the name.
+/// Returns a field of /proc/PID/stat, counted from 1 as in proc(5). Only fields after the process name can be read.
 fn stat(id: u32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     text.rsplit_once(") ")?.1.split(' ').nth(field - 3)?.parse().ok()
@@ -46,7 +46,7 @@ const WINDOW: Duration = Duration::from_millis(300);
 fn it_takes_as_much_of_a_core_as_a_thread_beside_it() {
     let _alone = alone();
     let core = core();
-    // Also where other work is on the core, of which both have less.
+    // The ratio does not depend on other work on the core, which takes from the load and the thread alike.
     let ratio = median([(); 5].map(|()| {
         let burner = Load::on_core(core).start_from(binary()).unwrap();
         let kept = share(core, WINDOW).unwrap();
@@ -90,7 +90,8 @@ fn nothing_is_left_when_it_is_dropped() {
     assert_eq!(stat(id, 14), None);
 }
 
-/// Waits for the end of a process, for a time that only a process that stays would need.
+/// Waits for the end of a process for up to 20 s, which only a process that does not end exceeds. Kills the process
+/// after that time and returns false.
 fn ends(child: &mut Child) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
@@ -116,7 +117,7 @@ fn it_ends_with_its_parent() {
     let mut child = command.spawn().unwrap();
     sleep(Duration::from_millis(50));
     assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
-    // This is what the kernel does when the parent dies.
+    // The kernel closes the pipe in the same way when the parent dies.
     drop(child.stdin.take());
     assert!(ends(&mut child));
 }
@@ -127,20 +128,21 @@ fn a_core_that_does_not_exist_is_an_error() {
     assert!(error.contains("core 1023"), "{error}");
 }
 
-/// A millisecond or more of computing.
+/// Computes for a millisecond or more.
 fn spin(seed: u64) -> u64 {
     (0..200_000)
         .fold(seed + 1, |x, _| std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)))
 }
 
-/// Wherever a rank loses its core, also beside the reading of clocks: what it takes for its units is all of its time.
-/// They are done inline, as a block that goes to another thread waits for its core before its time begins.
+/// A rank that loses its core at any moment, even while it reads a clock, must count the lost time as time of its
+/// units, so the units take nearly the whole run. The driver is inline, because a block that moves to another thread
+/// waits for its core before the time measurement of the block begins.
 #[test]
 fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        // Blocks whose CPU time is read.
+        // The block takes long enough for the runtime to read its CPU time.
         spin(range.start);
         Ok(())
     };
@@ -154,7 +156,8 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
     assert!(summary.ranks[0].off_core > elapsed.mul_f64(0.2), "the load was beside it: {summary}");
 }
 
-/// The same for the stages of a pipeline, whose times say how fast ranks are.
+/// A pipeline rank that loses its core must count the lost time as time of its stages, because the stage times
+/// determine the estimated speed of the rank.
 #[test]
 fn no_turn_of_the_load_is_missing_from_what_stages_took() {
     let _alone = alone();

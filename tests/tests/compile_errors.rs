@@ -1,9 +1,9 @@
-//! Wrong programs where users stumble: the compiler says what to do.
+//! Tests that the compiler's messages for common mistakes say what to do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles a program that uses this library as `armature`. The error is what the compiler says.
+/// Compiles a program with `library` as its dependency `armature`. The error is the output of the compiler.
 fn compile(library: &Path, program: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().expect("a directory");
     let source = dir.path().join("main.rs");
@@ -23,7 +23,8 @@ fn compile(library: &Path, program: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// The library that this test was built with, or one like it: the newest beside the test itself that a right program compiles with.
+/// Returns the `armature` library that this test was built with, or an equivalent one: the newest library in the
+/// directory of the test binary with which a correct program compiles.
 fn library() -> PathBuf {
     const RIGHT: &str = r#"
         use armature::farm::Farm;

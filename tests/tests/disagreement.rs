@@ -1,5 +1,5 @@
-//! Ranks that run different programs: whatever differs, the job ends soon and not with exit code 0, and the message has
-//! both sides.
+//! Tests of ranks that run different programs. Every difference must end the job soon and with a nonzero exit code, and
+//! the message must show the values of both ranks.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-programs");
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 
-/// How long a disagreement may go unnoticed, in a process that tests run beside, on a busy machine.
+/// Maximum time to detect a disagreement. The limit allows for a busy machine and for other tests in the same process.
 const SOON: Duration = Duration::from_secs(5);
 
 proptest! {
@@ -65,7 +65,8 @@ fn ranks_that_agree_have_the_serial_results_under_mpirun() {
     assert!(outcome.status.success(), "{outcome}");
 }
 
-/// Two ranks of two programs with these arguments, where a script prepares rank 1.
+/// Returns a job of two ranks that run two programs with separate arguments. `script` starts the program on each rank;
+/// `RANK` is 1 in the script of rank 1.
 fn two(programs: [&str; 2], arguments: [&[&str]; 2], script: &str) -> Job {
     let job = Job::new(programs[0], 1).limit(SOON * 6).in_shell(script);
     let job = arguments[0].iter().fold(job, |job, argument| job.arg(*argument));
@@ -92,11 +93,12 @@ fn accepted(job: Job) -> Outcome {
     outcome
 }
 
-/// Makes a copy of a program with another build id, and another checksum, which counts where the linker writes no build id.
+/// Copies a program and changes the build id and the checksum of the copy. The checksum identifies the build where the
+/// linker writes no build id.
 fn other_build(program: &str, copy: &Path) {
     std::fs::copy(program, copy).expect("the program can be copied");
     let mut bytes = std::fs::read(copy).expect("the copy can be read");
-    // A note: length of its owner's name, length of its text, type 3, the owner, and then the text.
+    // Layout of an ELF note: length of the owner's name, length of the text, type 3, the owner, the text.
     let kind_and_owner = [3_u32.to_ne_bytes(), *b"GNU\0"].concat();
     let is_note = |window: &[u8]| window[..4] == 4_u32.to_ne_bytes() && window[8..] == kind_and_owner;
     if let Some(at) = bytes.windows(16).position(is_note) {
@@ -122,7 +124,7 @@ fn two_builds_in_one_job_are_refused_unless_they_are_allowed() {
 
 #[test]
 fn other_arguments_on_one_rank_are_refused_unless_they_are_allowed() {
-    // There is no rank of these numbers, so both do the same.
+    // Ranks 8 and 9 do not exist, so no rank is late and both ranks run the same program.
     let job = || two([PROGRAM; 2], [&["late", "8", "farm"], &["late", "9", "farm"]], AS_IT_IS);
     refused(
         job(),
@@ -172,7 +174,7 @@ impl DoAll for Nothing {
     }
 }
 
-/// A skeleton whose option is set, or not.
+/// Runs a skeleton with one option set or not set.
 type Optional = fn(&mut Session, bool) -> Result<(), BoxError>;
 
 #[test]

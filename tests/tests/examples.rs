@@ -1,4 +1,5 @@
-//! The programs in `examples`: the test of each against the serial program, on threads, and one of them as a user runs it.
+//! Tests of the programs in `examples`: the unit tests of each program against its serial version on threads, and two
+//! of the programs as a user runs them.
 
 #![allow(dead_code, reason = "nobody calls their `main` here")]
 
@@ -33,7 +34,7 @@ use armature_tests::program::succeeds;
 const SWEEP: &str = env!("CARGO_BIN_EXE_example-parameter-sweep");
 const PI: &str = env!("CARGO_BIN_EXE_example-pi");
 
-/// What the command of the sweep computes.
+/// Returns the value that the command of the parameter sweep computes.
 fn animals(rate: f64) -> f64 {
     (0..1_000).fold(0.3, |x, _| x * (rate * (1.0 - x)))
 }
@@ -71,7 +72,7 @@ fn a_program_without_arguments_of_its_own_refuses_them_and_has_help() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(String::from_utf8_lossy(&output.stderr), said);
     }
-    // Every rank has the arguments, and one prints.
+    // Every rank receives the arguments, and only one rank prints.
     let outcome = Job::new(PI, 2).arg("--help").run();
     assert!(
         outcome.status.success() && outcome.stdout.matches("Usage: example-pi").count() == 1,
@@ -82,7 +83,7 @@ fn a_program_without_arguments_of_its_own_refuses_them_and_has_help() {
     assert!(!outcome.status.success(), "{outcome}");
 }
 
-/// The log of events has the summary's account of each rank's time.
+/// The event log must contain the account of each rank's time that the summary shows.
 #[test]
 fn the_log_agrees_with_the_summary() {
     let lines = tempfile::NamedTempFile::new().unwrap();

@@ -1,7 +1,8 @@
-//! Workers of a farm are killed while it runs. Open MPI's launcher lets the others go on if it is asked to; MPICH's does not.
-//! Jobs that are killed whole are started again and go on from their journal.
+//! Tests of farms whose workers are killed. Open MPI's launcher keeps the other ranks if it runs with
+//! `--enable-recovery`; MPICH's launcher ends the job. Jobs that are killed as a whole are restarted and continue from
+//! their journal.
 //!
-//! `ARMATURE_TEST_DEATHS` is the number of runs of each test (2 unless it is set).
+//! `ARMATURE_TEST_DEATHS` is the number of runs of each test (default: 2).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn job(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("farm-deaths").limit(Duration::from_secs(60))
 }
 
-/// Whether the launcher can let the others go on; says so where it cannot.
+/// Returns true if the launcher can keep the other ranks when a rank dies; prints a message if it cannot.
 fn survives() -> bool {
     let survives = linked(PROGRAM.as_ref()) == Mpi::OpenMpi;
     if !survives {
@@ -33,7 +34,7 @@ fn runs() -> u64 {
     setting("ARMATURE_TEST_DEATHS", 2).unwrap_or_else(|e| panic!("{e}")) as u64
 }
 
-/// Kills ranks after a while that differs from run to run.
+/// Kills `ranks` one after the other, each after a delay of up to 300 ms that depends on `seed`.
 #[track_caller]
 fn kill(running: &Running, ranks: &[usize], seed: u64) {
     running.wait_for("farm under way");
@@ -81,7 +82,7 @@ fn the_others_finish_when_two_workers_die() {
     }
 }
 
-/// Tasks that the dead worker would have made are made by others.
+/// Tasks that the dead worker would have created must be created by the other workers.
 #[test]
 fn a_search_goes_on_when_a_worker_dies() {
     if !survives() {
@@ -128,7 +129,8 @@ fn workers_end_when_the_master_dies() {
     assert!(!outcome.stdout.contains("farm complete"), "{outcome}");
 }
 
-/// It is taken for dead while it stands still, and does no harm when it goes on.
+/// A stopped worker is declared dead after its silence limit of 2 s. The results of the farm must stay complete when
+/// the worker resumes after 3.5 s.
 #[test]
 fn a_worker_that_stood_still_for_too_long_is_done_without() {
     if !survives() {
@@ -143,8 +145,8 @@ fn a_worker_that_stood_still_for_too_long_is_done_without() {
     complete(&running.wait(), "1");
 }
 
-/// Kills a job whole, again and again, each time when it says one of `moments`; at last it runs to its end. Nothing that
-/// the journal had is computed again, and everything else is, once.
+/// Kills a whole job once for each of `moments`, when the farm reports that number, and then runs the job to its end.
+/// The last run must compute no task that the journal contains, and every other task exactly once.
 fn killed_whole(case: &str, moments: &[u64], seed: u64) {
     const TASKS: usize = 1_000;
     let dir = tempfile::tempdir().expect("a directory");
@@ -169,11 +171,11 @@ fn killed_whole(case: &str, moments: &[u64], seed: u64) {
     let all: BTreeSet<_> = before.union(&after.iter().cloned().collect()).cloned().collect();
     println!("{case}: {done} were computed before the end, {known} known, {} computed then", after.len());
     assert_eq!((after.len(), all.len()), (TASKS - known, TASKS), "{outcome}");
-    // What is lost is no more than what was under way, and what came in since the journal was last written.
+    // Only the tasks in flight and the results that arrived after the last write of the journal may be lost.
     assert!(known > 0 && known + 100 >= done, "{known} of {done} were kept\n{outcome}");
 }
 
-/// The lines that tasks have left.
+/// Returns the lines that the tasks appended to the log.
 fn computed(dir: &Path) -> Vec<String> {
     let log = std::fs::read_to_string(dir.join("computed")).unwrap_or_default();
     log.lines().map(str::to_string).collect()
@@ -189,7 +191,8 @@ fn iterations_that_are_killed_whole_go_on_from_their_journal() {
     (0..runs()).for_each(|seed| killed_whole("farm-journal-iterations", &[1, 4, 7], seed));
 }
 
-/// First a worker dies, without which the others go on where the launcher lets them; then the master does.
+/// A worker dies first, which the job survives if the launcher keeps the other ranks. Then the master dies, and the
+/// restarted job must take the finished tasks from the journal.
 #[test]
 fn a_job_that_is_started_again_does_only_what_is_missing() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -217,7 +220,8 @@ fn a_job_that_is_started_again_does_only_what_is_missing() {
     assert!((10..6_000).contains(&known), "{outcome}");
 }
 
-/// It stays to the end of the job and leaves in good order with the others, so that no launcher takes offence.
+/// A rank that hangs in a task is excluded from the farm but stays until the end of the job and finalises MPI with the
+/// other ranks, because a launcher may treat an early exit as a failure.
 #[test]
 fn a_rank_that_hangs_in_a_task_is_done_without() {
     let flags: &[&'static str] = if survives() { &["--enable-recovery"] } else { &[] };
@@ -235,10 +239,11 @@ fn a_rank_that_hangs_in_a_task_is_done_without() {
     }
 }
 
-/// It was taken for dead, comes back, and the job succeeds under a launcher that would have ended it for a death.
+/// A worker that was declared dead and resumes must finalise MPI with the other ranks, so that the job succeeds under a
+/// launcher that ends a job when a rank dies.
 #[test]
 fn a_worker_that_stood_still_leaves_with_the_others() {
-    // It goes on while the farm still runs, and after it is over.
+    // With 5000 tasks the worker resumes while the farm runs, and with 900 tasks after the end of the farm.
     for tasks in ["5000", "900"] {
         let running = job(3).env("ARMATURE_TEST_TASKS", tasks).start();
         running.wait_for("farm under way");
@@ -250,7 +255,8 @@ fn a_worker_that_stood_still_leaves_with_the_others() {
     }
 }
 
-/// It never comes back: whoever reads the launcher's exit code is told why.
+/// The stopped worker never resumes, so the job may fail although the farm is complete. A message must name the missing
+/// rank as the reason.
 #[test]
 fn a_worker_that_stands_still_for_ever_is_told_of() {
     let running = job(3).env("ARMATURE_PEER_SECONDS", "4").start();
@@ -266,14 +272,14 @@ fn a_worker_that_stands_still_for_ever_is_told_of() {
 fn a_parked_worker_takes_the_place_of_a_dead_one() {
     for seed in (0..runs()).filter(|_| survives()) {
         let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
-        // Ranks 1 and 2: one of them is parked and may be the one that dies.
+        // One of the ranks 1 and 2 is parked, and the parked rank may be the victim.
         let victim = 1 + seed as usize % 2;
         kill(&running, &[victim], seed);
         complete(&running.wait(), &victim.to_string());
     }
 }
 
-/// Seven ranks: 1 leads 2 and 3, 4 leads 5 and 6.
+/// Returns a job of seven ranks: sub-master 1 leads ranks 2 and 3, and sub-master 4 leads ranks 5 and 6.
 fn split() -> Job {
     let tasks = ("ARMATURE_TEST_TASKS", "4000");
     job(7).flag("--enable-recovery").env(tasks.0, tasks.1).env("ARMATURE_TEST_SUB_MASTERS", "2")
@@ -281,7 +287,8 @@ fn split() -> Job {
 
 #[test]
 fn members_and_sub_masters_may_die() {
-    // A member; a sub-master, whose members go on under rank 0; all members of one, which does tasks itself then.
+    // Victims: a member; a sub-master, whose members continue under rank 0; all members of a sub-master, which then
+    // executes tasks itself.
     for (n, victims) in [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| survives()) {
         let running = split().start();
         kill(&running, victims, 40 + n as u64);
@@ -306,16 +313,17 @@ fn a_sub_master_and_a_member_of_it_may_die() {
     }
 }
 
-/// A farm in which one task ends the process of whoever does it, by `armature run --recover`. Rank 0 is kept from being the
-/// first to get that task, which would be the end of the job: tasks are handed out one at a time, and it takes long for its
-/// first one. Where chunks are larger it must do none.
+/// Returns a job, started by `armature run --recover`, in which one task ends the process of each rank that executes
+/// the task. Rank 0 must not be the first to receive the task, because the job ends with rank 0: chunks have one task,
+/// and the first task on rank 0 takes long. A test with larger chunks must use a dedicated master.
 fn deadly(ranks: usize, how: &str, options: &[&str]) -> Job {
     let command = [&[ARMATURE, "run", "--recover"], options].concat();
     let job = Job::new(PROGRAM, ranks).arg("farm-deadly").limit(Duration::from_secs(60)).through(command);
     job.env("ARMATURE_TEST_KILL", how).env("ARMATURE_TEST_CHUNKING", "1")
 }
 
-/// Every other task has its result; `lost` workers have died; the job has succeeded.
+/// Checks that the job succeeded, that a number of workers within `lost` died, and that a warning names the deadly
+/// task.
 #[track_caller]
 fn is_survived(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
@@ -339,7 +347,8 @@ fn a_task_that_ends_its_process_becomes_a_failed_task() {
     }
 }
 
-/// Of tasks that are too short for a trail of their own only the chunk is known, or not even that: they are singled out.
+/// Very short tasks leave no record of the running task, so after a death the master knows at most the chunk. The tasks
+/// of the chunk are tried again alone, which identifies the deadly one.
 #[test]
 fn the_one_of_many_short_tasks_that_ends_its_process_is_found() {
     if !survives() {
@@ -361,7 +370,7 @@ fn a_task_that_ends_its_process_is_found_under_a_sub_master() {
     }
 }
 
-/// It would end its process again: the job is not started again.
+/// The job is not restarted, because the task would end its process again.
 #[test]
 fn a_task_that_ends_its_process_ends_a_job_that_takes_no_failed_tasks() {
     if !survives() {
@@ -375,8 +384,8 @@ fn a_task_that_ends_its_process_ends_a_job_that_takes_no_failed_tasks() {
     assert!(outcome.left_behind.is_empty(), "{outcome}");
 }
 
-/// Without retries a farm ends with the first death. It may have had another cause, so the job is started again; the second death in the same task
-/// has not.
+/// A farm without retries ends with the first death. The death may have had another cause than the task, so the job is
+/// restarted. The second death in the same task proves that the task is the cause, and the job fails.
 #[test]
 fn a_job_without_retries_is_started_again_after_one_death_in_a_task() {
     if !survives() {
@@ -393,7 +402,8 @@ fn a_job_without_retries_is_started_again_after_one_death_in_a_task() {
     assert_eq!(restarts, [true, false], "{outcome}");
 }
 
-/// All workers die of it, and with a master that does no tasks the job with them; the next one remembers.
+/// All workers die of the task, and with a dedicated master the job ends with them. The restarted job must know these
+/// deaths from the journal.
 #[test]
 fn a_job_that_is_started_again_knows_what_its_workers_died_of() {
     if !survives() {

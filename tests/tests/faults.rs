@@ -1,5 +1,5 @@
-//! What happens when something goes wrong: the job ends with an error within seconds, on every rank, and the
-//! message says where.
+//! Tests of failures: the job ends with an error within seconds, on every rank, and the message names the place of the
+//! failure.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
-/// How soon a job has to be over after a failure, with the launcher's own start and end.
+/// Maximum duration of a job that fails, including start and end of the launcher.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The faults that end by themselves.
+/// Returns the faults that end the job without outside action.
 fn failing() -> impl Iterator<Item = Fault> {
     faults::all().into_iter().filter(|f| !["endless", "never-comes"].contains(&f.case.name))
 }
@@ -46,7 +46,7 @@ fn ended_by_failure(outcome: &Outcome) {
     ended_by_failures(outcome, 1);
 }
 
-/// The same, where so many ranks may find what is wrong at the same moment.
+/// Checks the outcome of a failed job in which up to `most` ranks may detect the failure at the same moment.
 #[track_caller]
 fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
@@ -56,7 +56,7 @@ fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
 }
 
-/// Every fault as a job of MPI processes.
+/// Runs every fault whose name begins with `name` as a job of MPI processes.
 #[track_caller]
 fn fails_under_mpirun(name: &str) {
     let mut found = 0;
@@ -64,11 +64,13 @@ fn fails_under_mpirun(name: &str) {
         found += 1;
         let ranks = fault.ranks.max(3);
         let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(SOON * 2).run();
-        // Every rank looks at the items that it has, and compares what it runs.
+        // Every rank checks its own items, and compares its own program with that of rank 0, so each rank may report
+        // the failure.
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
         ended_by_failures(&outcome, most);
         fault.check(&outcome.errors().join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
-        // Before the failure nobody is through; behind it the others are, and wait for the failing rank.
+        // No rank finishes its part if the failure is inside of it. If the failure comes after the part, the other
+        // ranks have finished it and wait for the failing rank.
         let through = outcome.stdout.contains(": ok");
         assert!(!through || fault.case.name.ends_with("-after"), "{outcome}");
     }
@@ -117,12 +119,12 @@ fn endless(driver: &str) -> Running {
     let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
-    // Long enough that every rank has said something of itself.
+    // After this time every rank has sent a heartbeat.
     std::thread::sleep(Duration::from_millis(1500));
     running
 }
 
-/// Stops or kills one process of a job that never ends, and expects the job to end soon.
+/// Sends a signal to one process of a job that never ends, and checks that the job ends soon.
 #[track_caller]
 fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     let start = Instant::now();
@@ -134,7 +136,7 @@ fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     outcome
 }
 
-/// A rank that stands still is noticed by the others, which say what they know of every rank.
+/// The other ranks detect a stopped rank and report the last known state of every rank.
 #[test]
 fn a_stopped_rank_is_named_with_the_state_of_all() {
     for driver in ["threaded", "inline"] {
@@ -164,7 +166,8 @@ fn a_killed_rank_ends_the_job() {
     with_a_signal(endless("auto"), 0, Signal::KILL);
 }
 
-/// Whoever goes on first has heard nobody for all that time. That says nothing about the others.
+/// After the suspension, the first rank that resumes has received no heartbeat for a long time. This silence must not
+/// count against the other ranks, which were suspended as well.
 #[test]
 fn a_job_that_is_suspended_as_a_whole_goes_on() {
     let running = endless("auto");
@@ -172,11 +175,11 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
         running.suspend(Duration::from_millis(3_500));
         std::thread::sleep(Duration::from_millis(1_500));
     }
-    // It is still watched over.
+    // Peer monitoring is still active after the suspensions.
     let outcome = with_a_signal(running, 2, Signal::STOP);
     assert!(outcome.stderr.contains("has waited 2 s for a sign of life from rank 2"), "{outcome}");
 
-    // Chunks take more than a second each, so that hardly ever a message is on its way.
+    // Chunks take more than a second each, so hardly any message is in flight during the suspension.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(SOON * 3);
     let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
     running.wait_for("farm under way");
@@ -186,7 +189,7 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
     assert!(outcome.stdout.contains("farm complete, lost []"), "{outcome}");
 }
 
-/// A rank that does not come to the pipeline is waited for no longer than the limit.
+/// The other ranks wait for a rank that never starts the pipeline only until the time limit.
 #[test]
 fn a_rank_that_never_comes_is_named() {
     let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(SOON * 2);
@@ -196,12 +199,12 @@ fn a_rank_that_never_comes_is_named() {
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 
-/// Signs of life come from ranks that compute all the time, also on the thread that communicates.
+/// Ranks that compute all the time must send heartbeats, even if they compute on the thread that communicates.
 #[test]
 fn a_busy_rank_is_not_taken_for_dead() {
     for driver in [Driver::Threaded, Driver::Inline] {
         let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
-        // Rank 0 does everything, the others are parked and hear nothing but its signs of life.
+        // Rank 0 runs all stages. The other ranks are parked and receive only the heartbeats of rank 0.
         local::run("a busy root", &config, |session| {
             armature::pipeline::Pipeline::source("numbers", || 0..30u32)
                 .map("slow", |x| {
@@ -217,7 +220,8 @@ fn a_busy_rank_is_not_taken_for_dead() {
     }
 }
 
-/// A case whose user code takes longer than ranks may be silent, on whichever rank, on threads.
+/// Runs a case on threads whose user code takes longer than the limit for silent ranks, on any rank, and checks that no
+/// rank is declared dead.
 fn is_no_death(case: &str) {
     let case = armature_tests::find(case).expect("the case exists");
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
@@ -226,13 +230,14 @@ fn is_no_death(case: &str) {
     }
 }
 
-/// The same under mpirun.
+/// Runs a case under mpirun whose user code takes longer than the limit for silent ranks, and checks that no rank is
+/// declared dead.
 fn is_no_death_under_mpirun(case: &str) {
     let job = Job::new(PROGRAM, 3).arg(case).env("ARMATURE_PEER_SECONDS", "2");
     job.limit(SOON * 3).passes(&[case]);
 }
 
-/// Rank 0 gives signs of life while the source or the sink of a farm takes longer than ranks may be silent.
+/// Rank 0 must send heartbeats while the source or the sink of a farm takes longer than the limit for silent ranks.
 #[test]
 fn a_slow_source_or_sink_of_a_farm_is_no_death_under_mpirun() {
     is_no_death_under_mpirun("farm-slow-ends");
@@ -258,7 +263,7 @@ fn a_slow_unit_of_a_loop_is_no_death_under_mpirun() {
     is_no_death_under_mpirun("units-slow");
 }
 
-/// Ranks that are inside of long tasks leave when another one fails.
+/// Ranks that execute long tasks must leave the job when another rank fails.
 #[test]
 fn a_failure_beside_slow_tasks_ends_the_job() {
     let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(SOON * 2).run();
@@ -266,7 +271,7 @@ fn a_failure_beside_slow_tasks_ends_the_job() {
     assert!(outcome.stderr.contains("armature: rank 2: farm beside: task "), "{outcome}");
 }
 
-/// Ranks that are inside of long user code leave when another one fails.
+/// Ranks that execute long user code must leave the job when another rank fails.
 #[test]
 fn a_failure_beside_slow_units_ends_the_job() {
     let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(SOON * 2).run();
@@ -274,7 +279,7 @@ fn a_failure_beside_slow_units_ends_the_job() {
     assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
 }
 
-/// Items that take longer than the limit are no standstill, whichever rank they are on.
+/// Items that take longer than the limit must not count as a standstill, on any rank.
 #[test]
 fn a_long_item_is_no_standstill() {
     let config = local::config(3).driver(Driver::Threaded).peer_limit(Duration::from_secs(1));
@@ -298,7 +303,7 @@ fn a_long_item_is_no_standstill() {
     .unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// Whoever waits for ten seconds says for whom, wherever it is.
+/// A rank that waits for ten seconds must report the ranks it waits for, in every place where ranks wait.
 #[test]
 fn a_long_wait_is_told() {
     const PROGRAMS: &str = env!("CARGO_BIN_EXE_armature-programs");
@@ -312,7 +317,7 @@ fn a_long_wait_is_told() {
         (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
         (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
     ];
-    // They sleep, so they can do so at the same time.
+    // The jobs only sleep, so they run concurrently.
     let start = |(args, text): (&[&str], &'static str)| {
         let job = Job::new(PROGRAMS, 2).limit(SOON * 3).env("RUST_LOG", "warn");
         (args.iter().fold(job, |job, arg| job.arg(arg)).start(), text)

@@ -1,16 +1,17 @@
-//! Every case on ranks that are threads. Settings above the transport are varied here, and not under `mpirun`.
+//! Runs every case on ranks that are threads. The settings above the transport are varied in these tests and not in
+//! those under `mpirun`.
 
 use std::collections::BTreeSet;
 
 use armature::{Balance, Config, Driver};
 use armature_tests::{account, all, cases, faults, find, local};
 
-/// Sets one more variable of a configuration.
+/// Sets a variable of a configuration.
 fn set(config: Config, name: &str, value: &str) -> Config {
     config.set(name, value).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs every case with these settings.
+/// Runs every case with a configuration that `set` has changed. `name` describes the settings in messages.
 #[track_caller]
 fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
     for case in all() {
@@ -96,7 +97,7 @@ fn the_planner_moves_a_serial_stage_with_its_state() {
     assert!(local::guarded("moving state", local::LIMIT, attempts), "never in five attempts");
 }
 
-/// Without monitoring the planner still has to know how long stages take.
+/// The planner must measure stage times even if monitoring is off.
 #[test]
 fn the_planner_measures_also_where_nothing_is_monitored() {
     let config = set(local::config(2), "ARMATURE_MONITOR", "off");

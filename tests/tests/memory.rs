@@ -1,4 +1,5 @@
-//! What farms and pipelines have in memory follows the window in bytes, on threads and under mpirun; what a rank of a workflow has, what it may.
+//! Tests of memory limits on threads and under mpirun: farms and pipelines stay within the window in bytes, and a rank
+//! of a workflow within its memory budget.
 
 use std::process::Command;
 
@@ -6,17 +7,17 @@ use armature_tests::cases::{ARRAY, ARRAYS};
 use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
-/// The window, in MiB.
+/// Window in MiB.
 const WINDOW: u64 = 16;
-/// What there may be beside the window, in MiB: what one chunk takes on its way, and what the allocator and the message
-/// layer keep.
+/// Memory allowed in addition to the window, in MiB: one chunk in transfer, and the memory of the allocator and the
+/// message layer.
 const BESIDE: u64 = 64;
 
 fn variables() -> [(&'static str, String); 2] {
     [("ARMATURE_WINDOW_BYTES", (WINDOW << 20).to_string()), ("ARMATURE_RANKS", "2".to_string())]
 }
 
-/// By rank, what the ranks say they took.
+/// Returns the memory in MiB that each rank reports.
 #[track_caller]
 fn took(what: &str, stdout: &str) -> Vec<u64> {
     let took = stdout.lines().filter_map(|line| line.split_once(" took ")?.1.strip_suffix(" MiB"));
@@ -34,7 +35,7 @@ fn check(what: &str, stdout: &str) {
 
 #[track_caller]
 fn on_threads(case: &str) {
-    // In a process of its own: what other tests take is not to be counted.
+    // The case runs in a separate process, so that the memory of other tests is not counted.
     let output = Command::new(PROGRAM).arg(case).envs(variables()).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     check(&format!("{case} on threads"), &String::from_utf8_lossy(&output.stdout));
@@ -86,7 +87,8 @@ fn a_pipeline_whose_first_item_keeps_the_others_waiting() {
     on_ranks("memory-pipeline-late");
 }
 
-/// Where user code is inline, arrays are on their way for as long as a reader takes: they are still held meanwhile.
+/// With the inline driver a transfer does not progress while user code runs, so an array in transfer stays in memory as
+/// long as the reading task runs, and counts against the budget of the rank.
 #[test]
 fn a_workflow_whose_arrays_wait_for_their_readers() {
     let may = (ARRAYS * ARRAY + ARRAY / 4) as u64 >> 20;

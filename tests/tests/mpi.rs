@@ -1,7 +1,7 @@
-//! Every case on MPI processes: 1 to 4 ranks, and more than there are cores. Settings above the transport are varied on
-//! threads (`local.rs`).
+//! Runs every case on MPI processes: on 1 to 4 ranks, and on more ranks than cores. The settings above the transport
+//! are varied on threads (`local.rs`).
 //!
-//! `ARMATURE_TEST_MPI` states which MPI is expected (by default the one that the program is linked to),
+//! `ARMATURE_TEST_MPI` states the expected MPI library (default: the library to which the program is linked), and
 //! `ARMATURE_TEST_MPIRUN` the launcher with its arguments. `ci/mpi/with.sh` sets both.
 
 use std::process::Command;
@@ -13,7 +13,8 @@ use armature_tests::{all, cases};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
-/// Runs all cases on `ranks` ranks with these variables, and checks that every rank has printed a line for each case.
+/// Runs all cases on `ranks` ranks with the variables `env`, and checks that every rank has printed a line for each
+/// case.
 #[track_caller]
 fn all_cases(ranks: usize, env: &[(&str, &str)]) {
     let job = env.iter().fold(Job::new(PROGRAM, ranks), |job, (name, value)| job.env(name, value));
@@ -37,7 +38,7 @@ fn more_ranks_than_cores() {
     all_cases(6, &[]);
 }
 
-/// 200 seeds of units, with barriers and without, and 100 of each kind of grid.
+/// Runs 200 seeds of units, with and without barriers, and 100 seeds of each kind of grid.
 #[test]
 fn hundreds_of_seeds_move_units() {
     let names: Vec<&str> = cases::SEEDS.iter().map(|c| c.name).collect();
@@ -56,7 +57,7 @@ fn live_balancing() {
     all_cases(4, &[("ARMATURE_BALANCE", "live")]);
 }
 
-/// No send completes before its receive has started. `ci/mpi/eager-probe.sh` shows that these settings have an effect: a
+/// No send completes before its receive has started. `ci/mpi/eager-probe.sh` shows that the settings have an effect: a
 /// program that depends on eager sends hangs with them.
 #[test]
 #[ignore = "`ci/test.sh no-eager` runs it on both libraries"]
@@ -72,15 +73,15 @@ fn without_eager_sends() {
         Mpi::Mpich => &[("UCX_RNDV_THRESH", "0")],
     };
     all_cases(3, env);
-    // Every batch waits for a handshake here, so only the cases that press hardest.
+    // Every batch waits for a handshake, which is slow, so only the most demanding cases run.
     let cases = ["overtaking", "window", "serial-stages", "items-big", "many-pipelines"];
     let env = [env, &[("ARMATURE_WINDOW", "2"), ("ARMATURE_BATCH", "1")]].concat();
     let job = env.iter().fold(Job::new(PROGRAM, 2), |job, (name, value)| job.env(name, value));
     cases.iter().fold(job, |job, case| job.arg(*case)).passes(&cases);
 }
 
-/// A program that was built with the headers of MPICH says so where it finds the library of Open MPI. The other way round the system's
-/// loader does not start the program.
+/// A program that was built with the headers of MPICH and finds the library of Open MPI must report the mismatch. In
+/// the opposite case the system's loader does not start the program.
 #[test]
 fn the_library_of_another_mpi_is_refused() {
     let job = Job::new(PROGRAM, 2).arg("order").limit(Duration::from_secs(30));
@@ -101,7 +102,8 @@ fn the_library_of_another_mpi_is_refused() {
     assert!(!says_so || outcome.stderr.contains(text), "{outcome}");
 }
 
-/// The launcher of the other MPI starts as many worlds of one rank: the program must not take that for a run.
+/// The launcher of the other MPI library starts two worlds of one rank each. The program must not accept a world of one
+/// rank as its job.
 #[test]
 fn the_launcher_of_another_mpi_is_refused() {
     let job = Job::new(PROGRAM, 2).arg("body-only").limit(Duration::from_secs(30));

@@ -1,7 +1,7 @@
-//! Every case beside loads that come and go: ranks lose their cores, and get them back, in the middle of anything.
+//! Runs every case while loads start and stop on the cores, so that ranks lose and regain their cores at any moment.
 //!
-//! The loads' edges depend on seeds, so that a case that fails beside some fails there again, as far as a real machine
-//! repeats itself. `ci/smpi/test.sh` runs the cases on simulated hosts with the same waves.
+//! The start and stop times of the loads depend on seeds, so that a failure can be reproduced as far as a real machine
+//! allows it. `ci/smpi/test.sh` runs the cases on simulated hosts with the same waves.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use armature_tests::burner::{Burner, Load, Wave, two_cores};
 use armature_tests::mpirun::Job;
 use armature_tests::{all, local};
 
-/// A load on each of two cores, with edges of its own.
+/// Starts a load on each of two cores; the seeds of the two loads differ.
 #[track_caller]
 fn loads(period: Duration, seed: u64) -> [Burner; 2] {
     let wave = Wave::new(period, 0.5).unwrap();

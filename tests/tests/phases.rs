@@ -1,5 +1,6 @@
-//! Ranks die, by a signal or by themselves, in every phase of a job that `armature run` has started: the job ends within
-//! seconds, with the right exit code, and only what a running farm replaces is forgiven.
+//! Tests of ranks that die, by a signal or by their own exit, in every phase of a job that `armature run` has started.
+//! The job must end within seconds with the right exit code, and may survive only deaths that the running skeleton
+//! tolerates.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,15 +13,16 @@ use armature_tests::phases::kills::{Kill, Subject, histogram};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-phases");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Kills one rank in each moment of a job's life; `ARMATURE_TEST_DEATHS` times.
+/// Kills one rank in each phase of a job, `ARMATURE_TEST_DEATHS` times.
 #[test]
 fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_or_a_workflow_goes_on_without_it() {
     let mpi = linked(PROGRAM.as_ref());
     let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
-    // With this seed the first nine have every skeleton, a worker in a workflow, and jobs with and without recovery.
+    // With seed 233 the first nine kills cover every skeleton, a worker in a workflow, and jobs with and without
+    // recovery.
     let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::drawn(233, number, mpi)).collect();
     let subject = Subject { armature: ARMATURE.into(), program: PROGRAM.into(), words: Vec::new() };
-    // Such jobs wait most of the time: several at once.
+    // The jobs wait most of the time, so three of them run concurrently.
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -39,7 +41,7 @@ fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_or_a_workflow_
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), kills.len(), wrong.join("\n"));
 }
 
-/// `armature run OPTIONS armature-phases DIR SKELETON DEED`.
+/// Runs `armature run OPTIONS armature-phases DIR SKELETON DEED`.
 fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
     let dir = tempfile::tempdir().expect("a directory");
     let line = [&[ARMATURE, "run"], options].concat();
@@ -49,8 +51,8 @@ fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
     outcome
 }
 
-/// Outside of a farm nobody takes the place of a rank. Launchers that let the others go on do not say that it has ended.
-/// That of MPICH does not notice the end of one before `MPI_Init`, unless it is a signal's.
+/// No rank is replaced outside of a farm or a workflow, so the job must fail. A launcher that keeps the other ranks
+/// does not report the exit of a rank. MPICH's launcher detects an exit before `MPI_Init` only if a signal caused it.
 #[test]
 fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
     let recover: &[&str] =
@@ -77,7 +79,8 @@ fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
     }
 }
 
-/// In a farm or a workflow somebody takes its place, and nobody waits for the large messages that are under way to it or from it.
+/// Farms and workflows continue without a dead worker. The other ranks must not wait for large messages in flight to or
+/// from the dead worker.
 #[test]
 fn a_worker_that_ends_in_a_task_is_done_without() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -90,8 +93,8 @@ fn a_worker_that_ends_in_a_task_is_done_without() {
     }
 }
 
-/// A task that ends the process of each rank that tries it fails after its tries: as many ranks are lost, rank 0 never tries it, and
-/// the job, which allows for a failed task, is not started again for it.
+/// A task that ends the process of every rank that executes it fails after its tries. Each try costs one rank, and rank
+/// 0 never executes the task. The job tolerates a failed task and must not be restarted.
 #[test]
 fn a_deadly_task_fails_after_its_tries() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -107,7 +110,7 @@ fn a_deadly_task_fails_after_its_tries() {
     }
 }
 
-/// Ranks of which one does not come are waited for no longer than the limit.
+/// The start of a job waits for a missing rank only until the limit.
 #[test]
 fn the_start_has_a_limit() {
     let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");
@@ -115,7 +118,8 @@ fn the_start_has_a_limit() {
     assert!(outcome.stderr.contains("found each other within 2 s (--start-limit"), "{outcome}");
 }
 
-/// Open MPI's launcher, told to let the others go on, lets them wait in `MPI_Init` for a rank that has died before.
+/// Open MPI's launcher with recovery lets the other ranks wait in `MPI_Init` for a rank that has died before, so a
+/// waiting rank must report the wait.
 #[test]
 fn who_waits_for_a_rank_that_has_died_before_mpi_started_says_so() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {

@@ -1,4 +1,5 @@
-//! The programs that the book ports do what it says, and are those that it shows.
+//! Checks that the hand-written programs in the book produce the documented results and are identical to the tested
+//! sources.
 
 use std::process::Command;
 
@@ -12,7 +13,7 @@ fn the_program_by_hand_finds_what_the_farm_finds() {
     for ranks in [2, 3] {
         let outcome = Job::new(BY_HAND, ranks).run();
         assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-        // The farm of the chapter asserts the same number.
+        // The farm in the chapter asserts the same number.
         assert!(outcome.stdout.contains("126 of 3000 numbers are prime"), "{outcome}");
     }
 }
@@ -39,7 +40,7 @@ fn the_program_in_c_counts_what_the_farm_counts() {
     let outcome = Job::new(built, 3).run();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert_eq!(outcome.stdout, "15155 of 60300 points\n", "{outcome}");
-    // The farm of the chapter asserts the same number.
+    // The farm in the chapter asserts the same number.
     assert!(
         chapter.contains("assert_eq!(total, 15_155);"),
         "docs/from-c.md expects another number of points"

@@ -1,4 +1,5 @@
-//! What rank 0 tells while a skeleton runs on threads: how far it is, and for whom its ranks wait.
+//! Tests of the messages that rank 0 logs while a skeleton runs on threads: its progress, and the ranks that other
+//! ranks wait for.
 
 use std::ops::Range;
 use std::sync::{Mutex, Once, PoisonError};
@@ -15,7 +16,7 @@ use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Progress, Session};
 use armature_tests::local;
 
-/// What all runs of this process have logged.
+/// Log messages of all runs in this process.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Kept;
@@ -32,7 +33,7 @@ impl log::Log for Kept {
     fn flush(&self) {}
 }
 
-/// Runs this on two ranks. Returns the lines that begin with `start`.
+/// Runs `body` on two ranks and returns the log lines that begin with `start`.
 #[track_caller]
 fn told(
     start: &str,
@@ -50,7 +51,7 @@ fn told(
     lines.iter().filter(|line| line.starts_with(start)).cloned().collect()
 }
 
-/// The first line tells how far a run of this `name` is, with this text.
+/// Checks that the first progress line of the run `name` contains `text`.
 #[track_caller]
 fn tells(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
     let lines = told(name, Progress::On, body);
@@ -58,14 +59,14 @@ fn tells(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxEr
     assert!(first.contains(text), "{name}: `{text}` is not told in `{first}`");
 }
 
-/// Something that takes a moment.
+/// Returns `value` after 5 ms.
 fn work<T>(value: T) -> T {
     sleep(Duration::from_millis(5));
     value
 }
 
 struct Rows {
-    /// The row that takes so long.
+    /// Slow row and its duration.
     slow: Option<(u64, Duration)>,
 }
 
@@ -135,7 +136,7 @@ fn a_farm_tells_how_far_it_is() {
     tells("farm \"tell\"", "of 40 tasks (0 %)", |session| {
         Ok(Farm::new("tell", work::<u64>).collect(session, 0..40).map(drop)?)
     });
-    // Nobody knows how many there are.
+    // The number of tasks of a filtered source is unknown, so the line has no total.
     tells("farm \"filtered\"", "s  0 tasks", |session| {
         let tasks = (0..40).filter(|n| n % 2 == 0);
         Ok(Farm::new("filtered", work::<u64>).collect(session, tasks).map(drop)?)
@@ -164,7 +165,7 @@ fn loops_tell_how_far_they_are() {
     });
 }
 
-/// A loop of one long sweep, and a table: they tell how far they are long before their end.
+/// A loop of one long sweep and a table of one panel must report progress long before their end.
 #[test]
 fn a_single_sweep_tells_how_far_it_is() {
     struct Slow;
@@ -225,7 +226,7 @@ fn a_loop_until_convergence_has_no_end_that_is_known() {
     });
 }
 
-/// A workflow of two tasks, the first of which takes this long.
+/// Runs a workflow of two tasks. The first task takes `time`.
 fn two_tasks(name: &str, session: &mut Session, time: Duration) -> Result<(), BoxError> {
     let mut two = Description::builder(name);
     for task in ["long", "short"] {
@@ -254,10 +255,12 @@ fn what_is_switched_off_tells_nothing() {
     assert_eq!(lines, [""; 0]);
 }
 
-/// Longer than a wait that nobody is told of, with time for a sign of life.
+/// Duration of a wait that must be reported: longer than the 10 s after which ranks report waits, plus time for a
+/// heartbeat.
 const LONG: Duration = Duration::from_millis(12_500);
 
-/// One line is told in a run of this `kind` of skeleton: that one rank waits for the other, which does this.
+/// Checks that a run of a `kind` of skeleton logs exactly one line with the text `does`: the line reports that one rank
+/// waits for the other, and `does` describes the activity of the rank that is waited for.
 #[track_caller]
 fn tells_of_a_wait(kind: &str, does: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
     let lines = told(&format!("in the {kind} rank "), Progress::Off, body);
@@ -315,7 +318,7 @@ fn every_skeleton_tells_who_is_waited_for() {
         a_loop_over_a_grid_tells_who_is_waited_for,
         a_workflow_tells_who_is_waited_for,
     ];
-    // At the same time, because each takes so long.
+    // Each of the tests waits for more than ten seconds, so they run concurrently.
     std::thread::scope(|scope| {
         for tells in all {
             scope.spawn(tells);

@@ -1,4 +1,4 @@
-//! Random pipelines, mappings and settings on threads: the result is always the serial one.
+//! Tests of random pipelines, mappings and settings on threads: the result must equal the serial result.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -13,15 +13,15 @@ use armature_tests::local;
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 
-/// A stage: what it does to the numbers that pass.
+/// Kind of stage: its effect on the numbers in the stream.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Map,
-    /// Keeps so many of eight.
+    /// Keeps this many of eight items.
     Filter(u64),
-    /// Numbers the items and mixes the number in, so it must see them in order.
+    /// Adds a value that depends on the item's position, so the stage must receive the items in order.
     Serial,
-    /// Some items take long.
+    /// Takes 500 µs for one of 128 items.
     Uneven,
 }
 
@@ -29,7 +29,7 @@ enum Kind {
 struct Plan {
     stages: Vec<Kind>,
     blocks: Vec<Block>,
-    /// Further mappings, each after so many items.
+    /// Later mappings, each with the number of delivered items after which it is requested.
     remaps: Vec<(u64, Vec<Block>)>,
     ranks: usize,
     items: u64,
@@ -56,7 +56,7 @@ impl Plan {
         (0..self.items).filter_map(|x| steps.iter_mut().try_fold(x, |x, step| step.of(x))).collect()
     }
 
-    /// Returns what rank 0 knows at the end.
+    /// Runs the pipeline and compares its results with the serial ones. Returns the summary on rank 0.
     fn run(&self, session: &mut Session) -> Result<Option<Summary>, armature::BoxError> {
         let work = Work::on(session);
         let mut out = Vec::new();
@@ -96,19 +96,20 @@ impl Plan {
     }
 }
 
-/// What a stage does, and what it remembers.
+/// State of a stage.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     kind: Kind,
     n: u64,
     ordered: bool,
     seen: u64,
-    /// Where an uneven stage takes its time.
+    /// Source of the delays of an uneven stage; `None` in the serial reference.
     work: Option<Work>,
 }
 
 impl Step {
-    /// Without order a serial stage may number the items in any way, so it only passes them on.
+    /// Computes an item. In an unordered pipeline a serial stage receives the items in any order, so the stage ignores
+    /// the positions.
     fn of(&mut self, x: u64) -> Option<u64> {
         let y = x.wrapping_mul(2 * self.n + 3) ^ noise(self.n, 0);
         match self.kind {
@@ -154,7 +155,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Blocks of random lengths on random hosts; a block with a serial stage has one.
+/// Generates blocks of random lengths on random hosts. A block with a serial stage has one host.
 fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> {
     let everyone: Vec<usize> = (0..ranks).collect();
     let hosts = proptest::sample::subsequence(everyone, 1..=ranks).prop_shuffle();
@@ -176,7 +177,7 @@ fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// Any pipeline, with up to so many changes of its mapping.
+/// Generates a pipeline with up to `remaps` changes of its mapping.
 fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let shape =
         (proptest::collection::vec(kind(), 0..7), 1..=6usize).prop_flat_map(move |(stages, ranks)| {
@@ -194,7 +195,8 @@ fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let settings = (dispatch, driver, batch, window, bytes, 1..4usize, any::<bool>());
     (shape, items, settings).prop_map(|((blocks, remaps, stages, ranks), items, settings)| {
         let (dispatch, driver, batch, window, window_bytes, ahead, ordered) = settings;
-        // The last ones come when little is in flight any more, the stream's end in the middle of a change too.
+        // Changes are requested in the first three quarters of the stream. The last changes begin when few batches are
+        // left in flight, and the stream may end during a change.
         let after = |at: prop::sample::Index| at.index(items.max(1) as usize) as u64 * 3 / 4;
         let remaps = remaps.into_iter().map(|(at, blocks)| (after(at), blocks)).collect();
         #[rustfmt::skip]
@@ -215,8 +217,8 @@ fn cases(cases: u32) -> TestRunner {
     })
 }
 
-/// Runs random pipelines; returns what rank 0 knew at the end of each. Half of them run beside the others, because ranks
-/// wait for each other most of the time.
+/// Runs random pipelines and returns the summary of each. The two halves run concurrently, because ranks wait for each
+/// other most of the time.
 fn run(number: u32, remaps: usize) -> Vec<Summary> {
     std::thread::scope(|scope| {
         let halves = [number / 2, number - number / 2].map(|n| scope.spawn(move || run_in_turn(n, remaps)));

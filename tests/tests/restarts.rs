@@ -1,5 +1,5 @@
-//! `armature run` with job statuses: jobs that die are started again and go on from their journal; the exit code is right
-//! whatever the launcher says; nothing is left behind.
+//! Tests of `armature run` with job statuses: jobs that die are restarted and continue from their journal, the exit
+//! code is right whatever the launcher returns, and no process is left behind.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-squares");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 const RANKS: usize = 3;
 
-/// `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`.
+/// Returns the job `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`.
 fn squares(dir: &Path, options: &[&str], tasks: u64, what: &str) -> Job {
     let job = Job::new(PROGRAM, RANKS).through([&[ARMATURE, "run"], options].concat());
     job.env("ARMATURE_BATCH", "1").arg(dir).arg(tasks.to_string()).arg("10").arg(what)
@@ -30,7 +30,8 @@ fn ended_with(outcome: &Outcome, code: i32, said: &[&str]) {
     }
 }
 
-/// Each task was computed, and none after it had been in the journal at a start.
+/// Checks that each task was computed, and that no task was computed that the journal contained at an earlier start.
+/// Returns the number of tasks that the journal contained at the starts.
 #[track_caller]
 fn nothing_kept_was_computed_again(dir: &Path, tasks: u64) -> usize {
     let log = std::fs::read_to_string(dir.join("log")).expect("a log");
@@ -51,7 +52,7 @@ fn nothing_kept_was_computed_again(dir: &Path, tasks: u64) -> usize {
     known.len()
 }
 
-/// Waits until so many restarts have been told of.
+/// Waits for the message about restart `number`.
 #[track_caller]
 fn wait_for_restart(running: &Running, number: usize) {
     let (start, text) = (Instant::now(), format!("restart {number} of "));
@@ -76,7 +77,7 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
     ended_with(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
     assert!(nothing_kept_was_computed_again(dir.path(), 300) >= 150);
-    // The events of each attempt are kept, and readers show the last.
+    // The events of each attempt are kept, and readers show the last attempt.
     for restarts in 0..3 {
         let attempt = events.join(format!("attempts/{}", restarts + 1));
         let status = JobStatus::read(&attempt.join("job-status.json")).expect("readable").expect("a status");
@@ -92,7 +93,7 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
 }
 
-/// The elements of a job array whose script names a file and a directory.
+/// This situation arises in a job array whose script names one file and one directory for all elements.
 #[test]
 fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -112,7 +113,7 @@ fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothi
     ended_with(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
-    // A status that comes from somewhere else all the same ends nothing.
+    // A status that another job writes without checking must not end the job either.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
@@ -136,11 +137,11 @@ fn without_restarts_a_job_that_dies_has_failed() {
     running.wait_for("kept 5\n");
     running.kill_rank(2);
     let outcome = running.wait();
-    // Open MPI says 137; MPICH says 9, or 15 where its clean-up ends a rank by signal 15 too.
+    // Open MPI returns 137. MPICH returns 9, or 15 if its clean-up ends a rank with signal 15.
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
-    // A rank may have had time to say that another one is missing.
+    // Another rank may have had time to report the missing rank.
     let is_missed = job_status.state == State::Failed && job_status.restart;
     assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }
@@ -158,7 +159,7 @@ fn a_job_that_dies_at_once_each_time_is_given_up() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
     let start = Instant::now();
-    // Killed before anything is kept, again and again.
+    // The rank is killed each time before a result is kept, so a restart makes no progress.
     running.wait_for("kept 1\n");
     running.kill_rank(0);
     let mut restarts = 0;
@@ -204,7 +205,7 @@ fn the_time_limit_counts_restarts_in() {
     assert!(outcome.took < Duration::from_secs(30), "{outcome}");
 }
 
-/// A rank that hangs after the job has finished does not make a failure of it, nor does it stay.
+/// A rank that hangs after the end of the job must neither make the job fail nor stay behind.
 #[test]
 fn a_launcher_that_does_not_end_is_ended() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -218,7 +219,8 @@ fn on_open_mpi(dir: &Path) -> bool {
     squares(dir, &[], 1, "").mpi() == Mpi::OpenMpi
 }
 
-/// With recovery mpirun exits with 0 and goes on without rank 0; the others wait in vain.
+/// With recovery mpirun continues without rank 0 and exits with 0, while the other ranks wait for rank 0. `armature
+/// run` must detect the death and restart the job.
 #[test]
 fn a_dead_rank_0_is_noticed_with_recovery_and_the_job_started_again() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -253,12 +255,12 @@ fn the_exit_code_is_right_in_spite_of_recovery() {
 #[test]
 fn a_program_without_a_job_status_has_failed() {
     let job = Job::new(PROGRAM, RANKS).through([ARMATURE, "run", "--restarts", "2"]);
-    // It ends before its ranks begin.
+    // The program ends before its ranks start, because an argument is missing.
     let outcome = job.arg("only one argument").run();
     ended_with(&outcome, 1, &["the job has left no job status"]);
 }
 
-/// `armature top` follows a job from its directory until that has ended, and says how.
+/// `armature top` must follow a job until its end and report how the job ended.
 #[test]
 fn a_job_is_watched_to_its_end() {
     for (is_killed, tasks, how) in
@@ -282,11 +284,11 @@ fn a_job_is_watched_to_its_end() {
         let outcome = running.wait();
         let top = top.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&top.stdout);
-        // Launchers say differently that a rank was killed.
+        // The exit code for a killed rank depends on the launcher.
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // A run that has ended shows its whole time instead of what it does in a second.
+        // The line of a finished run shows the whole time; the line of a killed run continues with a rate.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");

@@ -1,5 +1,5 @@
-//! `armature-workflow` and `armature workflow` as a user runs them: on threads, under mpirun and by `armature`, with tasks that fail,
-//! exceed limits and are killed.
+//! Tests of `armature-workflow` and `armature workflow` as a user runs them: on threads, under mpirun and with
+//! `armature`, with tasks that fail, exceed limits and are killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// A directory with a workflow in it.
+/// Directory with a workflow file.
 struct Place {
     dir: TempDir,
     file: PathBuf,
@@ -38,20 +38,20 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The tasks that a rescue file names.
+    /// Returns the tasks that a rescue file lists as done.
     fn done(&self, rescue: &str) -> Vec<String> {
         let rescue = self.text(rescue);
         rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
     }
 
-    /// Runs it on threads.
+    /// Runs the workflow on threads.
     fn run(&self, ranks: usize, more: &[&str]) -> Output {
         let mut command = Command::new(TASKS);
         command.arg(&self.file).args(["--ranks", &ranks.to_string()]).args(more);
         command.current_dir(self.dir.path()).output().unwrap()
     }
 
-    /// Under mpirun.
+    /// Returns a job that runs the workflow under mpirun.
     fn job(&self, ranks: usize, more: &[&str]) -> Job {
         let job = Job::new(TASKS, ranks).arg(&self.file).arg("--directory").arg(self.dir.path());
         more.iter().fold(job, |job, word| job.arg(*word))
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// Sorts two halves apart and joins them.
+/// Workflow that splits a list, sorts both halves and joins them.
 const DIAMOND: &str = r#"
 [[task]]
 id = "split"
@@ -105,7 +105,7 @@ fn commands_give_the_same_on_threads_and_processes() {
         let place = Place::new("diamond.toml", DIAMOND);
         place.job(ranks, &[]).succeeds();
         assert_eq!(place.text("joined"), joined());
-        // A restart of the finished workflow does nothing.
+        // A restart of the finished workflow runs no task.
         fs::remove_file(place.path("joined")).unwrap();
         let outcome = place.job(ranks, &[]).succeeds();
         assert!(
@@ -136,7 +136,7 @@ fn what_tasks_wrote_is_shown_and_what_they_used_becomes_a_trace() {
     );
     let error = shown(&["nonsense"]);
     assert_eq!(error.status.code(), Some(2));
-    // What was measured can be planned.
+    // The trace of the measured run is a valid input for the planner.
     let platform = "[[processor]]\ncount = 2\nmemory = \"1 GiB\"\n";
     fs::write(place.path("two.toml"), platform).unwrap();
     let plan = succeeded(place.armature(&["plan", "workflow", "trace.json", "--platform", "two.toml"]));
@@ -160,7 +160,8 @@ fn faults_of_a_workflow_are_told_before_anything_starts() {
     assert!(!place.path("done").exists());
 }
 
-/// `bad` fails twice; what does not depend on it is run, and the next run does what is missing.
+/// Task `bad` fails twice. The tasks that do not depend on `bad` must run, and the next run must execute only the
+/// missing tasks.
 #[test]
 fn a_rescue_file_leaves_out_what_is_done() {
     let dag = "TASK a sh -c 'echo a >> log'\nTASK bad -t 2 sh -c 'echo bad >> log; test -e good'\nTASK c sh -c 'echo c >> log'\n\
@@ -192,7 +193,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
 
 #[test]
 fn limits_end_tasks_and_more_memory_lets_them_through() {
-    // `tail` keeps what it may have to print.
+    // `tail` keeps 60 MB in memory until the end of its input.
     let hold = "(head -c 60000000 /dev/zero; sleep 0.3) | tail -c 60000000 > /dev/null; echo $? > held";
     let file = format!(
         "[[task]]\nid = \"greedy\"\ncommand = \"{hold}\"\nmemory = \"20 MB\"\ntries = 3\noutputs = [\"held\"]\n"
@@ -210,7 +211,7 @@ fn limits_end_tasks_and_more_memory_lets_them_through() {
     failed(place.run(1, &[]), &["it ended with exit code 0, but has not written \"f\""]);
 }
 
-/// Each of two tasks ends only beside the other one.
+/// Each of two tasks ends only after the other one has started.
 #[test]
 fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
     let task = |name: &str, other: &str| {
@@ -223,7 +224,8 @@ fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
     failed(place.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
 }
 
-/// Each of the tasks behind one parent ends only when all of them have begun. A plan is made where the file knows how long tasks take.
+/// Each of the four tasks after the first one ends only when all four have started. A plan exists only if the file
+/// states the run times.
 #[test]
 fn long_tasks_behind_one_parent_run_side_by_side() {
     let wait = "touch begun.$ME; until [ $(ls begun.* | wc -l) -ge 4 ]; do sleep 0.02; done";
@@ -251,7 +253,7 @@ fn long_tasks_behind_one_parent_run_side_by_side() {
     }
 }
 
-/// Two tasks do not run beside one another where the rank has no memory or no cores for both; smaller ones do.
+/// Tasks run concurrently only if the rank has memory and cores for all of them.
 #[test]
 fn tasks_are_admitted_by_memory_and_cores() {
     let alone = "sh -c 'mkdir lock && sleep 0.2 && rmdir lock'";
@@ -268,15 +270,16 @@ fn tasks_are_admitted_by_memory_and_cores() {
         beside("b", "a")
     );
     succeeded(Place::new("beside.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
-    // What a command hands on is in its files: it takes none of the room.
+    // The outputs of a command are files and take no memory of the rank, so both tasks of 50 MiB still fit into 100
+    // MiB.
     let dag = dag.replace("-m 40", "-m 50") + "TASK first true\nEDGE first a\nEDGE first b\n";
     succeeded(Place::new("full.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
     let place = Place::new("large.dag", "TASK large -m 200 true\n");
     failed(place.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
 }
 
-/// What tasks write to pipes (`-f`) and hand on as files (`-F`) is appended when they are done, one task's after the other's; what a try
-/// wrote that failed is dropped.
+/// Text that tasks write to pipes (`-f`) and files that they forward (`-F`) are appended when a task is done, one task
+/// after the other. The output of a failed try is dropped.
 #[test]
 fn what_tasks_hand_on_is_appended_as_a_whole() {
     let line = |n: usize| {
@@ -307,8 +310,8 @@ fn what_tasks_hand_on_is_appended_as_a_whole() {
     }
 }
 
-/// As pegasus-mpi-cluster does it: the file of `-F` is removed after each try, so that no part of another task or of a failed try is
-/// appended, and a file that the task has not written is none.
+/// Like pegasus-mpi-cluster, the runner removes the file of `-F` after each try, so that no output of another task or
+/// of a failed try is appended. A file that the task has not written is not forwarded.
 #[test]
 fn only_what_a_task_has_written_itself_is_handed_on() {
     for (dag, all) in [
@@ -326,7 +329,7 @@ fn only_what_a_task_has_written_itself_is_handed_on() {
     }
 }
 
-/// A link in place of a file whose name can be guessed is not followed.
+/// A symbolic link with the predictable name of an output file must not be followed.
 #[test]
 fn nothing_is_written_through_links_that_somebody_else_has_made() {
     let dag = "TASK a -f OUT=all sh -c 'echo part >&$OUT; echo text'\n";
@@ -336,7 +339,7 @@ fn nothing_is_written_through_links_that_somebody_else_has_made() {
         fs::write(place.path("victim"), "precious").unwrap();
         std::os::unix::fs::symlink(place.path("victim"), place.path("a.dag.outputs").join(name)).unwrap();
         match name {
-            // This one is the run's own, and replaced.
+            // The run creates this file itself and replaces the link.
             "forward-0-0" => assert!(succeeded(place.run(1, &[])).starts_with("1 task is done")),
             _ => failed(place.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
@@ -344,7 +347,7 @@ fn nothing_is_written_through_links_that_somebody_else_has_made() {
     }
 }
 
-/// The disk is full for files above 8 KiB: a task whose output is lost is not done.
+/// A file size limit of 8 KiB acts like a full disk. A task whose output cannot be written must fail.
 #[test]
 fn a_task_whose_output_cannot_be_kept_has_failed() {
     let dag = "TASK much sh -c 'head -c 100000 /dev/zero'\nTASK little echo text\nEDGE little much\n";
@@ -381,7 +384,7 @@ fn failed_tasks_are_explained_and_end_the_run_when_there_are_enough() {
     }
 }
 
-/// The second run waits until the first has ended, and nothing runs twice at the same time.
+/// The second run must wait until the first one has ended, so that no task runs twice at the same time.
 #[test]
 fn two_runs_of_a_workflow_do_not_share_a_rescue_file() {
     let place =
@@ -417,7 +420,7 @@ fn tasks_know_their_name_cores_rank_try_and_memory() {
     let place = Place::new("env.dag", dag);
     let mut command = Command::new(TASKS);
     command.arg(&place.file).args(["--ranks", "1", "--cores", "3"]);
-    // The workflow may itself be a task of another one.
+    // The workflow may be a task of another workflow, whose variables must not reach the tasks.
     command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(place.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;
@@ -429,7 +432,7 @@ fn tasks_know_their_name_cores_rank_try_and_memory() {
     assert_eq!(place.text("plain"), "none 0\n");
 }
 
-/// With recovery `mpirun` exits with 0 whatever the program says.
+/// With recovery `mpirun` exits with 0 whatever the program returns.
 #[test]
 fn a_task_that_fails_fails_the_job_under_every_option() {
     use armature::job_status::{JobStatus, State};
@@ -451,8 +454,8 @@ fn a_task_that_fails_fails_the_job_under_every_option() {
     }
 }
 
-/// All processes of the job are killed in the middle; what had ended by then is not run again, what tasks hand on is there once, and no
-/// command is left behind.
+/// All processes of the job are killed during the run. The next run must not repeat finished tasks, forwarded text must
+/// be present exactly once, and no command may be left behind.
 #[test]
 fn a_job_that_was_killed_goes_on_where_it_was() {
     let task =
@@ -483,7 +486,7 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
     assert!(handed_on.iter().eq(times.keys()), "{handed_on:?}");
 }
 
-/// What a batch system would end at its own limit ends before it, and goes on when it is started again.
+/// A run with a wall time ends before the batch system's own limit would end it, and continues at the next start.
 #[test]
 fn a_run_ends_at_its_wall_time_and_goes_on_later() {
     let slow = |n: usize| format!("TASK t{n} sleep 60\n");
@@ -498,13 +501,14 @@ fn a_run_ends_at_its_wall_time_and_goes_on_later() {
     assert!(succeeded(place.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
 }
 
-/// What a rank has done that dies is done: its files are there. Open MPI's launcher lets the others go on if it is asked to.
+/// Tasks that a dead rank has finished stay done, because their files exist. Open MPI's launcher keeps the other ranks
+/// if it runs with `--enable-recovery`.
 #[test]
 fn a_rank_that_dies_is_done_without() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
         return;
     }
-    // Each reads what the one before has written, and the last all of them.
+    // Each task depends on the task two places before it, and the last task depends on all of them.
     let task =
         |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; sleep 0.1; echo t{n} >&$OUT'\n");
     let edges: String = (2..24).map(|n| format!("EDGE t{} t{n}\n", n - 2)).collect();
@@ -521,7 +525,7 @@ fn a_rank_that_dies_is_done_without() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    // Long enough that rank 0 knows of them.
+    // After this time rank 0 knows of the finished tasks.
     std::thread::sleep(std::time::Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();
@@ -537,7 +541,8 @@ fn a_rank_that_dies_is_done_without() {
     assert_eq!(handed_on, expected, "{outcome}");
 }
 
-/// A rank without a starter is no rank: it must not fail at one task after the other.
+/// A rank without the process that starts its commands cannot execute tasks. The job must end, because the rank would
+/// otherwise fail one task after the other.
 #[test]
 fn the_death_of_a_starter_ends_the_job() {
     let seconds = format!("1{:07}.5", std::process::id());

@@ -1,4 +1,5 @@
-//! `armature-workflow --send-files`: ranks that share no directory, on threads and under mpirun, each with one of its own.
+//! Tests of `armature-workflow --send-files` on threads and under mpirun: each rank has its own directory, and no
+//! directory is shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// The directory of rank 0, with a workflow in it, and that in which the others have theirs.
+/// Directory of rank 0, which contains the workflow, and the parent of the directories of the other ranks.
 struct Place {
     dir: TempDir,
     others: TempDir,
@@ -38,14 +39,15 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Runs it on threads.
+    /// Runs the workflow on threads.
     fn run(&self, ranks: usize, more: &[&str]) -> Output {
         let mut command = Command::new(TASKS);
         command.arg(self.file).args(["--ranks", &ranks.to_string()]).args(more);
         command.current_dir(self.dir.path()).output().unwrap()
     }
 
-    /// Under mpirun, with each rank in a directory of its own; only that of rank 0 has the workflow.
+    /// Returns a job under mpirun in which each rank has its own directory. Only the directory of rank 0 contains the
+    /// workflow.
     fn job(&self, ranks: usize, more: &[&str]) -> Job {
         let begin = "if [ $RANK = 0 ]; then cd \"$FIRST\"; else mkdir -p \"$OTHERS/$RANK\" && cd \"$OTHERS/$RANK\"; fi; exec \"$@\"";
         let job = Job::new(TASKS, ranks).in_shell(begin).arg(self.file).arg("--send-files");
@@ -54,13 +56,13 @@ impl Place {
         more.iter().fold(job, |job, word| job.arg(*word))
     }
 
-    /// The tasks that are noted as done.
+    /// Returns the tasks that the rescue file lists as done.
     fn done(&self) -> Vec<String> {
         let rescue = self.text(&format!("{}.rescue", self.file));
         rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
     }
 
-    /// Waits until so many are.
+    /// Waits until `tasks` tasks are done, and returns the finished tasks.
     fn wait_for(&self, tasks: usize, running: &Running) -> Vec<String> {
         let start = Instant::now();
         while self.done().len() < tasks {
@@ -70,7 +72,8 @@ impl Place {
         self.done()
     }
 
-    /// Content and mode of the files that are there, the run's own left out.
+    /// Returns content and mode of the files in the directory of rank 0, without the files that the run keeps for
+    /// itself.
     fn files(&self) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
         let mut found = BTreeMap::new();
         add_files(self.dir.path(), Path::new(""), &mut found);
@@ -78,7 +81,7 @@ impl Place {
         found
     }
 
-    /// The ranks that ran something.
+    /// Returns the ranks that ran a task.
     fn ranks(&self) -> BTreeSet<u64> {
         let records = self.text(&format!("{}.outputs/rank-0.jsonl", self.file));
         let ranks =
@@ -108,7 +111,8 @@ fn add_files(top: &Path, below: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, u
     }
 }
 
-/// What a tool makes of three parts of some numbers; a large file; a file for each rank to say where it was.
+/// Workflow that splits a file of numbers into three parts, runs a tool on each part and joins the results. The last
+/// task also writes an empty file with mode 750.
 const THIRDS: &str = r#"
 [[task]]
 id = "split"
@@ -144,7 +148,8 @@ inputs = ["parts/aa.sum", "parts/ab.sum", "parts/ac.sum", "parts/aa.large", "par
 outputs = ["sums", "check", "nothing"]
 "#;
 
-/// Each is as large as three pieces and a bit, and differs from the others.
+/// Tool that writes a line count and a large file. The large file is slightly longer than three pieces of a transfer,
+/// and its content depends on the name of the part.
 const TOOL: &str = "#!/bin/sh\nsleep 0.2; wc -l < $1 > $1.sum\nyes \"$1\" | head -c 3200000 > $1.large\n";
 
 fn thirds() -> Place {
@@ -181,7 +186,7 @@ fn ranks_that_share_nothing_give_what_one_directory_gives() {
         assert!(found == expected, "{:?}", found.keys());
         place.has_nothing_elsewhere();
         assert_eq!(place.done().len(), 5, "a restart does nothing");
-        // What commands wrote elsewhere is shown where the run was started.
+        // The output of commands on other ranks is shown in the directory in which the run was started.
         let show = |task: &str| {
             let mut show = Command::new(ARMATURE);
             show.args(["workflow", "output", "thirds.toml", task])
@@ -249,7 +254,7 @@ fn a_try_without_its_files_has_failed() {
     }
 }
 
-/// Files that an earlier run has left count on no rank, and are no files that a command could take for its own.
+/// A file that an earlier run has left does not count as an output on any rank, and a command does not see the file.
 #[test]
 fn only_files_that_a_try_has_written_are_outputs() {
     let task = |n: usize, line: &str| {
@@ -268,13 +273,14 @@ fn only_files_that_a_try_has_written_are_outputs() {
         succeeded(place.run(ranks, &["--send-files"]));
         assert_eq!((place.text("out0"), place.text("out1")), ("new\n".into(), "new\n".into()));
     }
-    // In a directory that all share, a command may find that its file is up to date.
+    // In a shared directory a command may find that its file is up to date.
     let place = Place::new("stale.toml", &tasks("test -e outN"));
     (0..2).for_each(|n| fs::write(place.path(&format!("out{n}")), "up to date\n").unwrap());
     succeeded(place.run(1, &[]));
 }
 
-/// Chains of tasks, each of which adds a line to what the one before it has written, and says in a file that all share that it ran.
+/// Returns chains of tasks. Each task appends a line to the file of the task before it, and writes its name to the
+/// shared file `log`.
 fn chains(log: &Path, chains: usize, length: usize) -> String {
     let log = log.display();
     let task = |chain: usize, at: usize| {
@@ -297,7 +303,7 @@ fn check_chains(place: &Place, chains: usize, length: usize) {
     }
 }
 
-/// What was done by ranks that are gone is on rank 0's disk.
+/// Files that the ranks of the killed job have written are on the disk of rank 0, so the next job continues with them.
 #[test]
 fn a_job_that_was_killed_goes_on_with_the_files_of_rank_0() {
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -318,7 +324,7 @@ fn a_job_that_was_killed_goes_on_with_the_files_of_rank_0() {
     }
 }
 
-/// Open MPI's launcher lets the others go on if it is asked to.
+/// Open MPI's launcher keeps the other ranks if it runs with `--enable-recovery`.
 #[test]
 fn nothing_is_lost_with_a_rank_that_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
@@ -328,7 +334,7 @@ fn nothing_is_lost_with_a_rank_that_dies() {
     let place = Place::new("chains.toml", &chains(log.path(), 4, 6));
     let running = place.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
     let done = place.wait_for(8, &running);
-    // Long enough that rank 0 knows of them.
+    // After this time rank 0 knows of the finished tasks.
     std::thread::sleep(Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

@@ -1,4 +1,4 @@
-//! Workflows of commands, and workflows whose ranks are killed.
+//! Tests of workflows of commands, and of workflows whose ranks are killed.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn deaths(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("workflow-deaths").limit(Duration::from_secs(60))
 }
 
-/// Open MPI's launcher lets the others go on if it is asked to; MPICH's does not.
+/// Open MPI's launcher keeps the other ranks if it runs with `--enable-recovery`; MPICH's launcher ends the job.
 #[test]
 fn the_others_finish_when_a_rank_dies() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -51,11 +51,11 @@ fn the_others_finish_when_a_rank_dies() {
     }
 }
 
-/// Bytes of a value, and how many tasks make a run of a second or more.
+/// Sizes of a value in bytes, each with the number of tasks that makes a run last a second or more.
 const VALUES: [(usize, usize); 4] = [(100_000, 400), (10_000_000, 40), (1_000, 1_500), (8, 1_500)];
 
-/// What is under way to a dead rank never leaves. `ARMATURE_TEST_DEATHS` is the number of runs, in each of which one to three of five
-/// ranks are killed.
+/// A message in flight to a dead rank never completes. `ARMATURE_TEST_DEATHS` is the number of runs; each run kills one
+/// to three of five ranks.
 #[test]
 fn survivors_wait_for_no_message_to_or_from_the_dead() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -78,7 +78,7 @@ fn survivors_wait_for_no_message_to_or_from_the_dead() {
         let processes: Vec<_> = (0..victims).map(|n| running.process(1 + (first + n) % 4)).collect();
         for (n, process) in (0..).zip(processes) {
             std::thread::sleep(Duration::from_millis(noise(16 + n, run) % 200));
-            // The run may be over by now.
+            // The run may have ended before the signal.
             let _ = kill_process(process, Signal::KILL);
         }
         let outcome = running.wait();
@@ -109,8 +109,8 @@ fn a_job_that_is_killed_goes_on_from_its_journal_on_another_number_of_ranks() {
     assert!(known.is_some_and(|known| known > 20 && known < 2_000), "{outcome}");
 }
 
-/// The only worker dies of a task, and no rank is left to try it again. The next job knows of that death: its own one is the second try.
-/// A job that is started after that begins anew.
+/// The only worker dies in a task, and no rank is left for another try. The next job knows of the death, so its own
+/// death is the second try. A job that is started after the task has failed counts from one again.
 #[test]
 fn a_job_that_is_started_again_knows_what_its_ranks_died_of() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -139,7 +139,7 @@ fn a_job_that_is_started_again_knows_what_its_ranks_died_of() {
     );
 }
 
-/// Values that wait on disk are in a directory of the rank's own, which its process cannot remove when it is killed.
+/// Values on disk are in a directory of their rank, which a killed process cannot remove. The next job must remove it.
 #[test]
 fn what_a_killed_job_has_left_on_disk_is_removed_by_the_next() {
     let directory = tempfile::tempdir().unwrap();

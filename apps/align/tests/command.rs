@@ -1,4 +1,4 @@
-//! The `align` command as a user runs it: on threads and under mpirun.
+//! Tests of the `align` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
 use armature_tests::program::{fails, outlives_its_reader, succeeds};
@@ -15,7 +15,7 @@ fn align(arguments: &[&str]) -> Command {
     command
 }
 
-/// Two files of sequences that have something in common, one as long as it says.
+/// Writes two files of sequences with a common part. The sequence of the first file has about `count` letters.
 fn sequences(dir: &Path, letters: &[u8], count: usize) -> [PathBuf; 2] {
     let mut state = 9_u64;
     let mut draw = |count: usize| -> String {
@@ -66,7 +66,7 @@ fn every_number_of_ranks_finds_the_same() {
         let [lines] = &printed[..] else { panic!("{printed:?}") };
         let lines: Vec<Vec<&str>> = lines.lines().map(|line| line.split('\t').collect()).collect();
         assert_eq!(lines.iter().map(|line| &line[..2]).collect::<Vec<_>>(), [["a", "b"], ["a", "c"]]);
-        // It is what both have in common, or longer by chance.
+        // The best alignment of `a` and `c` is their common part, or an alignment with a higher score by chance.
         assert!(lines[1][2].parse::<u32>().unwrap() >= of_c.parse().unwrap(), "{lines:?}");
     }
 }
@@ -91,7 +91,7 @@ fn proteins_have_a_matrix() {
     assert_eq!(succeeds(&mut align(&own)).printed, "p\tq\t11\t10\t7\n");
 }
 
-/// Selenocysteine (U), pyrrolysine (O) and J, which is leucine or isoleucine, are in databases of proteins.
+/// Protein databases contain selenocysteine (U), pyrrolysine (O) and J, which stands for leucine or isoleucine.
 #[test]
 fn letters_of_proteins_without_scores_count_as_x() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +160,8 @@ fn it_goes_on_without_its_reader() {
     outlives_its_reader(|| align(&[&words(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
 }
 
-/// What a job wrote before it was killed is not written again, other than on standard output.
+/// A restarted job must not write an alignment to its output file again. Only on standard output all alignments are
+/// repeated.
 #[test]
 fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,7 +181,7 @@ fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
     assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
 }
 
-/// A job that `armature run` starts again after the death of a rank writes each alignment once.
+/// A job that `armature run` restarts after the death of a rank must write each alignment once.
 #[test]
 fn a_job_that_is_started_again_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,24 +203,25 @@ fn a_job_that_is_started_again_writes_each_alignment_once() {
     assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
 }
 
-/// A job that keeps checkpoints all the time.
+/// Returns a job that writes checkpoints without pause.
 fn keeping(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
     let words = [&words(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
     words.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).arg("--checkpoint").arg(dir)
 }
 
-/// The panels of the checkpoint of a pair that counts, if there is one.
+/// Returns the number of panels in the valid checkpoint of a pair, if there is one.
 fn panels(dir: &Path, pair: &str) -> Option<u64> {
     let manifest = fs::read_to_string(dir.join(pair).join("manifest")).ok()?;
     let (_, rest) = manifest.split_once("\"pass\":")?;
     rest.split(',').next()?.parse().ok()
 }
 
-/// It is killed a little later each time, so at one step or another of its checkpoints.
+/// Each kill comes a little later after a checkpoint than the one before, so the kills hit different steps of the
+/// checkpoint protocol.
 #[test]
 fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
-    // Long enough for five deaths.
+    // The alignment takes long enough for five kills.
     let paths = sequences(dir.path(), b"ACGT", 4_500);
     let alone = succeeds(&mut align(&words(&paths)));
     let kept = dir.path().join("kept");
@@ -240,7 +242,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     assert!(outcome.stderr.contains(&format!("loop align: goes on after {went_on} passes")), "{outcome}");
     assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
     assert_eq!(outcome.stdout, alone.printed, "{outcome}");
-    // Nothing is left to do then.
+    // All pairs are aligned, so another start computes nothing.
     let again = keeping(&paths, &kept, 2).succeeds();
     assert!(again.stderr.contains("every pair was aligned before"), "{again}");
     assert_eq!(again.stdout, alone.printed, "{again}");

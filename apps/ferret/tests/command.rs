@@ -1,4 +1,4 @@
-//! The `ferret` command as a user runs it.
+//! Tests of the `ferret` command.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn everything_repeats_to_the_byte() {
         let read = |dir: &tempfile::TempDir| fs::read(dir.path().join(file)).unwrap();
         assert_eq!(read(&first), read(&second), "{file}");
     }
-    // To the terminal come the same lines.
+    // Standard output receives the lines of the output file.
     let lines = printed(first.path(), &["query", "set/queries", "--db", "db"]);
     assert_eq!(lines, fs::read_to_string(first.path().join("out.tsv")).unwrap());
 }
@@ -141,11 +141,11 @@ fn failures_say_what_and_where() {
     assert!(bad(dir.path(), &["query", "set/queries", "--db", "db", "-k", "0"]).contains("0 is not in 1.."));
     let remap = bad(dir.path(), &["replay", "x", "--remap", "5:auto"]);
     assert!(remap.contains("expected serial, orderly or a file"), "{remap}");
-    // An old database stays when a new one fails.
+    // A failed run does not replace an existing database.
     assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
 }
 
-/// One that nobody writes to would be waited for without end.
+/// A read from a FIFO without a writer would never return.
 #[test]
 fn a_fifo_in_place_of_a_file_is_refused_at_once() {
     let dir = collection();
@@ -165,14 +165,14 @@ fn a_fifo_in_place_of_a_file_is_refused_at_once() {
         let messages = bad(dir.path(), arguments);
         assert!(messages.contains("fifo: is a FIFO, expected a regular file"), "{arguments:?}: {messages}");
     }
-    // A shell's `<(cat db)` and `cat db |`: every rank reads the database.
+    // `<(cat db)` and `cat db |` in a shell cannot work, because every rank reads the database.
     let line = "cat db | \"$0\" query set/queries --db /dev/stdin";
     let mut piped = Command::new("sh");
     piped.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);
     let messages = fails(&mut piped);
     assert!(messages.contains("/dev/stdin: is a FIFO"), "{messages}");
     assert!(messages.contains("save what comes through the pipe in a file, and name that one"), "{messages}");
-    // Among the images it is none.
+    // A FIFO among the images is not an image and is ignored.
     let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
     assert!(messages.contains("24 queries answered, 0 images skipped"), "{messages}");
 }
@@ -194,7 +194,7 @@ fn outputs_go_where_the_user_wants_them() {
     let profile = ["-o", "null", "--record-profile", "null"];
     assert_eq!(printed(dir.path(), &[&query[..], &profile].concat()), "");
     assert!(path("null").is_symlink() && !Path::new("/dev/null").is_file());
-    // The names of a collection are known before it is made.
+    // The file names of a collection are predictable, so a link in the place of a file must be rejected.
     fs::remove_file(path("set/truth.tsv")).unwrap();
     std::os::unix::fs::symlink("../db", path("set/truth.tsv")).unwrap();
     let messages = bad(dir.path(), &["synth", "set", "--scenes", "2", "--size", "96x64"]);
@@ -218,7 +218,7 @@ fn a_recorded_profile_is_replayed_on_any_ranks() {
     assert!(profile.remarks[0].contains("24 images"), "{:?}", profile.remarks);
     for item in &profile.items {
         assert!(item.input > 0 && item.stages.iter().all(|s| s.micros > 0 && s.bytes > 0), "{item:?}");
-        // Pixels of 96x64, perhaps resized, and three bytes each.
+        // The output of the first stage has three bytes for each pixel of a 96x64 image, which may have been resized.
         assert!((1000..80_000).contains(&item.stages[0].bytes), "{item:?}");
     }
 
@@ -277,7 +277,7 @@ fn profiles_that_cannot_be_made_or_read_say_why() {
     let text = fs::read_to_string(dir.path().join("run.csv")).unwrap();
     fs::write(dir.path().join("run.csv"), text.replace("\n7,", "\n7,x")).unwrap();
     let messages = bad(dir.path(), &["replay", "run.csv"]);
-    // Behind three lines of remarks and the heading.
+    // Item 7 follows three lines of remarks, the heading and items 0 to 6.
     assert!(messages.contains("run.csv, line 12: `x"), "{messages}");
 }
 
@@ -304,7 +304,7 @@ fn eval_prints_the_marks() {
     assert!(text.starts_with("24 queries on 24 images"), "{text}");
 }
 
-/// The full marks, on real images; needs Debian's tango-icon-theme:
+/// Checks the full quality marks on synthetic scenes and on real images. The test needs Debian's tango-icon-theme:
 /// `cargo test --release -p ferret --test command -- --ignored`.
 #[test]
 #[ignore = "needs the package tango-icon-theme and a minute in a debug build"]

@@ -1,4 +1,4 @@
-//! The `ferret` command among files, readers and hosts as they come.
+//! Tests of the `ferret` command with unusual files, readers and hosts.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn an_image_that_was_cut_off_is_no_image() {
     assert!(messages.contains("cannot use cut.jpg: damaged JPEG file: cut off"), "{messages}");
 }
 
-/// Names that would forge lines or steer a terminal, and how they are shown. All are names of images.
+/// Image names that would forge lines or control a terminal, each with its escaped form.
 const AWKWARD: [(&str, &str); 4] = [
     ("a\tb\nc.png", r"a\tb\nc.png"),
     ("b\u{1b}[2Jskipped.png", r"b\u{1b}[2Jskipped.png"),
@@ -50,7 +50,7 @@ fn awkward_names_keep_their_lines_whole() {
     for (line, (_, shown)) in lines.iter().zip(AWKWARD) {
         assert!(line.starts_with(&format!("{shown}\t1\tscene-0002/original.png\t")), "{line}");
     }
-    // Read back, the same names are meant.
+    // An escaped name in a file refers to the original name.
     good(dir.path(), &["index", "odd", "-o", "odd.db", "--strict"]);
     let truth: String = AWKWARD.iter().map(|(_, shown)| format!("{shown}\t{shown}\n")).collect();
     fs::write(dir.path().join("truth.tsv"), truth).unwrap();
@@ -82,7 +82,7 @@ fn awkward_names_of_what_is_skipped_keep_their_lines_whole() {
             assert!(messages.contains(&format!("cannot use {shown}: ")), "{messages}");
             assert_eq!(messages.lines().count(), 1, "{messages}");
         }
-        // Also as a directory, a database and an output.
+        // Escaping also applies to the paths of directories, databases and outputs.
         let path = Path::new(std::ffi::OsStr::from_bytes(name)).join("x");
         for options in [["index", "-o"], ["query", "--db"]] {
             let mut command = ferret(dir.path(), &options[..1]);
@@ -92,7 +92,7 @@ fn awkward_names_of_what_is_skipped_keep_their_lines_whole() {
     }
 }
 
-/// Makes directories below `directory` until the path of the innermost is longer than what the system takes.
+/// Creates nested directories below `directory` until the path of the innermost one exceeds the system's limit.
 fn too_deep(directory: &Path) {
     let script =
         "name=$(printf %0200d 0); for i in $(seq 25); do mkdir $name && cd $name || exit 1; done; : >x.png";
@@ -153,7 +153,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 #[test]
 fn a_reader_that_leaves_ends_the_work() {
     let dir = collection();
-    // So many answers that they fill every buffer on the way: each query has 24 lines of some 40 bytes.
+    // The answers fill every buffer between the processes: 1500 queries with 24 lines of about 40 bytes each.
     let all = dir.path().join("many");
     fs::create_dir(&all).unwrap();
     let image = fs::read(dir.path().join("set/queries/scene-0002/noise.png")).unwrap();
@@ -223,7 +223,7 @@ fn another_database_on_one_rank_is_noticed() {
             ask.into_iter().fold(Job::new(env!("CARGO_BIN_EXE_ferret"), ranks), |job, word| job.arg(word));
         let output = dir.path().join("out.tsv");
         let job = job.arg("--mapping").arg(dir.path().join("map")).arg("-o").arg(output);
-        // Every rank has a directory of its own, as hosts have.
+        // Every rank has its own directory, like ranks on separate hosts.
         job.in_shell(format!("cd '{}'/host$RANK && exec \"$@\"", dir.path().display()))
     };
     let outcome = job(3).run();
@@ -235,7 +235,7 @@ fn another_database_on_one_rank_is_noticed() {
         outcome.stderr.contains(what) && outcome.stderr.contains(") than on rank 0 (24 images, "),
         "{outcome}"
     );
-    // Equal ones may be different files.
+    // Equal databases in different files are accepted.
     fs::copy(dir.path().join("host2/db"), dir.path().join("host1/db")).unwrap();
     job(3).succeeds();
 }

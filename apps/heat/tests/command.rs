@@ -1,4 +1,4 @@
-//! The `heat` command as a user runs it: on threads and under mpirun.
+//! Tests of the `heat` command on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
 
@@ -35,7 +35,7 @@ fn failures_say_what_and_where() {
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "9x2"], "each at least 3 with its two fixed edges"),
         (&["--steps", "0"], "0 is not in 1.."),
-        // A step of a stencil is done as a whole.
+        // A stencil computes each step as a whole, so the command has no block size.
         (&["--block", "3"], "unexpected argument '--block'"),
     ]);
 }

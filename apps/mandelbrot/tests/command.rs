@@ -1,4 +1,4 @@
-//! The `mandelbrot` command as a user runs it: on threads and under mpirun.
+//! Tests of the `mandelbrot` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
 use armature_tests::program::{fails, left_pipe, succeeds};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mandelbrot");
-/// A picture that takes a moment only.
+/// Arguments for a small picture, which takes little time.
 const SMALL: &[&str] = &["--size", "90x60", "--iterations", "300"];
 
 fn mandelbrot(directory: &Path, arguments: &[&str]) -> Command {
@@ -68,7 +68,7 @@ fn rows_in_the_journal_are_not_computed_again() {
     let first = good(dir.path(), &[&kept[..], &["-o", "first.png"]].concat());
     assert!(!first.contains("known from the journal"), "{first}");
     let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
-    // Half of it, as when the job was killed in the middle.
+    // The journal is cut to half its length, as if the job had been killed during the run.
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
     journal.set_len(whole / 2).unwrap();
     let again = good(dir.path(), &[&kept[..], &["-o", "again.png", "--check"]].concat());
@@ -80,7 +80,7 @@ fn rows_in_the_journal_are_not_computed_again() {
     assert!(
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()
     );
-    // Rows of another picture are not taken.
+    // Rows of another picture are rejected.
     let refused = bad(dir.path(), &[&kept[..], &["--zoom", "2", "-o", "other.png"]].concat());
     assert!(refused.contains("rows.journal: it belongs to another job"), "{refused}");
     let view = r#"{"width":90,"height":60,"center":[-0.7,0.0],"zoom":2.0}"#;
@@ -111,7 +111,7 @@ fn failures_say_what_and_where() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a failed run leaves no output");
 }
 
-/// What is no regular file is written to as it is, and of a link the target is replaced.
+/// A file that is not a regular file is written in place. For a symbolic link the target is replaced.
 #[test]
 fn the_picture_goes_where_the_user_wants_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn the_picture_goes_where_the_user_wants_it() {
     good(dir.path(), &["-o", "fifo"]);
     assert!(reader.join().unwrap() == one);
     assert!(!path("fifo").is_file());
-    // To standard output, which is a pipe here, and then a file that is appended to.
+    // Standard output is first a pipe, and then a file in append mode.
     let output = mandelbrot(dir.path(), &["-o", "stdout"]).output().unwrap();
     assert!(output.status.success() && output.stdout == one);
     fs::write(path("log"), "before").unwrap();

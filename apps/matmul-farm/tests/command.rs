@@ -1,4 +1,4 @@
-//! The `matmul-farm` command as a user runs it: on threads and under mpirun.
+//! Tests of the `matmul-farm` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
 use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
@@ -13,7 +13,7 @@ fn matmul(arguments: &[&str]) -> Command {
     command
 }
 
-/// What it prints, and its messages.
+/// Runs the command and returns its standard output and its messages.
 fn good(arguments: &[&str]) -> (String, String) {
     let Said { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
@@ -35,7 +35,7 @@ fn every_number_of_ranks_and_blocks_finds_the_same_places() {
         assert_eq!(found, one, "{more:?}");
         assert_eq!(more.contains(&"--summary"), messages.contains("iterations"), "{messages}");
     }
-    // The residual is that of double precision.
+    // The residual has the accuracy of double precision.
     let residual = one.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap();
     assert!(residual.parse::<f64>().unwrap() < 1e-10, "{one}");
 }

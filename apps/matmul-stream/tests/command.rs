@@ -1,4 +1,4 @@
-//! The `matmul-stream` command as a user runs it: on threads and under mpirun.
+//! Tests of the `matmul-stream` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
 use armature_tests::program::{fails, outlives_its_reader, succeeds};
@@ -19,7 +19,7 @@ fn good(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut command(directory, arguments)).printed
 }
 
-/// What follows the last `checksum `.
+/// Returns the 16 digits after the last `checksum `.
 fn checksum(printed: &str) -> &str {
     let (_, sum) = printed.rsplit_once("checksum ").unwrap_or_else(|| panic!("no checksum in {printed}"));
     &sum[..16]
@@ -61,7 +61,7 @@ fn files_are_multiplied_and_the_product_is_one() {
         let c: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         assert_eq!(c, [14.0, 10.5, 32.0, 21.0], "{more:?}");
     }
-    // A product is a matrix again.
+    // The product file is a valid matrix for another run.
     let again = ["--shape", "2x2x2", "--a", "c", "--b", "c", "--verify", "--ranks", "2"];
     assert!(good(dir.path(), &again).contains(SAME));
 }
@@ -69,7 +69,8 @@ fn files_are_multiplied_and_the_product_is_one() {
 #[test]
 fn matrices_larger_than_the_memory_are_multiplied() {
     let dir = tempfile::tempdir().unwrap();
-    // A of 1.2 GB, all zeros, which take no space on the disk: more than the limit on memory by half.
+    // Matrix A has 1.2 GB, half more than the memory limit. The matrix consists of zeros in a sparse file, which takes
+    // no disk space.
     for (name, elements) in [("a", 60_000 * 5_000), ("b", 5_000 * 2)] {
         fs::File::create(dir.path().join(name)).unwrap().set_len(elements * 4).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The `matmul` command as a user runs it: on threads and under mpirun.
+//! Tests of the `matmul` command on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
 

@@ -1,4 +1,4 @@
-//! The `nqueens` command as a user runs it: on threads and under mpirun.
+//! Tests of the `nqueens` command on threads and under mpirun.
 
 use std::fs;
 use std::process::Command;
@@ -50,7 +50,7 @@ fn a_search_that_was_killed_counts_what_is_missing() {
     ];
     let first = succeeds(&mut nqueens(&kept));
     assert!(!first.messages.contains("known from the journal"), "{}", first.messages);
-    // Half of it, as when the job was killed in the middle.
+    // The journal is cut to half its length, as if the job had been killed during the run.
     let whole = fs::metadata(&path).unwrap().len();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole / 2).unwrap();
     let again = succeeds(&mut nqueens(&kept));

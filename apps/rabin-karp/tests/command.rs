@@ -1,4 +1,4 @@
-//! The `rabin-karp` command as a user runs it: on threads and under mpirun.
+//! Tests of the `rabin-karp` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
 use armature_tests::program::{fails, outlives_its_reader, succeeds};
@@ -22,7 +22,7 @@ fn bad(directory: &Path, arguments: &[&str]) -> String {
     fails(&mut command(directory, arguments))
 }
 
-/// A directory of two texts, one of them binary, and an empty one.
+/// Returns a directory with two texts, one of which is binary, and an empty text.
 fn texts() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("texts/below")).unwrap();
@@ -115,7 +115,7 @@ fn standard_input_is_searched() {
 #[test]
 fn a_text_that_is_made_is_searched_in_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();
-    // In memory at once it would be more than the limit, even once.
+    // A single copy of the text in memory would exceed the limit: the text has 640 MiB, and the limit is 600,000 KiB.
     let line = format!("ulimit -v 600000; exec {PROGRAM} foobar --generate foobar:640M --count --ranks 2");
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]).current_dir(dir.path());

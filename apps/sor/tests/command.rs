@@ -1,4 +1,4 @@
-//! The `sor` command as a user runs it: on threads and under mpirun.
+//! Tests of the `sor` command on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
 use armature_tests::mpirun::{Job, Running};
@@ -51,7 +51,7 @@ fn under_mpirun_it_makes_the_same_grid() {
     PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
-/// A job that keeps checkpoints all the time; `sweeps` may be so many that it takes minutes.
+/// Returns a job that writes checkpoints without pause. With [`FOR_MINUTES`] as `sweeps` the job takes minutes.
 fn keeping(dir: &Path, ranks: usize, sweeps: u64) -> Job {
     let sweeps = sweeps.to_string();
     let words = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];
@@ -61,14 +61,14 @@ fn keeping(dir: &Path, ranks: usize, sweeps: u64) -> Job {
 
 const FOR_MINUTES: u64 = 5_000_000;
 
-/// The passes of the checkpoint that counts, if there is one.
+/// Returns the number of passes in the valid checkpoint, if there is one.
 fn kept(dir: &Path) -> Option<u64> {
     let manifest = std::fs::read_to_string(dir.join("manifest")).ok()?;
     let (_, rest) = manifest.split_once("\"pass\":")?;
     rest.split(',').next()?.parse().ok()
 }
 
-/// Waits for a checkpoint of more passes than these; returns how many it has.
+/// Waits for a checkpoint of more than `passes` passes, and returns its number of passes.
 #[track_caller]
 fn wait_for_more(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
     let start = Instant::now();
@@ -82,8 +82,8 @@ fn wait_for_more(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
     }
 }
 
-/// What users do when a job of theirs was ended: they start it again, maybe on other ranks. It is killed a little later each
-/// time, so at one step or another of its checkpoints.
+/// A user restarts a job that was killed, possibly on another number of ranks. Each kill comes a little later after a
+/// checkpoint than the one before, so the kills hit different steps of the checkpoint protocol.
 #[test]
 fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     let outcome = keeping(&dir, 3, passes + 100).succeeds();
     assert!(outcome.stderr.contains(&format!("loop sor: goes on after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
-    // What dead jobs have left is gone.
+    // Files of killed jobs have been removed.
     let names =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
@@ -122,7 +122,7 @@ fn two_jobs_with_one_checkpoint_do_not_meet() {
         dir.display()
     );
     assert!(second.stderr.contains(&text), "{second}");
-    // The first goes on, and so does one in its place.
+    // The first job continues, and after its end another job can use the checkpoint.
     wait_for_more(&dir, &first, kept(&dir));
     first.kill();
     let passes = kept(&dir).unwrap();
@@ -130,7 +130,7 @@ fn two_jobs_with_one_checkpoint_do_not_meet() {
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
 }
 
-/// Somebody who can write to the directory may know the names.
+/// A user with write access to the directory can predict the file names.
 #[test]
 fn planted_links_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn planted_links_are_not_followed() {
     std::fs::write(path("victim"), "precious").unwrap();
     std::fs::create_dir_all(path("kept")).unwrap();
     std::os::unix::fs::symlink(path("victim"), path("kept/manifest.new")).unwrap();
-    // Events go to a directory that is new.
+    // Events go to a new directory for each attempt, so the link in the directory of attempt 1 is not opened.
     std::fs::create_dir_all(path("events/attempts/1")).unwrap();
     std::os::unix::fs::symlink(path("victim"), path("events/attempts/1/rank-0.jsonl")).unwrap();
     let outcome = keeping(&path("kept"), 2, 3000).arg("--events").arg(path("events")).succeeds();
@@ -147,7 +147,7 @@ fn planted_links_are_not_followed() {
     assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
 }
 
-/// A slip in the name of a setting, and a number of ranks that does not count, are told once.
+/// A misspelt setting, and a requested number of ranks that has no effect, must be reported once.
 #[test]
 fn what_does_not_count_is_told() {
     let misspelt =

@@ -1,4 +1,4 @@
-//! The `synthetic-farm` command as a user runs it: on threads and under mpirun.
+//! Tests of the `synthetic-farm` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
 use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
@@ -29,7 +29,7 @@ fn synthetic(arguments: &[&str]) -> Command {
     command
 }
 
-/// The last line of what was printed.
+/// Returns the last line of the output, which is JSON.
 fn line(printed: &str) -> Value {
     serde_json::from_str(printed.lines().last().unwrap_or_default())
         .unwrap_or_else(|e| panic!("{e}: {printed}"))
@@ -38,7 +38,7 @@ fn line(printed: &str) -> Value {
 fn good(arguments: &[&str]) -> Value {
     let Said { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
-    // A heading, three iterations, all of them, the line for programs.
+    // The output consists of a heading, three iterations, their total and the line in JSON.
     assert_eq!(printed.lines().count(), 6, "{printed}");
     line(&printed)
 }
@@ -69,7 +69,8 @@ fn every_number_of_ranks_and_way_to_hand_out_gives_the_same_results() {
     assert_ne!(other["checksum"], one["checksum"]);
 }
 
-/// Tasks that sleep take no core, so what is lost is the farm's doing, and half of it may be lost without failing.
+/// Sleeping tasks take no core, so the overhead of the farm causes all lost time. The limit of one half allows for a
+/// busy machine.
 #[test]
 fn efficiency_is_the_share_of_the_time_that_tasks_took() {
     let run = ["--tasks", "60", "--mean", "10", "--ranks", "3", "--sleep", "--chunking", "ss"];

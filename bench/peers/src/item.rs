@@ -1,4 +1,4 @@
-//! The items: a number, or a block of bytes that begins with one.
+//! Items of the pipelines: a number, or a block of bytes that begins with a number.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// What the pipelines carry.
+/// Type of the items that the pipelines carry.
 pub(crate) trait Item:
     Serialize + for<'de> Deserialize<'de> + Clone + Send + Sync + fmt::Debug + 'static
 {
-    /// An item of so many bytes.
+    /// Creates an item of `size` bytes that contains the number `word`.
     fn new(word: u64, size: usize) -> Self;
 
-    /// The number in it.
+    /// Returns the number in the item.
     fn word(&self) -> u64;
 
-    /// The same item with another number.
+    /// Returns the item with its number replaced by `word`.
     fn with(self, word: u64) -> Self;
 }
 
@@ -35,7 +35,7 @@ impl Item for u64 {
     }
 }
 
-/// Bytes that serde takes as one run.
+/// Block of bytes that serde serializes as one run of bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Block(Vec<u8>);
 

@@ -1,12 +1,13 @@
-//! Items through four trivial stages, or one trivial task each, in two processes, with other frameworks.
+//! Items through four trivial stages, or through one trivial task each, on two processes, with other frameworks.
 //!
-//! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` makes items in this process, does stages 1 and 2, hands them
-//! to a second process on this host (by TCP) for stages 3 and 4, gets them back and folds them in order. With
-//! `renoir-farm` both processes do the tasks of a farm, with `renoir-farm-far` the second one does, and the first sums
-//! the results up. It prints `result items_per_s R items N`. The second process is this program again.
+//! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` creates items in the first process, runs stages 1 and 2
+//! there, sends the items by TCP to a second process on this host for stages 3 and 4, and receives and folds the
+//! results in order. With `renoir-farm` both processes run the tasks of a farm; with `renoir-farm-far` only the
+//! second process runs tasks. In both farms the first process sums the results. The program prints `result
+//! items_per_s R items N`. The second process runs this same binary.
 //!
-//! What can be tuned from outside is: the batch, items of bytes that serde takes as one run of bytes and not one by
-//! one, and (timely) how many batches are under way.
+//! Three parameters can be tuned from outside: the batch size, the serialization of items (serde takes a block as one
+//! run of bytes, not byte by byte), and, with timely, the number of batches in flight.
 
 mod item;
 mod meter;
@@ -24,18 +25,18 @@ use std::{
 
 use item::{Block, Item};
 
-/// What one process is told.
+/// Parameters of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     /// Bytes of an item.
     size: usize,
-    /// Items that travel together.
+    /// Items per batch.
     batch: usize,
     /// Number of items.
     items: usize,
-    /// 0 here, 1 in the second process.
+    /// Process number: 0 for the first process, 1 for the second.
     process: usize,
-    /// First of the TCP ports that may be used.
+    /// First TCP port of the range that the processes use.
     port: u16,
 }
 
@@ -54,7 +55,7 @@ fn run(words: &[String]) -> Result<(), String> {
     let [peer, numbers @ ..] = words else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
     let (task, second) = match numbers[..] {
-        // Ports by process number, below those that the system gives away by itself.
+        // The base port depends on the process id and lies below the range of ephemeral ports.
         [size, batch, items] => {
             let port = 12_000 + (std::process::id() % 100) as u16 * 200;
             (Task { size, batch, items, process: 0, port }, Some(start_second(words, port)?))
@@ -88,7 +89,8 @@ fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
         "timely" => timely_pipeline::run::<I>(task)?,
         other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
-    // What stayed in one process would be no comparison. A farm on both deals tasks out by their hashes.
+    // The measurement compares nothing if all items stay in one process. A farm on both processes distributes tasks
+    // by hash, so the shares are only roughly equal.
     let far = match peer {
         "renoir-farm" => (3 * items / 10, 7 * items / 10),
         _ => (items, items),

@@ -1,6 +1,7 @@
-//! The sink's measurement: rate, order and number of what arrived.
+//! Measurement at the sink: throughput, order and number of the received items.
 //!
-//! The first tenth of the items warms up: connections are made, buffers grow. The rate is that of the others.
+//! The first tenth of the items is a warm-up, in which connections are established and buffers grow. The throughput
+//! is that of the remaining items.
 
 use std::{
     sync::{
@@ -12,7 +13,7 @@ use std::{
 
 use crate::{item::Item, stages};
 
-/// What the sink has seen, told once at its end.
+/// Totals of the sink, stored once after the last item.
 struct Seen {
     sum: u64,
     count: usize,
@@ -22,7 +23,7 @@ struct Seen {
 static SEEN: OnceLock<Seen> = OnceLock::new();
 static FAR: AtomicUsize = AtomicUsize::new(0);
 
-/// Folds results; lives in the sink's thread.
+/// Folds results; owned by the thread of the sink.
 #[derive(Clone)]
 pub(crate) struct Sink {
     items: usize,
@@ -33,12 +34,12 @@ pub(crate) struct Sink {
     start: Option<Instant>,
 }
 
-/// What the sink keeps of the results.
+/// Way in which the sink folds results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// It depends on their order.
+    /// Fold that depends on the order of the results.
     InOrder,
-    /// It does not.
+    /// Sum, which does not depend on the order of the results.
     Sum,
 }
 
@@ -64,19 +65,19 @@ impl Sink {
     }
 }
 
-/// One more item was handled here that may or must be handled in the second process. Only one thread of a process
-/// does so, so that this needs no locked addition.
+/// Counts an item of the stages that may or must run in the second process. Only one thread of a process calls this
+/// function, so a load and a store are enough and no atomic addition is needed.
 #[inline]
 pub(crate) fn count_far() {
     FAR.store(FAR.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// How many items were counted in this process.
+/// Returns the number of items counted in this process.
 pub(crate) fn far_items() -> usize {
     FAR.load(Ordering::Relaxed)
 }
 
-/// Checks what the sink has seen and prints the result line.
+/// Checks the totals of the sink and prints the result line.
 pub(crate) fn report(items: usize, expected: u64) -> Result<(), String> {
     let seen = SEEN.get().ok_or("the sink has not seen all items")?;
     if seen.count != items || seen.sum != expected {

@@ -1,4 +1,4 @@
-//! The pipeline and the farm with renoir: two hosts of one core each.
+//! The pipeline and the farm with renoir, on two hosts of one core each.
 
 use renoir::{
     BatchMode, Replication, StreamContext,
@@ -12,7 +12,7 @@ use crate::{
     stages, task,
 };
 
-/// Two hosts on this machine; this process is one of them.
+/// Creates the context of this process, which is one of two hosts on this machine.
 fn context(task: &Task) -> Result<StreamContext, String> {
     let Task { process, port, .. } = *task;
     let host = |port| HostConfig {
@@ -30,7 +30,7 @@ fn context(task: &Task) -> Result<StreamContext, String> {
     Ok(StreamContext::new(config))
 }
 
-/// The four stages.
+/// Runs the four stages.
 pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
     let environment = context(&task)?;
     let Task { size, batch, items, .. } = task;
@@ -46,7 +46,7 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
             let word = stages::second(item.word());
             item.with(word)
         })
-        // All to the second of two replicas, which is on the second host.
+        // Every item goes to the second of two replicas, which is on the second host.
         .repartition_by(Replication::Unlimited, |_: &I| 1)
         .map(|item| {
             meter::count_far();
@@ -63,7 +63,7 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
     Ok(())
 }
 
-/// Independent tasks: dealt to both hosts by the hash of their number, or all to the second one.
+/// Runs independent tasks, distributed to both hosts by the hash of their number or all sent to the second host.
 pub(crate) fn farm<I: Item>(task: Task, both: bool) -> Result<(), String> {
     let environment = context(&task)?;
     let Task { size, batch, items, .. } = task;

@@ -1,4 +1,4 @@
-//! The pipeline with timely: two processes of one worker each, a batch to a timestamp.
+//! The pipeline with timely: two processes of one worker each, with one timestamp per batch.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     stages,
 };
 
-/// Batches under way.
+/// Maximum number of batches in flight.
 const WINDOW: usize = 16;
 
 pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
@@ -69,7 +69,7 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
                 }
                 input.advance_to(time);
                 worker.step();
-                // The window is what bounds memory here.
+                // The window bounds the memory of the batches in flight.
                 while probe.less_than(&time.saturating_sub(WINDOW)) {
                     worker.step_or_park(Some(Duration::from_millis(1)));
                 }

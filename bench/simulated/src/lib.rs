@@ -1,8 +1,8 @@
-//! What the programs for simulated ranks share with each other and with the experiments that start them.
+//! Code shared by the programs for simulated ranks and by the experiments that start them.
 //!
-//! - [`run`]: how such a program begins and ends
-//! - [`settings`]: what it is told
-//! - [`tasks`]: how long the tasks of a farm take
+//! - [`run`]: entry point of a program
+//! - [`settings`]: command-line settings
+//! - [`tasks`]: task times of a farm
 //! - [`workflows`]: a workflow with its plan, as a file
 
 pub mod tasks;
@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 use armature::{BoxError, Config, Progress, Session};
 
-/// What comes of something that can fail in any way.
+/// Result with an error of any type.
 pub type Outcome<T = ()> = Result<T, BoxError>;
 
-/// Runs a rank of the program `name`: `parse` makes what it is to do out of its arguments, and `rank` does it.
+/// Runs a rank of the program `name`: `parse` converts the arguments into parameters, and `rank` runs with them.
 pub fn run<S: Sync>(
     name: &str,
     parse: impl FnOnce(&[String]) -> Outcome<S>,
@@ -35,11 +35,11 @@ pub fn run<S: Sync>(
     }
 }
 
-/// Takes settings out of words `NAME=VALUE`: `set` gets the name and the value of each, and says whether there is such
-/// a setting.
+/// Parses words of the form `NAME=VALUE`: `set` receives the name and the value of each word and returns true if the
+/// setting exists.
 ///
 /// # Errors
-/// If there is not, or a word is of another form; those of `set`.
+/// If a setting does not exist or a word has another form; also errors of `set`.
 pub fn settings(words: &[String], mut set: impl FnMut(&str, &str) -> Outcome<bool>) -> Outcome {
     for word in words {
         let (name, value) = word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;

@@ -1,10 +1,11 @@
-//! A farm whose tasks only declare their cost, for simulated clusters.
+//! Farm whose tasks only declare their cost, for simulated clusters.
 //!
-//! Every simulated rank loads a copy of this program, so it has next to nothing in it. Words are NAME=VALUE: `tasks`,
-//! their `mean` length in operations, its `deviation` as a part of the mean, the `seed` that decides the lengths,
-//! `chunking`, `iterations` of such tasks one after the other, the number of `workers` that begin, 0 for all, and that of
-//! `sub-masters`. Rank 0 only hands out. It prints `result seconds S operations N chunks N busy S last S workers N`: the
-//! seconds of the last iteration, and the number of workers at its end.
+//! Every simulated rank loads a copy of this program, so the program links as little code as possible. Arguments have
+//! the form NAME=VALUE: the number of `tasks`, their `mean` length in operations, their relative `deviation`, the
+//! `seed` that determines the lengths, `chunking`, the number of `iterations` that run one after the other, the
+//! initial number of `workers` (0: all), and the number of `sub-masters`. Rank 0 only distributes tasks. It prints
+//! `result seconds S operations N chunks N busy S last S workers N`; `last` is the time of the last iteration in
+//! seconds, and `workers` is the number of workers at its end.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     run("armature-bench-simulated", Simulated::parse, Simulated::rank)
 }
 
-/// What is run.
+/// Parameters of the farm.
 struct Simulated {
     tasks: usize,
     mean: f64,
@@ -94,7 +95,7 @@ impl Simulated {
     }
 }
 
-/// Does nothing, for as long as it is told.
+/// Worker that declares operations and computes nothing.
 struct Declares;
 
 impl Worker for Declares {

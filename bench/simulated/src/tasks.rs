@@ -1,28 +1,28 @@
-//! Task times of the farm experiments: gamma distributed, alone or in blocks that share one duration.
+//! Task times of the farm experiments: gamma-distributed, independent or in blocks that share one duration.
 
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Gamma};
 
 use crate::Outcome;
 
-/// What the tasks of an iteration are like.
+/// Distribution of the task times of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskShape {
-    /// Tasks of an iteration.
+    /// Number of tasks in an iteration.
     pub tasks: usize,
-    /// Mean time of a task (s).
+    /// Mean time of a task in seconds.
     pub mean: f64,
-    /// Standard deviation, as a part of the mean.
+    /// Standard deviation, relative to the mean.
     pub spread: f64,
-    /// Consecutive tasks that share one duration; 1 if all are independent.
+    /// Number of consecutive tasks that share one duration; 1 for independent tasks.
     pub block: usize,
 }
 
 impl TaskShape {
-    /// The iterations of one seed, in order.
+    /// Returns the iterations of one seed, in order.
     ///
     /// # Errors
-    /// If mean or spread are no positive numbers (a spread of 0 is allowed: all tasks are equal).
+    /// If the mean or the spread is not a positive number. A spread of 0 is allowed: all tasks have the same length.
     pub fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
         let mut random = StdRng::seed_from_u64(seed);
         let gamma = if self.spread > 0.0 {

@@ -1,35 +1,35 @@
-//! What the program for simulated workflows is told, in a file.
+//! Input file of the program for simulated workflows.
 
 use armature::workflow::{Action, Cluster, Description, Plan, Processor, Task, TaskMemory};
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 
-/// A workflow, the ranks that it runs on, and the plan that they follow.
+/// Workflow with its ranks and the plan that the ranks follow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// Operations of each task.
     pub work: Vec<f64>,
-    /// Bytes of memory of each task.
+    /// Memory of each task in bytes.
     pub memory: Vec<u64>,
-    /// Who reads from whom, and how many bytes: writer, reader, size.
+    /// Edges of the workflow: writer, reader, size in bytes.
     pub edges: Vec<(usize, usize, u64)>,
-    /// What the memory of tasks means.
+    /// Meaning of the memory of a task.
     pub task_memory: TaskMemory,
-    /// Bytes that each rank may hold.
+    /// Memory limit of each rank in bytes.
     pub ranks: Vec<u64>,
-    /// Where tasks run, and in which order.
+    /// Assignment of tasks to ranks, and their order.
     pub plan: Plan,
 }
 
-/// The closure of all tasks.
+/// Name of the closure that all tasks run.
 pub const DECLARES: &str = "declares";
 
 impl Job {
-    /// What the runtime is to run.
+    /// Returns the description of the workflow for the runtime.
     ///
     /// # Errors
-    /// If edges are not those of a graph without cycles, between these tasks.
+    /// If the edges refer to tasks that do not exist or form a cycle.
     pub fn describe(&self) -> Outcome<Description> {
         let mut builder = Description::builder("simulated");
         for (task, &memory) in self.memory.iter().enumerate() {
@@ -43,16 +43,16 @@ impl Job {
         Ok(builder.build()?)
     }
 
-    /// The ranks with their memory.
+    /// Returns the ranks with their memory as a cluster.
     ///
     /// # Errors
-    /// If there are none.
+    /// If there are no ranks.
     pub fn cluster(&self) -> Outcome<Cluster> {
         let rank = |(rank, &memory): (usize, &u64)| Processor::new(rank.to_string(), 1.0, memory);
         Ok(Cluster::new(self.ranks.iter().enumerate().map(rank).collect(), f64::INFINITY)?)
     }
 
-    /// Bytes that each task gives: one value for all that read it.
+    /// Returns the output size of each task in bytes: one value that all readers of the task share.
     pub fn gives(&self) -> Vec<u64> {
         let mut gives = vec![0; self.work.len()];
         for &(from, _, size) in &self.edges {

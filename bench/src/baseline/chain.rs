@@ -1,11 +1,11 @@
-//! Items through four stages on two ranks, by hand.
+//! Items through four stages on two ranks, written by hand with MPI.
 //!
-//! Rank 0 makes the items and does stages 1 and 2, rank 1 does stages 3 and 4, rank 0 folds the results in order.
-//! Items travel in batches of a fixed number, with a fixed number of batches under way (the window); every buffer
-//! is used again and again. With a batch of one this is the chain that sends one message per item.
+//! Rank 0 creates the items and runs stages 1 and 2, rank 1 runs stages 3 and 4, and rank 0 folds the results in
+//! order. Items travel in batches of a fixed size, with a fixed number of batches in flight (the window); all buffers
+//! are reused. With a batch size of one, the chain sends one message per item.
 //!
-//! A master that hands chunks of tasks to one worker, some chunks ahead of its requests, is the same program with other
-//! [`Work`]: rank 0 makes the tasks, rank 1 does them, and the fold takes the results.
+//! A master that sends chunks of tasks to one worker, some chunks ahead of the worker's requests, is the same program
+//! with another [`Work`]: rank 0 creates the tasks, rank 1 runs them, and the fold consumes the results.
 
 use std::time::Instant;
 
@@ -14,21 +14,21 @@ use mpi::{topology::SimpleCommunicator, traits::Communicator};
 use super::{slot::Slot, stages, task};
 use crate::{Outcome, ranks::Values};
 
-/// What one run of the chain does.
+/// Parameters of one run of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Bytes of an item: a multiple of 8.
+    /// Size of an item in bytes, a multiple of 8.
     pub size: usize,
-    /// Items in a message.
+    /// Items per message.
     pub batch: usize,
-    /// Messages under way.
+    /// Messages in flight.
     pub window: usize,
-    /// Number of items; rounded up to whole batches.
+    /// Number of items, rounded up to whole batches.
     pub items: usize,
 }
 
 impl Chain {
-    /// As arguments of the rank program.
+    /// Returns the arguments of the rank program.
     pub fn arguments(&self) -> Vec<String> {
         let Chain { size, batch, window, items } = self;
         [size, batch, window, items].map(ToString::to_string).to_vec()
@@ -53,19 +53,19 @@ impl Chain {
     }
 }
 
-/// What is done to the first word of an item.
+/// Work on the first word of an item.
 pub trait Work {
-    /// The name of the rank program that does it.
+    /// Name of the rank program that does the work.
     const PROGRAM: &str;
-    /// On rank 0, before the item leaves.
+    /// Work on rank 0, before the item is sent.
     fn near(word: u64) -> u64;
-    /// On rank 1.
+    /// Work on rank 1.
     fn far(word: u64) -> u64;
-    /// What comes of the words from 0 to below `items`, folded in order.
+    /// Returns the expected checksum: the results of the words 0 to `items` - 1, folded in order.
     fn expected(items: usize) -> u64;
 }
 
-/// The four stages.
+/// Work of the four stages.
 #[derive(Debug)]
 pub struct Stages;
 
@@ -85,7 +85,7 @@ impl Work for Stages {
     }
 }
 
-/// Independent tasks, all done by rank 1.
+/// Work of independent tasks, all of which rank 1 runs.
 #[derive(Debug)]
 pub struct Tasks;
 
@@ -107,10 +107,10 @@ impl Work for Tasks {
 
 const TAG: i32 = 7;
 
-/// The rank program: prints `result items_per_s R items N` on rank 0.
+/// Runs the rank program; prints `result items_per_s R items N` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, there are not two ranks, or the checksum is not what it should be.
+/// If the arguments are wrong, the number of ranks is not two, or the checksum is wrong.
 pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     let chain = Chain::parse(arguments)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
@@ -121,7 +121,7 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     if world.size() != 2 {
         return Err(format!("expected two ranks, got {}", world.size()).into());
     }
-    // A short run first: connections are made, buffers are registered.
+    // A short run first establishes the connections and registers the buffers.
     let short = chain.batch * chain.window;
     if world.rank() == 1 {
         let mut far = Far::new(&world, chain);
@@ -142,7 +142,7 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Rank 0: source, near half of the work, sink.
+/// State of rank 0: source, first half of the work, sink.
 struct Near<'a> {
     world: &'a SimpleCommunicator,
     words: usize,
@@ -156,11 +156,11 @@ impl<'a> Near<'a> {
         Near { world, words: chain.words(), out: slots(), back: slots() }
     }
 
-    /// Sends so many batches through the chain and returns the checksum of the results.
+    /// Sends `batches` batches through the chain and returns the checksum of the results.
     fn run<W: Work>(&mut self, batches: usize) -> u64 {
         let (words, window) = (self.words, self.out.len());
         let (mut sum, mut next) = (0, 0);
-        // In step `step` batch `step` leaves, and batch `step - window` is taken in.
+        // Step `step` sends batch `step` and receives the results of batch `step - window`.
         for step in 0..batches + window {
             let at = step % window;
             if step >= window {
@@ -180,11 +180,11 @@ impl<'a> Near<'a> {
     }
 }
 
-/// Rank 1: the far half, in place.
+/// State of rank 1: second half of the work, done in place.
 struct Far<'a> {
     world: &'a SimpleCommunicator,
     words: usize,
-    /// Twice the window: half are being filled, half are on their way back.
+    /// Buffers for twice the window: half of them receive batches while the other half return results.
     slots: Vec<Slot>,
 }
 
@@ -215,7 +215,7 @@ impl<'a> Far<'a> {
 /// Runs the chain on two ranks and returns items per second.
 ///
 /// # Errors
-/// Those of starting ranks, and of [`main`].
+/// If the ranks cannot be started; also errors of [`main`].
 pub fn measure<W: Work>(chain: Chain) -> Outcome<f64> {
     let values: Values = crate::ranks::Launch::ranks(2).run(W::PROGRAM, &chain.arguments())?;
     values.get("items_per_s").copied().ok_or_else(|| format!("{} printed no items_per_s", W::PROGRAM).into())

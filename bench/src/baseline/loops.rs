@@ -1,8 +1,9 @@
-//! Parallel loops by hand: every rank keeps its rows, and nothing ever moves.
+//! Parallel loops written by hand with MPI: every rank keeps its rows for the whole run.
 //!
-//! - *Product of matrices*: rows of A and C are spread over the ranks, all have B; nobody waits between passes.
-//! - *Sweep*: one over rows in strips, each rank waiting for the one above; `sweep.rs` beside this file.
-//! - *Heat*: ranks exchange their border rows in each step, and do the rows between meanwhile.
+//! - *Matrix product*: the rows of A and C are distributed over the ranks and every rank holds B; ranks do not
+//!   synchronize between passes.
+//! - *Sweep*: each rank computes its rows in strips of columns and waits for the rank above; see `sweep.rs`.
+//! - *Heat*: ranks exchange border rows in each step and compute their inner rows during the exchange.
 
 use std::{ops::Range, time::Instant};
 
@@ -26,13 +27,13 @@ use crate::{
 const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
-/// Rows of B are this far down in the endless sheet of elements.
+/// Row index at which B begins in the unbounded matrix of generated elements.
 const SECOND: usize = 1 << 30;
 
-/// The rank program: prints `result seconds S` on rank 0.
+/// Runs the rank program; prints `result seconds S` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, a rank has no rows, or the result is not what it should be.
+/// If the arguments are wrong, a rank has no rows, or the result is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
     pin_rank(&job.cores)?;
@@ -40,12 +41,13 @@ pub fn main(words: &[String]) -> Outcome {
     let world = universe.world();
     let units = match job.kernel {
         Kernel::Matmul => 0..job.size,
-        // The edges stay as they are.
+        // The edge rows are constant.
         Kernel::Sor | Kernel::Heat => 1..job.size - 1,
     };
     let ranks = world.size() as usize;
     let rows_of = |rank: usize| share(units.clone(), job.split, rank, ranks);
-    // All ranks see it, so that none waits for one that has left.
+    // Every rank makes this check with the same data, so that all ranks fail together and none waits for a rank that
+    // has already left.
     if let Some(rank) = (0..ranks).find(|&rank| rows_of(rank).is_empty()) {
         return Err(format!("rank {rank} has none of {units:?}").into());
     }
@@ -83,8 +85,8 @@ pub fn main(words: &[String]) -> Outcome {
     Ok(())
 }
 
-/// The rows of one rank: of two the first has the part `split`, of other numbers all have the same, and the first ones
-/// one more where that does not come out even.
+/// Returns the rows of one rank. With two ranks, the first has the fraction `split` of the rows. With any other
+/// number of ranks, all have equal shares, and the first ranks have one more row if the division has a remainder.
 fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<usize> {
     let at = |border: usize| match (ranks, border) {
         (2, 1) => (units.len() as f64 * split).round() as usize,
@@ -93,10 +95,10 @@ fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<us
     units.start + at(rank)..units.start + at(rank + 1)
 }
 
-/// Seconds of the passes that count, after those that do not.
+/// Returns the seconds of the measured passes, which follow the warm-up passes.
 fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f64 {
     run(job.settle);
-    // Connections are made before the clock starts.
+    // The barrier establishes connections before the clock starts.
     world.barrier();
     let start = Instant::now();
     run(job.passes);
@@ -104,7 +106,7 @@ fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f
     start.elapsed().as_secs_f64()
 }
 
-/// Rank 0 gets all rows and compares them with those of the serial loop.
+/// Collects all rows on rank 0 and compares them with the rows of the serial loop.
 fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usize>) -> Outcome {
     let (width, ranks) = (job.size, world.size());
     if world.rank() > 0 {
@@ -121,12 +123,12 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
     if all == serial(job) { Ok(()) } else { Err(format!("the result of {job:?} is wrong").into()) }
 }
 
-/// B.
+/// Returns the matrix B.
 pub(crate) fn second(width: usize) -> kernels::Factor {
     kernels::Factor::new(&kernels::rows(SECOND..SECOND + width, width), width)
 }
 
-/// The rows that count, as the serial loop leaves them.
+/// Returns the rows of the result, computed by the serial loop.
 pub(crate) fn serial(job: &Job) -> Vec<f64> {
     let (width, passes) = (job.size, job.settle + job.passes);
     if job.kernel == Kernel::Matmul {
@@ -147,13 +149,14 @@ pub(crate) fn serial(job: &Job) -> Vec<f64> {
     grid[width..(width - 1) * width].to_vec()
 }
 
-/// Rows with one of a neighbour, or of the edge, above and below, before a step and after it.
+/// Rows of one rank before and after a step, with one row of a neighbour or of the edge above and below.
 struct Heat<'a> {
     world: &'a SimpleCommunicator,
     width: usize,
     old: Vec<f64>,
     new: Vec<f64>,
-    /// Neighbour, tag for it, and tag from it; then what goes to it and what comes from it.
+    /// For each side, the neighbour's rank, the tag of messages to the neighbour, and the tag of messages from the
+    /// neighbour; `out` and `back` are the buffers of these messages.
     sides: [Option<(i32, i32, i32)>; 2],
     out: [Slot<f64>; 2],
     back: [Slot<f64>; 2],
@@ -171,7 +174,7 @@ impl<'a> Heat<'a> {
 
     fn step(&mut self) {
         let (width, last) = (self.width, self.old.len() / self.width - 2);
-        // Own border rows and the neighbours' rows beside them.
+        // The border rows of this rank, and the neighbours' rows next to them.
         let (own, beside) = ([1, last], [0, last + 1]);
         for (side, (out, back)) in self.sides.iter().zip(self.out.iter_mut().zip(&mut self.back)) {
             if let Some((neighbour, to, from)) = *side {
@@ -194,7 +197,7 @@ impl<'a> Heat<'a> {
         std::mem::swap(&mut self.old, &mut self.new);
     }
 
-    /// Rows whose neighbours are there.
+    /// Computes rows whose neighbouring rows are up to date.
     fn compute(&mut self, rows: Range<usize>) {
         if rows.is_empty() {
             return;

@@ -1,7 +1,8 @@
-//! Hand-written MPI programs, tuned as their authors would tune them: what the framework is held against.
+//! Hand-written MPI programs, tuned as their authors would tune them; the framework is compared with them.
 //!
-//! They use no part of the framework. They are written for two ranks on a quiet machine and wait by MPI's own
-//! busy waits, which is the fastest there.
+//! The programs use no part of the framework; the loops share their kernels with the applications. The programs are
+//! written for a quiet machine, most of them for two ranks, and wait with MPI's own busy waiting, which is the
+//! fastest way there.
 
 pub mod chain;
 pub mod loops;

@@ -1,8 +1,7 @@
-//! A buffer with at most one message under way in it.
+//! Buffer with at most one message in flight.
 //!
-//! rsmpi's own requests borrow their buffer for a whole scope, so a ring of buffers that are used again and again
-//! cannot be written with them. Here the buffer belongs to the slot, which gives it out only while no message is
-//! under way.
+//! Requests of rsmpi borrow their buffer for a whole scope, so a ring of reused buffers cannot be written with them.
+//! A slot owns its buffer and gives access to it only while no message is in flight.
 
 #![allow(unsafe_code)]
 
@@ -14,31 +13,32 @@ use mpi::{
     traits::{AsRaw, Equivalence},
 };
 
-/// A buffer of words and the message that is under way in it, if any.
+/// Buffer of words, and the request of the message in flight, if any.
 pub(super) struct Slot<T: Equivalence = u64> {
     words: Vec<T>,
     request: Option<ffi::MPI_Request>,
 }
 
 impl<T: Equivalence + Default + Copy> Slot<T> {
-    /// A slot of so many words, on pages that are there already.
+    /// Creates a slot of `words` words on memory pages that are already mapped.
     ///
     /// # Panics
-    /// If MPI cannot count them in one message.
+    /// If the number of words exceeds the count limit of an MPI message.
     pub(super) fn new(words: usize) -> Self {
         assert!(i32::try_from(words).is_ok(), "{words} words are too many for one message");
-        // Written once, so that no page fault falls into the measurement.
+        // All words are written once, so that no page fault occurs during the measurement.
         let mut buffer = Vec::with_capacity(words);
         buffer.extend((0..words).map(|_| T::default()));
         Slot { words: buffer, request: None }
     }
 
-    /// Starts to send all words.
+    /// Starts to send all words of the slot.
     pub(super) fn send(&mut self, world: &SimpleCommunicator, to: i32, tag: i32) {
         self.wait();
         let mut request = MaybeUninit::uninit();
-        // SAFETY: the buffer has `words.len()` initialised words of this type (which fits an i32, see `new`). It neither moves nor is
-        // written nor freed before the request completes: `words` is reachable through `wait` alone, and `drop` waits.
+        // SAFETY: the buffer has `words.len()` initialised words of this type (the length fits an i32, see `new`).
+        // The buffer is neither moved nor written nor freed before the request completes: `words` is accessible only
+        // through `wait`, and `drop` waits.
         unsafe {
             ffi::MPI_Isend(
                 self.words.as_ptr().cast(),
@@ -53,7 +53,7 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
         }
     }
 
-    /// Starts to receive words, as many as the slot has.
+    /// Starts to receive a message that fills all words of the slot.
     pub(super) fn receive(&mut self, world: &SimpleCommunicator, from: i32, tag: i32) {
         self.wait();
         let mut request = MaybeUninit::uninit();
@@ -72,12 +72,12 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
         }
     }
 
-    /// Whether no message is under way any more. MPI gets on with its work here.
+    /// Returns true if no message is in flight. MPI makes progress during this call.
     pub(super) fn ready(&mut self) -> bool {
         let Some(request) = &mut self.request else { return true };
         let mut done = 0;
-        // SAFETY: the request was started by `send` or `receive` and has not been waited for; if it is over, MPI has set
-        // it to null, and it is forgotten here.
+        // SAFETY: the request was started by `send` or `receive` and has not been waited for. When the request
+        // completes, MPI sets it to null, and it is dropped below.
         unsafe {
             ffi::MPI_Test(request, &mut done, ffi::RSMPI_STATUS_IGNORE);
         }
@@ -87,7 +87,7 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
         done != 0
     }
 
-    /// Waits until no message is under way, then gives the words out.
+    /// Waits until no message is in flight, then returns the words.
     pub(super) fn wait(&mut self) -> &mut [T] {
         self.complete();
         &mut self.words
@@ -97,7 +97,7 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
 impl<T: Equivalence> Slot<T> {
     fn complete(&mut self) {
         if let Some(mut request) = self.request.take() {
-            // SAFETY: the request was started by `send` or `receive`, and `take` makes sure that it is waited for once.
+            // SAFETY: the request was started by `send` or `receive`, and `take` ensures that it is waited for once.
             unsafe {
                 ffi::MPI_Wait(&mut request, ffi::RSMPI_STATUS_IGNORE);
             }

@@ -1,8 +1,10 @@
-//! A sweep in Gauss-Seidel order by hand: rows in blocks, strips of columns passed down the ranks.
+//! Sweep in Gauss-Seidel order, written by hand with MPI: blocks of rows, with strips of columns passed down the
+//! ranks.
 //!
-//! For a strip of a sweep a rank needs its upper neighbour's last row of the same sweep, and its lower neighbour's first row
-//! of the sweep before. The latter goes up strip by strip as well, so that the upper rank begins the next sweep while the
-//! lower ones are still at this one: the pipeline fills once, not once a sweep.
+//! For a strip of a sweep, a rank needs the last row of its upper neighbour from the same sweep and the first row of
+//! its lower neighbour from the previous sweep. The first rows are sent up strip by strip as well, so that an upper
+//! rank begins the next sweep while lower ranks still compute the current sweep: the pipeline fills once per run, not
+//! once per sweep.
 
 use std::ops::Range;
 
@@ -14,13 +16,13 @@ use crate::loops::{job::Job, kernels};
 const DOWN: i32 = 24;
 const UP: i32 = 25;
 
-/// The rows of one rank, with one more above and below.
+/// Rows of one rank, with one additional row above and one below.
 pub(super) struct Sweep<'a> {
     world: &'a SimpleCommunicator,
     width: usize,
     grid: Vec<f64>,
     strips: Vec<Range<usize>>,
-    /// To and from each neighbour, a message a strip; all of them may be under way at once.
+    /// Messages to and from each neighbour, one per strip; all of them may be in flight at once.
     upper: Option<Border>,
     lower: Option<Border>,
 }
@@ -53,7 +55,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Its own rows.
+    /// Returns the rows of this rank.
     pub(super) fn rows(&self) -> &[f64] {
         &self.grid[self.width..self.grid.len() - self.width]
     }
@@ -82,7 +84,8 @@ impl<'a> Sweep<'a> {
                     if sweep > 0 {
                         grid[place(below)].copy_from_slice(lower.back[at].wait());
                     }
-                    // For the next sweep, or the next run, which begins where this one ends.
+                    // Receives the row for the next sweep, or for the next run, which continues from the end of this
+                    // run.
                     lower.back[at].receive(world, lower.rank, UP);
                 }
                 kernels::relax(grid, width, strip.clone());

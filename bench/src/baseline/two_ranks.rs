@@ -1,7 +1,7 @@
-//! A farm of uneven tasks on two ranks that both compute, by hand.
+//! Farm of uneven tasks on two ranks that both compute, written by hand with MPI.
 //!
-//! Rank 0 hands out one task at a time, some ahead of the other rank's requests, and looks for results between tasks
-//! of its own. Or the tasks are split beforehand, and nothing is exchanged but the results.
+//! Rank 0 sends one task at a time, some of them ahead of the requests of rank 1, and polls for results between its
+//! own tasks. In the other variant the tasks are split in advance, and the ranks exchange only results.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ use crate::{
 };
 
 const TAG: i32 = 11;
-/// In the place of a task's number: there are no more.
+/// Value that is sent instead of a task number when no tasks are left.
 const END: u64 = u64::MAX;
 
-/// The rank program: prints `result seconds S busy S` on rank 0.
+/// Runs the rank program; prints `result seconds S busy S` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, there are not two ranks, or a result is not what it should be.
+/// If the arguments are wrong, the number of ranks is not two, or a result is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
     pin_rank(&job.cores)?;
@@ -36,7 +36,7 @@ pub fn main(words: &[String]) -> Outcome {
     }
     let steps = job.chores.steps()?;
     let mut side = Side { world: &world, steps: &steps, results: vec![0; steps.len()], busy: Duration::ZERO };
-    // Connections are made before the clock starts.
+    // The barrier establishes connections before the clock starts.
     world.barrier();
     let start = Instant::now();
     match job.way {
@@ -59,7 +59,7 @@ pub fn main(words: &[String]) -> Outcome {
     Ok(())
 }
 
-/// The first task of the second half of the work.
+/// Returns the index of the first task in the second half of the work.
 fn middle(steps: &[u64]) -> usize {
     let half = steps.iter().sum::<u64>() / 2;
     let mut before = 0;
@@ -70,13 +70,13 @@ fn middle(steps: &[u64]) -> usize {
     steps.iter().take_while(in_first).count()
 }
 
-/// One of the two ranks.
+/// State of one of the two ranks.
 struct Side<'a> {
     world: &'a SimpleCommunicator,
     steps: &'a [u64],
-    /// By task; those that this rank knows.
+    /// Results known to this rank, indexed by task.
     results: Vec<u64>,
-    /// Sum of the times of all tasks that this rank knows.
+    /// Total time of the tasks whose results this rank knows.
     busy: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Side<'_> {
         self.busy += took;
     }
 
-    /// Tasks below `first` here, the others on rank 1.
+    /// Runs the tasks below `first` on rank 0 and the others on rank 1.
     fn split(&mut self, first: usize) {
         let count = self.steps.len() - first;
         let mut far = Slot::new(count + 1);
@@ -117,7 +117,7 @@ impl Side<'_> {
         }
     }
 
-    /// Rank 0: hands out single tasks, `ahead` of them under way, and does tasks itself meanwhile.
+    /// Runs rank 0: sends single tasks, keeps `ahead` of them in flight, and runs tasks itself at the same time.
     fn hand_out(&mut self, ahead: usize) {
         let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
         let (mut out, mut back) = (slots(), slots());
@@ -157,7 +157,7 @@ impl Side<'_> {
         }
     }
 
-    /// Rank 1: does what comes.
+    /// Runs rank 1: processes the received tasks.
     fn serve(&mut self, ahead: usize) {
         let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
         let (mut tasks, mut results) = (slots(), slots());
@@ -165,7 +165,8 @@ impl Side<'_> {
             slot.receive(self.world, 0, TAG);
         }
         let mut ends = 0;
-        // The k-th message is in the k-th slot of the ring: slots are filled in the order in which they were offered.
+        // The k-th message arrives in the k-th slot of the ring, because MPI fills slots in the order of their
+        // receive requests.
         for at in (0..ahead).cycle() {
             let number = tasks[at].wait()[0];
             if number == END {

@@ -1,4 +1,4 @@
-//! Which batch and window are best for the chain that is written by hand, so that it is a fair opponent.
+//! Search for the best batch and window of the hand-written chain, so that the comparison with the framework is fair.
 
 use crate::{
     Experiment, Lines, Outcome, Report, Table,
@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Size of items, batches to try, and bytes to send in one run.
+/// Size of the items, batch sizes to try, and bytes to send in one run.
 const CASES: [(&str, usize, &[usize], usize); 3] = [
     ("8 B", 8, &[1, 64, 512, 2048, 8192, 32_768, 65_536, 131_072], 400 << 20),
     ("1 KiB", 1 << 10, &[1, 4, 16, 64, 256, 1024], 1 << 30),
@@ -33,7 +33,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             .iter()
             .flat_map(|&window| batches.iter().map(move |&batch| (batch, window)))
             .map(|(batch, window)| {
-                // A message has a price of its own: single small items get fewer of them.
+                // Every message has a fixed cost, so runs with small batches of small items send fewer items.
                 let items = (bytes / size).min(2_000_000 * batch);
                 Chain { size, batch, window, items: if smoke { items.div_ceil(1000) } else { items } }
             })

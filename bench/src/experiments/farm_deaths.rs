@@ -1,13 +1,15 @@
-//! Ranks of a farm are killed at random moments: is every result delivered once, does the job end, and when?
+//! Ranks of a farm are killed at random times. The experiment checks that every result is delivered exactly once and
+//! that the job ends, and measures when it ends.
 //!
-//! *Workers*: four ranks under `mpirun --enable-recovery`; 50 runs in which one worker is sent SIGKILL and 20 in which two
-//! are, each at a moment drawn from the time that an undisturbed run takes. The output on disk must have every task
-//! once, in order, with its result. The run may take as long as one with the survivors alone from its start, and the
-//! time after which a silent worker counts as dead, with what passes until somebody looks.
+//! *Workers*: four ranks under `mpirun --enable-recovery`; 50 runs in which one worker receives SIGKILL and 20 in
+//! which two workers do, each at a random time within the duration of an undisturbed run. The output on disk must
+//! contain every task once, in order, with its result. The bound on the time of a run is the time of a whole run with
+//! only the surviving ranks, plus the silence after which a worker counts as dead, plus the interval between two
+//! checks for silent workers.
 //!
-//! *All*: 50 runs whose ranks are all killed at such a moment, and which are started again with the journal that the first
-//! one left. No task whose result is intact in the journal at the kill may be begun again, every other one must be, and
-//! the output must be the same.
+//! *All*: 50 runs in which all ranks are killed at a random time, and which are then restarted with the journal of
+//! the killed run. A task whose result is intact in the journal at the kill must not be started again, every other
+//! task must be, and the output must be identical.
 //!
 //! *Phases*: see `phases.rs`.
 //!
@@ -42,15 +44,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// Seconds of computing in all.
+/// Total computing time in seconds.
 const WORK: f64 = 5.0;
 const TASKS: usize = 2500;
 const LIMITS: Limits = Limits { silence: Duration::from_secs(1), coming: Duration::from_secs(3) };
-/// How often the farm looks at who is silent, as a part of the time after which one is.
+/// Interval between the farm's checks for silent workers, relative to the silence after which a worker counts as
+/// dead.
 const LOOK: f64 = 0.25;
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The part of an undisturbed run in which ranks are killed.
+/// Fraction of an undisturbed run during which ranks are killed.
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 9;
 
@@ -62,7 +65,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.wants("phases") { phases::run(report, smoke) } else { Ok(()) }
 }
 
-/// Farms whose workers, or all of whose ranks, are killed.
+/// Runs farms in which some workers or all ranks are killed.
 fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
     let part = if smoke { 0.1 } else { 1.0 };
     let tasks = (part * TASKS as f64) as usize;
@@ -74,7 +77,7 @@ fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcom
         random: StdRng::seed_from_u64(SEED),
         undisturbed: Vec::new(),
     };
-    // How long the farm takes with all ranks, without one, and without two, from its start.
+    // The farm is timed with all ranks, with one rank fewer, and with two ranks fewer, from its start.
     for missing in 0..3 {
         let times = (0..if smoke { 1 } else { 5 }).map(|_| {
             tried.traces.scene.clear()?;
@@ -96,17 +99,17 @@ fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcom
     if whole { tried.whole(report, smoke) } else { Ok(()) }
 }
 
-/// What is run again and again.
+/// Parameters and reference times of the repeated runs.
 struct Tried {
     traces: Traces,
     job: Job,
     random: StdRng,
-    /// Seconds with all ranks, without one, and without two.
+    /// Seconds of an undisturbed run with all ranks, with one rank fewer, and with two ranks fewer.
     undisturbed: Vec<f64>,
 }
 
 impl Tried {
-    /// One run: what it printed, unless it failed, and how many were killed before it ended.
+    /// Runs the farm once; returns its output or error, and the number of ranks killed before it ended.
     fn once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         let (traces, words) = (&self.traces, self.traces.words(LIMITS, journal, &self.job));
@@ -114,7 +117,7 @@ impl Tried {
         deaths::run(&launch, ("mortal", &words), &traces.scene, victims, has_come, &mut || ())
     }
 
-    /// Runs in which workers are killed.
+    /// Runs the farms in which workers are killed.
     fn workers(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let columns = [
             "killed",
@@ -134,7 +137,7 @@ impl Tried {
             while series.runs() < runs {
                 let victims = deaths::draw(&mut self.random, RANKS, dead, KILL_UNTIL * self.undisturbed[0]);
                 match self.with_dead(&victims) {
-                    // The run was over before: that is no sample.
+                    // The run ended before the kill, so it is not a sample.
                     Ok(None) => series.late += 1,
                     Ok(Some(run)) => {
                         moments.extend(victims.iter().map(|victim| victim.after));
@@ -181,7 +184,7 @@ impl Tried {
         self.undisturbed[dead] + (1.0 + LOOK) * LIMITS.silence.as_secs_f64()
     }
 
-    /// A run in which these are killed; `None` if it was over before.
+    /// Runs the farm and kills the victims; returns `None` if the run ended before all of them were killed.
     fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
         self.traces.scene.clear()?;
         let (output, killed) = self.once(RANKS, victims, false)?;
@@ -195,7 +198,7 @@ impl Tried {
         Ok(Some(Run { seconds, part, again: begun.sum::<usize>() as f64 - self.job.chores.tasks as f64 }))
     }
 
-    /// Runs in which all ranks are killed, and the ones that go on from there.
+    /// Runs the farms in which all ranks are killed, and restarts each of them.
     fn whole(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let runs = if smoke { 2 } else { 50 };
         let tasks = self.job.chores.tasks;
@@ -240,8 +243,8 @@ impl Tried {
         Ok(())
     }
 
-    /// A run whose ranks are all killed so many seconds after its start, and the one that goes on from its journal;
-    /// `None` if it was over before.
+    /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None`
+    /// if the first run ended before the kill.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Restart>> {
         self.traces.scene.clear()?;
         let (output, killed) = self.once(RANKS, &deaths::everybody(RANKS, after), true)?;
@@ -268,32 +271,32 @@ impl Tried {
     }
 }
 
-/// A run in which workers were killed.
+/// Run in which workers were killed.
 struct Run {
     seconds: f64,
-    /// The same as a part of what it may take.
+    /// Time of the run relative to its bound.
     part: f64,
-    /// Tasks that were begun twice.
+    /// Number of tasks that were started twice.
     again: f64,
 }
 
-/// A run that went on from a journal, in tasks.
+/// Task counts of a run that was restarted from a journal.
 struct Restart {
-    /// Intact in the journal.
+    /// Tasks that were intact in the journal.
     kept: usize,
-    /// Begun by the run that was killed, and not in the journal.
+    /// Tasks that the killed run had started but that were not in the journal.
     lost: usize,
-    /// In the journal, and begun all the same.
+    /// Tasks that were in the journal but were started again.
     again: usize,
 }
 
-/// What came of some runs.
+/// Results of several runs.
 #[derive(Default)]
 struct Series {
     times: Vec<f64>,
     parts: Vec<f64>,
     again: Vec<f64>,
-    /// Hung, failed, or with an output that is not what it should be.
+    /// Number of runs that hung, failed, or wrote a wrong output.
     wrong: usize,
     late: usize,
 }

@@ -1,13 +1,14 @@
-//! How much of two cores a farm uses: 10,000 tasks of half a millisecond whose lengths scatter by 80 %, two ranks that
-//! both compute, pinned to two cores.
+//! Utilization of two cores by a farm: 10,000 tasks of 0.5 ms whose lengths have a deviation of 80 %, on two ranks
+//! that both compute, pinned to two cores.
 //!
-//! Alone, and beside a load that never rests and takes half of the second core. By hand: one task at a time, eight
-//! requested ahead; half of the tasks to each rank; half of the *work* to each rank, which needs to know the lengths and
-//! shows what the machine can do. The framework: by itself, and with chunks made by fixed rules.
+//! The farm runs alone, and next to a permanent load that takes half of the second core. The programs written by hand
+//! send one task at a time with eight requested ahead, give half of the tasks to each rank, or give half of the
+//! *work* to each rank; the last one needs the task lengths in advance and shows the limit of the machine. The
+//! framework runs with automatic chunking and with the fixed chunking policies.
 //!
-//! The efficiency is the sum of all task times, as measured around each, over twice the time of the run. A task that is
-//! interrupted takes longer and seems to use its core well, so the time against that of equal halves of the work stands
-//! beside it.
+//! The efficiency is the sum of all task times, measured around each task, divided by twice the time of the run. An
+//! interrupted task takes longer and seems to use its core well, so the table also shows the time relative to that of
+//! equal halves of the work.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -35,11 +36,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ROUNDS: usize = 20;
 const TASKS: usize = 10_000;
-/// Mean length of a task, in seconds, and its deviation.
+/// Mean length of a task in seconds; the next constant is the relative deviation.
 const LENGTH: f64 = 0.5e-3;
 const DEVIATION: f64 = 0.8;
 const SEED: u64 = 2006;
-/// Long enough for many turns of the scheduler.
+/// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 
 const AUTO: &str = "armature";
@@ -48,7 +49,7 @@ const BY_HAND: &str = "MPI by hand, 8 ahead";
 const HALVES: &str = "MPI by hand, static";
 const EVEN: &str = "MPI by hand, equal work";
 
-/// The first five belong to the marks, the others are the fixed rules.
+/// Alternatives. The marks use the first five; the others are the fixed policies.
 const WAYS: [(&str, Way); 11] = [
     (AUTO, Way::Farm(Chunking::Auto)),
     (BY_HAND, Way::Ahead(8)),
@@ -83,7 +84,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         })
     });
     let alone = round_robin(rounds, alone.collect())?;
-    // The first was the warm-up.
+    // The first run of each was the warm-up.
     let runs: Vec<Vec<Run>> =
         runs.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
 
@@ -103,8 +104,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     tell(report, ways, &alone, &beside, &runs)?;
     let kept = kept.into_inner();
     if !kept.is_empty() {
-        // A rank that is all busy keeps as much of the loaded core as the thread that measured it. A static split is
-        // over when the loaded core is through its half.
+        // A rank that is always busy gets the same share of the loaded core as the measuring thread. A static split
+        // ends when the loaded core has finished its half.
         let kept = median(&kept);
         let bound = (1.0 + kept) / (2.0 * kept);
         report.note(format!(

@@ -1,9 +1,10 @@
-//! A search of a tree on two ranks that both compute, bound to two cores: tasks of 0.2 ms that make tasks, subtrees of very uneven
-//! size.
+//! Search of a tree on two ranks that both compute, bound to two cores: tasks of 0.2 ms that create tasks, with
+//! subtrees of very uneven size.
 //!
-//! One core by a plain recursion is what two can halve. By hand half of the roots go to each rank. mpi4py.futures submits the
-//! tasks that a result makes from its master, which does none itself; its tasks do not compute but keep their core busy for as
-//! long as ours take.
+//! The baseline is a plain recursion on one core, whose time two cores can at best halve. The program written by hand
+//! gives half of the roots to each rank. mpi4py.futures submits the tasks that a result creates from its master,
+//! which runs no tasks itself; the tasks of mpi4py do not compute but keep their core busy for as long as the tasks
+//! of the framework take.
 
 use super::peers;
 use crate::{
@@ -27,9 +28,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 20;
-/// Mean length of a task, in seconds.
+/// Mean length of a task in seconds.
 const LENGTH: f64 = 0.2e-3;
-/// Some ten thousand nodes; the largest of the roots has a quarter of them, half of the roots two fifths.
+/// Number of roots. The tree has some ten thousand nodes; the largest root has a quarter of them, and half of the
+/// roots have two fifths.
 const ROOTS: u64 = 16;
 const DEPTH: u32 = 9;
 
@@ -84,7 +86,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Of two cores.
+/// Converts a speed-up into an efficiency on two cores.
 fn halved(ratio: Interval) -> Interval {
     Interval { value: ratio.value / 2.0, low: ratio.low / 2.0, high: ratio.high / 2.0 }
 }

@@ -1,11 +1,12 @@
-//! Tasks per second of a farm whose tasks do next to nothing, on two ranks: the framework, MPI by hand, other frameworks.
+//! Tasks per second of a farm with trivial tasks on two ranks: the framework, MPI by hand, and other frameworks.
 //!
-//! By hand rank 0 hands out and collects, and rank 1 does the tasks, in chunks of 32 with some requested ahead; beside it
-//! stands the same with the chunk at which it is best. The framework is asked for the same (a dedicated master), and
-//! for what it does by itself, when rank 0 does tasks, too. It chooses its chunks itself.
+//! In the program written by hand, rank 0 distributes and collects, and rank 1 runs the tasks, in chunks of 32 with
+//! some chunks requested ahead; the program also runs with its best chunk size. The framework runs in the
+//! corresponding configuration (a dedicated master) and in its default configuration, in which rank 0 runs tasks,
+//! too. The framework chooses its chunk sizes itself.
 //!
-//! The other frameworks have two processes: renoir deals tasks to both, or has the second do all of them; mpi4py.futures
-//! has a master and a worker. Their chunks are the best of some.
+//! The other frameworks use two processes: renoir distributes tasks to both or runs all tasks in the second one;
+//! mpi4py.futures has a master and a worker. Each of them runs with the best of several chunk sizes.
 
 use std::path::Path;
 
@@ -34,17 +35,17 @@ const RENOIR: [(&str, &str); 2] =
     [("renoir, both processes", "renoir-farm"), ("renoir, second process", "renoir-farm-far")];
 const MPI4PY: &str = "mpi4py.futures, best chunk";
 
-/// What is run for one size of tasks and results.
+/// Parameters for one size of tasks and results.
 struct Case {
     name: &'static str,
     size: usize,
-    /// Tasks of a run, which takes a second or so.
+    /// Number of tasks in a run; a run takes about a second.
     tasks: usize,
-    /// Chunks that are tried by hand.
+    /// Chunk sizes to try in the program written by hand.
     chunks: &'static [usize],
-    /// Tasks of renoir, and batches that are tried.
+    /// Number of tasks for renoir, and batch sizes to try.
     renoir: (usize, &'static [usize]),
-    /// Tasks of mpi4py, and chunks that are tried; none where it does not take part.
+    /// Number of tasks for mpi4py, and chunk sizes to try; `None` if mpi4py is left out.
     mpi4py: Option<(usize, &'static [usize])>,
 }
 
@@ -67,7 +68,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Messages under way by hand.
+/// Messages in flight in the program written by hand.
 const AHEAD: usize = 8;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -107,7 +108,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &plot(&names, &all))
 }
 
-/// Who runs, with which chunk; 0 where it is the framework's choice.
+/// Contestant with its chunk size; 0 if the framework chooses the chunk size.
 struct Entry<'a> {
     name: &'static str,
     chunk: usize,
@@ -115,7 +116,7 @@ struct Entry<'a> {
 }
 
 impl Case {
-    /// Everybody, with the best of the chunks that are tried.
+    /// Returns all contestants, each with the best of its chunk sizes.
     fn field<'a>(&'a self, smoke: bool, peers: Option<&'a Path>) -> Outcome<Vec<Entry<'a>>> {
         let few = move |tasks: usize| if smoke { tasks.div_ceil(100) } else { tasks };
         let (size, tasks) = (self.size, few(self.tasks));
@@ -145,13 +146,13 @@ impl Case {
     }
 }
 
-/// The chunk with the highest median rate in a few rounds; with `smoke` only the first is tried.
+/// Returns the chunk size with the highest median rate in a few rounds; with `smoke` only the first size is tried.
 fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<usize> {
     let tried = if smoke { &chunks[..1] } else { chunks };
     let run = &run;
     let contestants =
         tried.iter().map(|&chunk| Contestant::new(format!("chunks of {chunk}"), move || run(chunk)));
-    // With one there is nothing to compare.
+    // A single chunk size needs no comparison.
     let rounds = if tried.len() > 1 { 3 } else { 0 };
     let rates = round_robin(rounds, contestants.collect())?;
     let medians = tried.iter().zip(rates.iter()).map(|(&chunk, (_, samples))| (chunk, median(samples)));

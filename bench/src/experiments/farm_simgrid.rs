@@ -1,17 +1,18 @@
-//! A farm on a thousand simulated hosts, and how many workers pay.
+//! A farm on a thousand simulated hosts, and the number of workers that is worthwhile.
 //!
-//! Equal hosts around one switch, links of 1 Gbit/s and 25 µs each. A sender is busy with every message for
-//! [`NETWORK`]'s start-up time: the paper's `mo`, which is what one master of many workers runs out of. Rank 0 only hands
-//! out. Tasks declare their lengths, which are gamma-distributed with a deviation of 80 %; simulated time repeats to the
-//! last digit.
+//! The hosts are equal and connected by one switch, with links of 1 Gbit/s and 25 µs each. A sender is busy with
+//! every message for the start-up time of [`NETWORK`]: the paper's `mo`, which limits a single master of many
+//! workers. Rank 0 only distributes tasks. Tasks declare their lengths, which are gamma-distributed with a deviation
+//! of 80 %; simulated times are exactly reproducible.
 //!
-//! *Efficiency*: 100,000 tasks on 1000 ranks beside rank 0, long and short ones, from one master and through sub-masters,
-//! which do no tasks themselves: their time counts as lost.
+//! *Efficiency*: 100,000 long or short tasks on 1000 ranks in addition to rank 0, from one master and through
+//! sub-masters. Sub-masters run no tasks themselves, so their time counts as lost.
 //!
-//! *Workers*: shorter tasks still, so that more workers soon stop to pay. The planner's model (Cesar et al. 2006, (7) to
-//! (9) and (13)) predicts the number with the least performance index from the network's figures and the sum of all
-//! lengths. The farm is run with many numbers around the prediction, in equal shares as the model supposes, and the second of
-//! two iterations is timed: the ranks have come to the farm by then.
+//! *Workers*: even shorter tasks, for which only few workers are worthwhile. The planner's model (Cesar et al. 2006,
+//! (7) to (9) and (13)) predicts the number of workers with the smallest performance index from the parameters of the
+//! network and the sum of all lengths. The farm runs with many numbers of workers around the prediction, in equal
+//! shares as the model assumes. The second of two iterations is timed, because all ranks have joined the farm by
+//! then.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -41,9 +42,9 @@ const NETWORK: Network = Network { bandwidth: 125e6, start_up: 50e-6 };
 const DEVIATION: f64 = 0.8;
 const SEED: u64 = 32;
 
-/// Mean lengths of tasks in seconds, where 1000 workers are to be used well.
+/// Mean task lengths in seconds for which 1000 workers should be used efficiently.
 const LENGTHS: [f64; 2] = [0.05, 0.01];
-/// How chunks are made, and how many sub-masters lead the workers.
+/// Chunking policies, and numbers of sub-masters that lead the workers.
 const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Auto, 0),
     (Chunking::Auto, 8),
@@ -52,9 +53,9 @@ const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Static, 0),
     (Chunking::Fac2, 0),
 ];
-/// Mean length where few workers pay.
+/// Mean task length in seconds for which only few workers are worthwhile.
 const SHORT: f64 = 0.135e-3;
-/// Numbers of workers that are tried, as parts of the predicted one.
+/// Numbers of workers to try, relative to the predicted number.
 const TRIED: [f64; 9] = [0.4, 0.6, 0.75, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -81,7 +82,7 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
     ]);
     for length in LENGTHS {
         for (chunking, sub_masters) in WAYS {
-            // So few workers as a short run has need no more than two to lead them.
+            // The few workers of a smoke run need at most two sub-masters.
             let sub_masters = sub_masters.min(workers / 4);
             let case = Simulated { sub_masters, ..case(tasks, length, workers, chunking) };
             let run = case.run(Path::new(FOLDER))?;
@@ -122,7 +123,7 @@ fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
     let mut tried = BTreeMap::new();
     for part in TRIED.iter().filter(|part| !smoke || [0.4, 1.0, 2.0].contains(*part)) {
         let workers = (part * predicted as f64).round().max(1.0) as usize;
-        // The first iteration has the ranks' coming to the farm in it.
+        // The first iteration includes the time in which ranks join the farm.
         let twice = Simulated { iterations: 2, ..case(tasks, mean, workers, Chunking::Static) };
         let seconds = twice.run(Path::new(FOLDER))?.last;
         let index = performance_index(workers, seconds, model.compute);

@@ -1,9 +1,11 @@
-//! Farms on simulated hosts that begin with too many workers or with too few: where does their number settle?
+//! Farms on simulated hosts that start with too many or too few workers: the number of workers to which they
+//! converge.
 //!
-//! Equal hosts around one switch; rank 0 only hands out. The planner's model (Cesar et al. 2006) says from the network's
-//! figures and the sum of all tasks' lengths with how many workers the performance index is least. The farm knows neither: it
-//! measures its messages and its tasks, and changes the number of workers between iterations. It begins with all hosts, and
-//! with a few. After ten iterations the number must be within 15 % of the model's.
+//! The hosts are equal and connected by one switch; rank 0 only distributes tasks. The planner's model (Cesar et
+//! al. 2006) computes, from the parameters of the network and the sum of all task lengths, the number of workers with
+//! the smallest performance index. The farm knows neither: it measures its messages and its tasks, and changes the
+//! number of workers between iterations. It starts with all hosts, and with a few hosts. After ten iterations the
+//! number of workers must be within 15 % of the model's.
 
 use std::path::Path;
 
@@ -27,25 +29,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FOLDER: &str = "target/bench/farm-workers";
-/// Hosts beside that of rank 0.
+/// Hosts in addition to the host of rank 0.
 const HOSTS: usize = 64;
 const FEW: usize = 4;
 const ITERATIONS: usize = 10;
 const SEED: u64 = 5;
 
-/// What is tried: a network, the number of tasks, and their mean length (s).
+/// Cases: a name, a network, the number of tasks, and their mean length in seconds.
 ///
-/// With fast links the start-up times of the messages decide ((7) of the paper), with slow ones their bytes ((8)).
+/// With fast links the start-up times of messages dominate ((7) of the paper), with slow links their bytes do ((8)).
 const CASES: [(&str, Network, usize, f64); 13] = [
     ("slow to send", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 100e-6),
     ("slow to send, longer tasks", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 400e-6),
     ("quick to send", Network { bandwidth: 125e6, start_up: 50e-6 }, 2_000, 100e-6),
     ("narrow links", Network { bandwidth: 1e6, start_up: 50e-6 }, 2_000, 200e-6),
     ("narrow links, longer tasks", Network { bandwidth: 1e6, start_up: 50e-6 }, 2_000, 400e-6),
-    // Not looked at while the rules of the change were made.
+    // The following cases were not used in the development of the rules for the number of workers.
     ("in between", Network { bandwidth: 12.5e6, start_up: 100e-6 }, 1_000, 300e-6),
     ("more tasks, narrow links", Network { bandwidth: 2e6, start_up: 20e-6 }, 5_000, 100e-6),
-    // Added when they were final.
+    // The following cases were added after the rules were final.
     ("40 MB/s, 80 µs", Network { bandwidth: 40e6, start_up: 80e-6 }, 3_000, 150e-6),
     ("5 MB/s, 150 µs", Network { bandwidth: 5e6, start_up: 150e-6 }, 800, 700e-6),
     ("125 MB/s, 20 µs", Network { bandwidth: 125e6, start_up: 20e-6 }, 400, 250e-6),

@@ -1,4 +1,4 @@
-//! What Ferret's stages cost, from a profile that `ferret query --record-profile` has written.
+//! Costs of Ferret's stages, from a profile written by `ferret query --record-profile`.
 
 use std::path::Path;
 
@@ -6,33 +6,33 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 use crate::{Outcome, platforms::Cluster};
 
-/// Names of the stages, and whether they are serial.
+/// Names of the stages; true marks a serial stage.
 const STAGES: [(&str, bool); 6] =
     [("load", true), ("seg", false), ("ext", false), ("ind", false), ("rank", false), ("out", true)];
 
-/// Means over the items of a stream.
+/// Mean costs over the items of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    /// Operations a second of the machine that recorded them.
+    /// Operations per second of the machine that recorded the profile.
     pub(super) reference: f64,
-    /// Items of the stream.
+    /// Number of items in the stream.
     pub(super) items: usize,
-    /// Mean work in operations, and mean bytes.
+    /// Mean work in operations and mean size in bytes of each stage.
     pub(super) spec: PipelineSpec,
 }
 
-/// What a stream cannot be faster than on a cluster, in seconds an item, whatever the mapping. Filling and draining the
-/// pipeline are not counted, nor that an item is done by one host: the stages of many items can be divided so finely that
-/// no proof gains a per cent from either.
+/// Lower bound on the seconds per item of a stream on a cluster, for any mapping. The bound ignores the filling and
+/// draining of the pipeline, and that one host processes an item: the stages of many items can be divided so finely
+/// that either refinement changes the bound by less than one per cent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// All work at the speed of all hosts together.
+    /// All work at the combined speed of all hosts.
     pub(super) work: f64,
     /// The heaviest serial stage on the fastest host.
     pub(super) serial: f64,
-    /// What host 0, where all items come from, must compute or send away.
+    /// Work and transfers of host 0, the source of all items.
     pub(super) source: f64,
-    /// What the host of `load` must receive, compute or send away, on the best host for it.
+    /// Receiving, work and transfers of the host of `load`, on the best host for this stage.
     pub(super) load: f64,
 }
 
@@ -41,12 +41,12 @@ impl Bound {
         self.plain().max(self.load)
     }
 
-    /// The same without regard to `load` being on one host.
+    /// Returns the bound without the restriction that `load` runs on one host.
     pub(super) fn plain(&self) -> f64 {
         self.work.max(self.serial).max(self.source)
     }
 
-    /// What it is that sets the bound.
+    /// Returns the name of the resource that determines the bound.
     pub(super) fn limit(&self) -> &'static str {
         match self.seconds() {
             s if s == self.work => "work",
@@ -91,16 +91,18 @@ impl Costs {
         Ok(Costs { reference, items, spec })
     }
 
-    /// The bounds on a cluster.
+    /// Computes the bounds on a cluster.
     ///
-    /// Host 0 first. An item begins there and leaves it, if ever, in front of some stage: then host 0 has done the work of
-    /// the stages before and must send the bytes that come in there. With parts x(k) of the items leaving in front of
-    /// stage k, its processor and its link take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds an item, at the same time
-    /// at best, so the larger of the two is a bound, and the smallest that it can be comes from a mixture of at most two k.
+    /// Host 0 is the source of all items. An item leaves host 0, if at all, before some stage: host 0 has then done
+    /// the work of the previous stages and must send the input of that stage. If fractions x(k) of the items leave
+    /// before stage k, the processor and the link of host 0 take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds per
+    /// item, at best at the same time, so the larger of the two is a bound. The minimum of this bound is reached by a
+    /// mixture of at most two k.
     ///
-    /// The first stage, `load`, is serial: one host p does it for all items of a mapping. If p is host 0, no item leaves
-    /// before it. Otherwise every item leaves host 0 and comes to p before anything is done, which takes the bytes of the
-    /// input on the links of both, and then the same holds for p as for a source. The best p gives the bound.
+    /// The first stage, `load`, is serial: one host p runs it for all items of a mapping. If p is host 0, no item
+    /// leaves before this stage. Otherwise every item is sent from host 0 to p before any work is done, which
+    /// transfers the bytes of the input on the links of both hosts, and the argument for a source then holds for p.
+    /// The best p gives the bound.
     pub(super) fn bound(&self, cluster: &Cluster) -> Bound {
         let stages = &self.spec.stages;
         let work: f64 = stages.iter().map(|s| s.work).sum();
@@ -118,10 +120,10 @@ impl Costs {
         }
     }
 
-    /// The least that host `p` takes for an item if all items begin there and leave it in front of stage `from` or a later
-    /// one, or never.
+    /// Returns the minimum seconds per item on host `p` if all items start there and leave before stage `from`,
+    /// before a later stage, or never.
     fn leaving(&self, cluster: &Cluster, p: usize, from: usize) -> f64 {
-        // Seconds of computing and of sending, for items that leave in front of each stage, or never.
+        // Seconds of computing and of sending, for items that leave before each stage, or never.
         let (mut done, mut bytes) = (0.0, self.spec.input);
         let mut ways: Vec<(f64, f64)> = Vec::new();
         for stage in &self.spec.stages {
@@ -133,7 +135,7 @@ impl Costs {
         let mut least = f64::INFINITY;
         for &(a, c) in &ways[from..] {
             for &(b, d) in &ways[from..] {
-                // x·a + (1-x)·b = x·c + (1-x)·d, or one end if they do not meet.
+                // The minimum is where x·a + (1-x)·b = x·c + (1-x)·d, or at one end if the lines do not intersect.
                 let x = ((d - b) / ((a - b) - (c - d))).clamp(0.0, 1.0);
                 for x in [x, 0.0, 1.0].into_iter().filter(|x| x.is_finite()) {
                     least = least.min(f64::max(x * a + (1.0 - x) * b, x * c + (1.0 - x) * d));
@@ -175,7 +177,7 @@ mod tests {
         assert!((all.seconds() - 1.0).abs() < 1e-9 && all.limit() == "work", "{all:?}");
         let serial = bound([1e9, 1.0], 1e9);
         assert!(serial.seconds() < 1e-6, "{serial:?}");
-        // Host 0 sends 10 bytes an item behind `load`, which takes 1 unit of work there.
+        // Host 0 sends 10 bytes per item after `load`, which takes 1 unit of work there.
         let source = bound([1.0, 1e9], 5.0);
         assert!(source.limit() == "link of host 0", "{source:?}");
         assert!(source.source > 1.0 && source.source <= 2.0, "{source:?}");
@@ -187,8 +189,8 @@ mod tests {
         let costs = Costs { reference: 1.0, items: 1, spec };
         let cluster = Cluster { speeds: vec![22.0; 2], bandwidths: vec![250.0; 2] };
         let bound = costs.bound(&cluster);
-        // Without `load`, items could begin on both hosts. With it, one host keeps 1 - x and sends x of them on, and
-        // 1000 x / 250 = (x + 22 (1 - x)) / 22.
+        // Without `load`, items could start on both hosts. With `load`, one host keeps a fraction 1 - x of the items
+        // and sends a fraction x on, and 1000 x / 250 = (x + 22 (1 - x)) / 22.
         assert!((bound.plain() - 0.5).abs() < 1e-12 && bound.work == bound.plain(), "{bound:?}");
         assert!(
             bound.limit() == "host of load" && (bound.seconds() - 4.0 * 22.0 / 109.0).abs() < 1e-12,

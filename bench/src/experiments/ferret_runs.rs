@@ -1,4 +1,4 @@
-//! Ferret on synthetic scenes: what several experiments run.
+//! Runs of Ferret on synthetic scenes, shared by several experiments.
 
 use std::{
     fs,
@@ -13,12 +13,12 @@ use crate::{
     ranks::{Launch, finish},
 };
 
-/// What one rank writes.
+/// Name of the output file of the run on one rank.
 pub(super) const SERIAL: &str = "serial.tsv";
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The program and the images that it works on.
+/// Ferret's program and the images of an experiment.
 #[derive(Debug)]
 pub(super) struct Files {
     ferret: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Makes so many scenes with four queries each, and their database, for the experiment of that name.
+    /// Creates `scenes` scenes with four queries each, and their database, for the experiment of the given name.
     pub(super) fn make(experiment: &str, scenes: usize) -> Outcome<Self> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let ferret = this.with_file_name("ferret");
@@ -52,12 +52,12 @@ impl Files {
         Ok(files)
     }
 
-    /// The program.
+    /// Returns the path of the program.
     pub(super) fn ferret(&self) -> String {
         self.ferret.display().to_string()
     }
 
-    /// Where the images and all output are.
+    /// Returns the folder of the images and of all output.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -72,7 +72,7 @@ impl Files {
         finish(command, LIMIT).map(drop)
     }
 
-    /// Links the queries of every other scene into each of two folders.
+    /// Links the queries into two folders, alternating between scenes.
     fn split(&self, queries: &Path) -> Outcome {
         let mut scenes = Vec::new();
         for entry in fs::read_dir(queries)? {
@@ -92,14 +92,14 @@ impl Files {
         Ok(())
     }
 
-    /// The words that ask for these queries.
+    /// Returns the arguments that run the given queries.
     pub(super) fn arguments(&self, queries: &str, out: &str, mapping: &str) -> Vec<String> {
         let (queries, db, out) = (self.path(queries), self.path("db"), self.path(out));
         ["query", &queries, "--db", &db, "-o", &out, "--mapping", mapping].map(String::from).to_vec()
     }
 
-    /// All queries on so many ranks; returns the seconds that the whole process took. Its output must be what one
-    /// rank has written, if that has run.
+    /// Runs all queries on `ranks` ranks and returns the seconds of the whole process. The output must be identical
+    /// to that of one rank, if the run on one rank exists.
     pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome<f64> {
         let arguments = self.arguments("images/queries", out, mapping);
         let start = Instant::now();
@@ -109,7 +109,7 @@ impl Files {
         Ok(took)
     }
 
-    /// Both halves of the queries at the same time; returns the seconds until both are done.
+    /// Runs both halves of the queries at the same time; returns the seconds until both are done.
     pub(super) fn halves(&self) -> Outcome<f64> {
         let start = Instant::now();
         let half = |number: usize| {
@@ -124,7 +124,7 @@ impl Files {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Fails if the output is not what one rank has written.
+    /// Checks that the output is identical to that of one rank.
     pub(super) fn check(&self, out: &str) -> Outcome {
         let written = fs::read(self.path(out))?;
         if written.is_empty() {

@@ -1,9 +1,9 @@
 //! Ferret on simulated clusters of 14 unequal hosts (Sect. 5.3 of the HeDPM paper, Table 4).
 //!
-//! As in the paper, 700 queries to a database of 3500 images, and an orderly mapping (one stage after the other on
-//! hosts 0 to 5) as the measure. The paper's cluster is not known; here the clusters come from twenty seeds, none of
-//! them chosen. Costs are those that a real run recorded, so the stream is replayed without images; simulated time
-//! repeats to the last digit.
+//! The setup follows the paper: 700 queries to a database of 3500 images, compared with an orderly mapping (one stage
+//! after the other on hosts 0 to 5). The paper's cluster is not known; here the clusters are drawn from twenty
+//! unselected seeds. The costs were recorded in a real run, so the stream is replayed without images; simulated times
+//! are exactly reproducible.
 
 use std::{
     collections::BTreeMap,
@@ -35,22 +35,22 @@ const HOSTS: usize = 14;
 pub(super) const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
 const SIMULATE: &str = "ci/smpi/run.sh";
-/// How long a simulated run may take in real time.
+/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Evaluations of the long searches; the planner's own budget is 80 000.
+/// Number of evaluations of the long searches; the planner's own budget is 80 000.
 const LONG: usize = 2_000_000;
 
-/// Chooses a mapping for a cluster and a stream.
+/// Function that chooses a mapping for a cluster and a stream.
 type Choice = fn(&Case<'_>) -> Outcome<Mapping>;
 
-/// A way to run the stream.
+/// Configuration of a run of the stream.
 pub(super) struct Contestant {
     pub(super) name: &'static str,
     dispatch: Dispatch,
-    /// Settings of the run.
+    /// Environment variables of the run.
     env: &'static [(&'static str, &'static str)],
     mapping: Choice,
-    /// The mapping to which it is made to change, and after how many results.
+    /// Mapping to change to, and the number of results after which the change is forced.
     later: Option<(u64, Choice)>,
 }
 
@@ -59,13 +59,14 @@ const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
 pub(super) const REFINED: &str = "refined";
 pub(super) const LIVE: &str = "live";
-/// Begins as live does, and is told what live has to find out, by when live knows it on most clusters.
+/// Contestant that starts like the live one and switches to the refined mapping at the item by which the live
+/// contestant knows the costs on most clusters.
 const TOLD: &str = "refined from item 60 on";
 const TOLD_AT: u64 = 60;
 const LONG_SEARCH: &str = "long search";
 const LONG_SEARCH_APART: &str = "long search without overlap";
 
-/// Who runs. The last three are for comparison: what a tuner could do that knows all, and how good a mapping can be found
+/// All contestants. The last three are references: a tuner with perfect knowledge, and the quality of mappings found
 /// with more effort.
 pub(super) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: ORDERLY, dispatch: Dispatch::RoundRobin, env: &[], mapping: orderly, later: None },
@@ -136,50 +137,52 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// One cluster with the stream to run on it.
+/// Cluster and the stream to run on it.
 pub(super) struct Case<'a> {
     seed: u64,
     costs: &'a Costs,
-    /// Items of the stream; where these are more than were recorded, they begin again.
+    /// Number of items in the stream; the recorded items repeat if the stream is longer.
     items: usize,
     cluster: Cluster,
     platform: Platform,
     folder: PathBuf,
 }
 
-/// One run.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     mapping: String,
-    /// What the planner's model expects of the mapping.
+    /// Production time that the planner's model predicts for the mapping.
     predicted: f64,
     pub(super) seconds: f64,
     pub(super) checksum: String,
-    /// When each item arrived, in seconds since the start.
+    /// Arrival time of each item in seconds since the start.
     pub(super) arrivals: Vec<f64>,
-    /// When the mapping changed, in seconds since the start, and to what.
+    /// Changes of mapping: time in seconds since the start, and the new mapping.
     pub(super) changes: Vec<(f64, String)>,
 }
 
 impl Run {
-    /// Seconds an item over the last 80 % of the stream, in which nothing is left of how it began.
+    /// Returns the seconds per item over the last 80 % of the stream, which excludes the effects of the start.
     pub(super) fn settled(&self) -> Option<f64> {
         self.pace(self.arrivals.len() / 5)
     }
 
-    /// This run's pace in the other's. Where one has none there is no match: a miss, not a run that is left out.
+    /// Returns the ratio of this run's pace to the other run's pace. If one of the runs has no pace, the ratio is
+    /// infinite and counts as a miss; the run is not left out.
     ///
-    /// No pace counts as less than `least`, what all hosts together need for an item: items that arrive faster were done
-    /// before the time that is looked at, and waited behind an old one.
+    /// A pace below `least`, the time that all hosts together need for an item, is raised to `least`: items that
+    /// arrive faster were finished before the measured interval and waited behind an older item.
     pub(super) fn against(&self, other: &Run, pace: fn(&Run) -> Option<f64>, least: f64) -> f64 {
         let held = |run| pace(run).map(|pace| pace.max(least));
         held(self).zip(held(other)).map_or(f64::INFINITY, |(own, other)| own / other)
     }
 
-    /// Seconds an item from item `from` on.
+    /// Returns the seconds per item from item `from` on.
     ///
-    /// Items come out in order, so a slow host lets a hundred of them out at once when it has done an old one, and when a
-    /// single item arrives says little: the mean over the twentieth of the stream on either side of it is taken.
+    /// Items are delivered in order, so a slow host releases a hundred of them at once when it finishes an old one,
+    /// and the arrival time of a single item says little. The start time is therefore the mean over the twentieth of
+    /// the stream on either side of `from`.
     pub(super) fn pace(&self, from: usize) -> Option<f64> {
         let items = self.arrivals.len();
         let around = self.arrivals.get(from.saturating_sub(items / 20)..=from + items / 20)?;
@@ -189,7 +192,7 @@ impl Run {
     }
 }
 
-/// What all contestants did on one cluster.
+/// Results of all contestants on one cluster.
 struct Row {
     seed: u64,
     items: f64,
@@ -207,7 +210,7 @@ impl Row {
     }
 
     fn best(&self) -> f64 {
-        // What changes its mapping on the way is not one mapping.
+        // A run that changes its mapping does not measure a single mapping.
         let fixed = self.runs.values().filter(|run| run.changes.is_empty());
         fixed.map(|run| run.seconds).fold(f64::INFINITY, f64::min)
     }
@@ -216,19 +219,20 @@ impl Row {
         self.seconds(ORDERLY) / self.seconds(name)
     }
 
-    /// What a run takes over the last 80 % of the items, in what refined takes, no pace counting as less than `least`.
+    /// Returns the seconds per item over the last 80 % of the items, relative to the refined mapping; a pace below
+    /// `least` is raised to `least`.
     fn settled(&self, name: &str, least: f64) -> f64 {
         let both = self.runs.get(name).zip(self.runs.get(REFINED));
         both.map_or(f64::INFINITY, |(run, refined)| run.against(refined, Run::settled, least))
     }
 }
 
-/// One stage after the other on hosts 0, 1, 2, ….
+/// Returns the mapping that places one stage after the other on hosts 0, 1, 2, ….
 fn orderly(case: &Case<'_>) -> Outcome<Mapping> {
     Ok(Mapping::new((0..case.costs.spec.len()).map(|n| Block::new(n..n + 1, vec![n])).collect()))
 }
 
-/// What the refined planner makes of perfect knowledge.
+/// Returns the mapping of the refined planner with perfect knowledge.
 fn refined(case: &Case<'_>) -> Outcome<Mapping> {
     case.searched(&case.platform, None)
 }
@@ -243,20 +247,20 @@ impl<'a> Case<'a> {
         Ok(Case { seed, costs, items, platform: cluster.platform()?, cluster, folder })
     }
 
-    /// A mapping by the paper's rules, in whose model hosts do not compute while they communicate.
+    /// Returns a mapping by the paper's rules, in whose model hosts do not compute while they communicate.
     fn paper(&self, algorithm: Algorithm) -> Outcome<Mapping> {
         let platform = self.platform.clone().with_overlap(false);
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
     }
 
-    /// A mapping of the refined planner for some platform, with its own budget or another one.
+    /// Returns a mapping of the refined planner for a platform, with the given budget or the planner's own.
     fn searched(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
         let standard = PlanOptions::default();
         let options = PlanOptions { budget: budget.unwrap_or(standard.budget), ..standard };
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
     }
 
-    /// The same hosts, where a host does not compute while it sends or receives: the paper's model.
+    /// Returns the same hosts under the paper's model, in which a host does not compute while it sends or receives.
     fn without_overlap(&self) -> Platform {
         self.platform.clone().with_overlap(false)
     }
@@ -276,7 +280,7 @@ impl<'a> Case<'a> {
         Ok(Row { seed: self.seed, items: self.costs.items as f64, bound: self.bound(), runs })
     }
 
-    /// What no mapping can be faster than.
+    /// Returns the lower bounds on the time per item of any mapping.
     pub(super) fn bound(&self) -> Bound {
         self.costs.bound(&self.cluster)
     }
@@ -313,7 +317,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The changes of mapping that rank 0 has logged, without the one that the stream begins with.
+/// Returns the changes of mapping that rank 0 has logged, without the initial mapping.
 fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
     let records = armature::observe::read(events)?.records.into_iter();
     let switches = records.filter(|record| record.rank == 0).filter_map(|record| match record.event {
@@ -323,7 +327,7 @@ fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
     Ok(switches.collect())
 }
 
-/// Reads `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
+/// Parses `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
 fn outcome(output: &str) -> Outcome<(f64, String)> {
     let line = output.lines().find_map(|line| line.strip_prefix("replayed "));
     let parts = line.and_then(|line| line.split_once(" items in ")?.1.split_once(" s, checksum "));
@@ -355,12 +359,12 @@ mod tests {
             changes: Vec::new(),
         };
         assert_eq!(run.settled(), Some(2.0));
-        // An item that is late on its own does not make the rest of the stream fast.
+        // A single late item does not make the rest of the stream look fast.
         let mut arrivals: Vec<f64> = (0..100).map(f64::from).collect();
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
         assert_eq!(run.against(&run, Run::settled, 0.0), 1.0);
-        // The other one's arrivals came at 0.5 s an item, which nobody can do.
+        // The arrivals of the other run are 0.5 s apart, which is faster than the hosts can compute.
         let backlog = Run { arrivals: run.arrivals.iter().map(|at| 0.25 * at).collect(), ..run.clone() };
         assert_eq!(run.against(&backlog, Run::settled, 0.0), 4.0);
         assert_eq!(run.against(&backlog, Run::settled, 1.6), 1.25);

@@ -1,7 +1,8 @@
-//! Ranks that share cores, beside a load: what does it cost if they yield whenever no message has come?
+//! Cost of yielding whenever no message has arrived, for ranks that share cores, with and without a load.
 //!
-//! Open MPI has ranks do so where `mpirun` finds more of them than cores. armature switches that off, as its ranks sleep
-//! between looks. Here the same stream runs on four ranks on two cores both ways, alone and beside a load on one core.
+//! Open MPI makes ranks yield if `mpirun` finds more ranks than cores. armature switches yielding off, because its
+//! ranks sleep between polls. The experiment runs the same stream on four ranks on two cores with both settings,
+//! alone and next to a load on one core.
 
 use armature_planner::pipeline::{PlanOptions, plan};
 use armature_planner::{Link, Platform};
@@ -24,11 +25,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const RANKS: usize = 4;
 const ROUNDS: usize = 10;
-/// Seconds that a stream takes where nothing disturbs it.
+/// Duration of an undisturbed stream in seconds.
 const SECONDS: f64 = 4.0;
 const SMOKE_SECONDS: f64 = 0.2;
 const PARAMETER: &str = "OMPI_MCA_mpi_yield_when_idle";
-/// By name: the setting, and whether a load runs beside it.
+/// Alternatives: name, value of the parameter, and true if a load runs on one core.
 const WAYS: [(&str, &str, bool); 4] = [
     ("sleeping, alone", "0", false),
     ("yielding, alone", "1", false),

@@ -1,22 +1,25 @@
-//! A competing load comes to one core in the middle of a stream: does changing the mapping meanwhile help?
+//! A competing load starts on one core in the middle of a stream. The experiment measures the benefit of changing the
+//! mapping.
 //!
 //! A pipeline of stages with a fixed amount of arithmetic runs on ranks that are pinned to two cores
-//! (`sched_setaffinity` in each rank before MPI starts; mpirun binds nothing): one rank a core, or two. When a third of
-//! the items is through, a load that never rests comes to one core and stays. Three ways to run the stream take turns,
-//! with the load and without it:
+//! (`sched_setaffinity` in each rank before MPI starts; mpirun binds nothing), with one or two ranks per core. When a
+//! third of the items has arrived, a permanent load starts on one core. Three configurations of the stream are
+//! measured in turn, with the load and without it:
 //!
-//! - *as in the paper*: the mapping that HeDPM plans for the true amounts of work, items dealt to replicas in turn;
-//! - *on demand*: the refined plan for the same amounts, replicas ask for items;
-//! - *live*: what the framework does by itself, calibration included.
+//! - *as in the paper*: the mapping that HeDPM plans for the true amounts of work, with items dealt to replicas in
+//!   turn;
+//! - *on demand*: the refined plan for the same amounts of work, with items sent to replicas on request;
+//! - *live*: the default behaviour of the framework, calibration included.
 //!
-//! The first two know the work in advance and keep their mapping to the end. The load comes to the core on which the
-//! paper's mapping has more to do. On the other core a mapping in groups would show little of it: it leaves some time of
-//! that one unused, which the load can have. On-demand dispatch may fare better or worse there, as the long serial stage is
-//! on the one or the other, so live is held against it on both. The bound is what the cores can still do beside the load:
-//! after each run the part of the loaded core is measured that a thread keeps beside it; n ranks that are all busy keep as
-//! much as n such threads.
+//! The first two know the work in advance and keep their mapping to the end. The load starts on the core on which the
+//! paper's mapping has more work. On the other core, a mapping in groups would be disturbed little, because it leaves
+//! some time of that core idle, which the load can use. On-demand dispatch may be better or worse there, depending on
+//! the core of the long serial stage, so live is compared with it on both cores. The bound is the capacity of the
+//! cores next to the load: after each run, the experiment measures the share of the loaded core that a thread gets
+//! next to the load; n busy ranks get as much as n such threads.
 //!
-//! Parts: `alone`, `beside` the load, beside it on the `other` core, and the mapping of the `paper` in the first two.
+//! Parts: `alone`, `beside` the load, beside the load on the `other` core, and the mapping of the `paper` in the
+//! first two.
 
 use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
 
@@ -48,14 +51,14 @@ pub(super) const ON_FOUR: Experiment = Experiment {
     run: |report, smoke| run(report, smoke, 4),
 };
 
-/// Rounds that count, and seconds that a stream takes where nothing disturbs it. With six rounds the interval of a
-/// median is from the least to the largest; with fewer there is none.
+/// Measured rounds; the next constant is the duration of an undisturbed stream in seconds. With six rounds the
+/// interval of a median reaches from the smallest to the largest sample; with fewer rounds there is no interval.
 const ROUNDS: usize = 6;
 const SECONDS: f64 = 24.0;
 const SMOKE_SECONDS: f64 = 0.4;
-/// The round that warms up is shorter by this.
+/// Factor by which the warm-up round is shorter.
 const WARM_UP: f64 = 10.0;
-/// Long enough for many turns of the scheduler.
+/// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 
 const PAPER: &str = "as in the paper";
@@ -63,21 +66,21 @@ const ON_DEMAND: &str = "on demand";
 const LIVE: &str = "live";
 const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 
-/// Where the load is.
+/// Core of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Nowhere.
+    /// No load.
     None,
-    /// On the core on which the paper's mapping has more to do.
+    /// Load on the core on which the paper's mapping has more work.
     Busier,
-    /// On the other core.
+    /// Load on the other core.
     Other,
 }
 
 impl Place {
     const ALL: [Place; 3] = [Place::None, Place::Busier, Place::Other];
 
-    /// The part of the experiment that has it there.
+    /// Returns the name of the part of the experiment with the load in this place.
     fn part(self) -> &'static str {
         match self {
             Place::None => "alone",
@@ -103,17 +106,17 @@ impl Place {
     }
 }
 
-/// One run.
+/// Measurements of one run.
 struct Measured {
     run: Run,
     beside: Option<Beside>,
 }
 
-/// How a load and those beside it shared a core.
+/// Shares of the loaded core.
 struct Beside {
-    /// The part that the load had, from its start until the run was over.
+    /// Fraction of the core that the load used, from its start to the end of the run.
     load: f64,
-    /// The part that a thread kept when the run was over.
+    /// Fraction of the core that a thread got next to the load, measured after the run.
     kept: f64,
 }
 
@@ -163,7 +166,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         }));
     }
     let totals = round_robin(report.rounds(ROUNDS), contestants)?;
-    // The first was the warm-up.
+    // The first run of each was the warm-up.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
     let of = |way: usize, place: Place| -> &[Measured] {
@@ -238,14 +241,15 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     Ok(())
 }
 
-/// How much of its core the load had in these runs, from the least to the most: where it is not the same, they are not alike.
+/// Returns the range of the fractions of the core that the load used in these runs. Runs with different fractions are
+/// not comparable.
 fn parts(runs: &[Measured]) -> String {
     let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.beside.as_ref()?.load)).collect();
     spread(&parts)
 }
 
-/// What is run, in the order of [`WAYS`], and the cores, first the one on which the first of them has more to do. The plans
-/// take the ranks for equally fast, and links for those of one machine.
+/// Returns the jobs in the order of [`WAYS`], and the cores, beginning with the core on which the first job has more
+/// work. The plans assume equally fast ranks and the links of a single machine.
 fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
@@ -256,7 +260,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
         let dispatch = options.dispatch;
         Ok((Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &text) }, mapping))
     };
-    // Stages 1 and 6 have to be on rank 0, which the paper's rule of one block on a processor does not allow.
+    // Stages 1 and 6 must run on rank 0, which the paper's rule of one block per processor does not allow.
     let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
     let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
     let (paper, mapping) = planned(PAPER, paper)?;
@@ -266,7 +270,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
     Ok(([paper, on_demand, live], by_load))
 }
 
-/// What a mapping has to do on each of two cores, the first half of the ranks being on the first one.
+/// Returns the work of a mapping on each of two cores; the first half of the ranks is on the first core.
 fn work_by_core(mapping: &Mapping, spec: &PipelineSpec, ranks: usize) -> [f64; 2] {
     let mut work = [0.0; 2];
     for block in &mapping.blocks {
@@ -282,7 +286,7 @@ fn alone(job: Job, ranks: usize) -> Outcome<Measured> {
     Ok(Measured { run: job.on_mpi(ranks)?, beside: None })
 }
 
-/// Runs the job, and starts the load when a third of its items is through.
+/// Runs the job and starts the load when a third of its items has arrived.
 fn beside_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
     let _ = fs::remove_file(signal);
     let (ended, has_ended) = std::sync::mpsc::channel::<()>();
@@ -308,7 +312,7 @@ fn beside_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Me
     })
 }
 
-/// What the machine could have done beside the load.
+/// Prints the best time that the machine allows next to the load.
 fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[Vec<Measured>]) {
     let kept: Vec<f64> = all.iter().flatten().filter_map(|one| Some(one.beside.as_ref()?.kept)).collect();
     let one = median(&kept);

@@ -1,7 +1,7 @@
-//! Ferret on four unequal hosts: one rank a stage, kept, against the same start with live balancing.
+//! Ferret on four unequal hosts: one rank per stage with a fixed mapping, against the same start with live balancing.
 //!
-//! The hosts are played on this machine by `ci/hosts`: shares of a core of 50, 50, 25 and 12 %, links from 1 Gbit to
-//! 20 Mbit. Times are those of the summaries, so starting ranks over the played network is not part of them.
+//! `ci/hosts` emulates the hosts on this machine: 50, 50, 25 and 12 % of a core, and links from 1 Gbit/s to 20
+//! Mbit/s. Times are taken from the summaries, so they do not include the start of ranks over the emulated network.
 
 use std::{
     cell::RefCell,
@@ -75,7 +75,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Seconds of a run, from the first line of its summary: `N items in S s, …`.
+/// Returns the seconds of a run, from the first line of its summary: `N items in S s, …`.
 fn seconds(summary: &str) -> Outcome<f64> {
     let found = summary.lines().find_map(|line| {
         let (_, rest) = line.split_once(" items in ")?;
@@ -84,7 +84,7 @@ fn seconds(summary: &str) -> Outcome<f64> {
     found.ok_or_else(|| format!("expected a summary with its time, got:\n{summary}").into())
 }
 
-/// The hosts; they are taken down when this is dropped. What a killed run leaves is taken down by the next.
+/// Emulated hosts, which are removed on drop. Hosts left over from a killed run are removed by the next run.
 struct Hosts {
     scripts: PathBuf,
     folder: PathBuf,
@@ -98,7 +98,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Runs a script and returns what it says on standard error; what it says there is the reason if it fails.
+    /// Runs a script and returns its standard error, which is also the error message if the script fails.
     fn script(&self, name: &str, arguments: &[String]) -> Outcome<String> {
         let messages = self.folder.join("messages.txt");
         let mut command = Command::new(self.scripts.join(name));
@@ -111,7 +111,7 @@ impl Hosts {
         Ok(said)
     }
 
-    /// All queries on the four hosts, from one rank a stage; returns the summary.
+    /// Runs all queries on the four hosts, starting from one rank per stage; returns the summary.
     fn query(&self, files: &Files, out: &str, balance: &str) -> Outcome<String> {
         let mut words = vec!["-n".into(), RANKS.into(), files.ferret()];
         words.extend(files.arguments("images/queries", out, "orderly"));

@@ -1,8 +1,9 @@
-//! Live balancing on simulated clusters that do not change: how soon it settles, where, and whether it stays there.
+//! Live balancing on simulated clusters whose speeds are constant: the time until it settles, the mapping reached,
+//! and its stability.
 //!
-//! The clusters and the stream are those of `ferret-simgrid`; the stream is repeated four times, so that what happens
-//! at its beginning and at its end weighs little. Costs of items differ by a factor of a hundred, which is all the noise
-//! that there is: speeds and links are constant.
+//! The clusters and the stream are those of `ferret-simgrid`; the stream is repeated four times, so that its
+//! beginning and its end have little weight. The costs of items differ by a factor of up to a hundred, which is the
+//! only noise: speeds and links are constant.
 
 use std::path::Path;
 
@@ -21,10 +22,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Recorded items, and how often they are repeated.
+/// Number of recorded items; the next constant is the number of repetitions.
 const ITEMS: usize = 700;
 const REPEATS: usize = 4;
-/// Changes that it may make.
+/// Maximum number of mapping changes.
 const MOST_CHANGES: f64 = 3.0;
 
 struct Row {
@@ -36,7 +37,7 @@ struct Row {
 }
 
 impl Row {
-    /// Seconds an item in the second half of the stream.
+    /// Returns the seconds per item in the second half of the stream.
     fn pace(run: &Run) -> Option<f64> {
         run.pace(run.arrivals.len() / 2)
     }
@@ -45,18 +46,19 @@ impl Row {
         self.live.against(&self.refined, Row::pace, self.least)
     }
 
-    /// The same by arrivals alone, though items may arrive faster than hosts can do them, from behind an old one.
+    /// Returns the ratio of live to refined from arrival times alone. Items that waited behind an older one may
+    /// arrive faster than the hosts can process them.
     fn by_arrivals(&self) -> f64 {
         self.live.against(&self.refined, Row::pace, 0.0)
     }
 
-    /// The same over the last 80 % of the stream: how `ferret-simgrid` counts, where the stream is a quarter as long and a
-    /// hundred items that a slow host holds back are a seventh of it.
+    /// Returns the ratio over the last 80 % of the stream, as `ferret-simgrid` measures it. The stream of
+    /// `ferret-simgrid` is a quarter as long, so that a hundred items held back by a slow host are a seventh of it.
     fn settled(&self) -> f64 {
         self.live.against(&self.refined, Run::settled, self.least)
     }
 
-    /// Changes of mapping in the second half of the stream.
+    /// Returns the number of mapping changes in the second half of the stream.
     fn late(&self) -> usize {
         let half = self.live.arrivals.get(self.live.arrivals.len() / 2).copied().unwrap_or(f64::INFINITY);
         self.live.changes.iter().filter(|(at, _)| *at > half).count()
@@ -110,7 +112,7 @@ fn contestant(name: &str) -> Outcome<&'static Contestant> {
     CONTESTANTS.iter().find(|c| c.name == name).ok_or_else(|| format!("there is no contestant {name}").into())
 }
 
-/// Prints all platforms.
+/// Prints the results of all platforms.
 fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",

@@ -1,6 +1,8 @@
-//! What streaming costs a product of matrices: `matmul-stream` against the loop whose rows stay, and against OpenBLAS.
+//! Cost of streaming for a product of matrices: `matmul-stream` against the loop whose rows stay in place, and
+//! against OpenBLAS.
 //!
-//! All in single precision but the loop, which computes in double; so does a second run of OpenBLAS. It is that of NumPy.
+//! All programs use single precision, except the loop and a second run of OpenBLAS, which use double precision.
+//! OpenBLAS is called through NumPy.
 
 use std::time::Instant;
 
@@ -69,7 +71,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Gflop/s of the kernel on blocks that are in memory.
+/// Returns the Gflop/s of the kernel on blocks that are in memory.
 fn kernel(size: u64) -> Outcome<f64> {
     const SIDE: u64 = 128;
     let side = SIDE.min(size);
@@ -84,7 +86,7 @@ fn kernel(size: u64) -> Outcome<f64> {
     Ok(2e-9 * (times * side * side * size) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Gflop/s of NumPy's product.
+/// Returns the Gflop/s of NumPy's product.
 fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
     let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mpi4py/bin/python");
     let script = format!(

@@ -1,4 +1,4 @@
-//! The experiments, each in a file of its own.
+//! The experiments, one per file.
 
 mod chain_tuning;
 mod farm_deaths;

@@ -1,8 +1,8 @@
-//! What measuring the stages costs, and logging them, in proportion to Ferret's time.
+//! Cost of measuring the stages and of logging events, relative to the time of Ferret.
 //!
-//! The cost is far too small to be seen in Ferret's own time, so it is measured alone: a pipeline of stages that do
-//! nothing, one item a batch, with and without the measuring, and with a log of events. The difference for each stage and batch, times the
-//! stages and batches that Ferret has for an item, is set against the time that Ferret takes for an item.
+//! The cost is far too small to be visible in the time of Ferret, so it is measured separately: a pipeline of stages
+//! without useful work, with as many stages as Ferret and one item per batch, runs with and without the measurement,
+//! and with an event log. The difference per item is compared with the time of Ferret per item.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Stages of the pipeline that does nothing; as many as Ferret has.
+/// Number of stages of the pipeline; Ferret has the same number.
 const STAGES: u32 = 6;
-/// A stage takes so long that every one of its batches is timed, as every batch of Ferret is.
+/// Time of a stage; long enough that the framework times every batch individually, as it does for Ferret.
 const STAGE_TIME: Duration = Duration::from_micros(310);
 const ON: &str = "measured";
 const OFF: &str = "not measured";
@@ -75,7 +75,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// A stage that keeps the core busy for a while, but not for as long as a clock of the framework is read.
+/// Stage that keeps the core busy for `STAGE_TIME` without useful work.
 struct Busy;
 
 impl Stage for Busy {
@@ -91,7 +91,7 @@ impl Stage for Busy {
     }
 }
 
-/// One rank, all stages in one block, one item a batch.
+/// Runs all stages in one block on one rank, with one item per batch, and returns the seconds per item.
 fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> Outcome<f64> {
     let config = Config::new().driver(Driver::Inline).progress(Progress::Off);
     let config = config.events(log.map(Path::to_path_buf));

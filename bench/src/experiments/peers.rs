@@ -11,7 +11,7 @@ use crate::{
     ranks::{Launch, finish, one},
 };
 
-/// Builds the peers' program, which is not part of the workspace, and returns its path.
+/// Builds the program of the peers, which is not part of the workspace, and returns its path.
 pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
     let folder = folder();
     report.note("building the peers (renoir, timely): some minutes the first time");
@@ -24,7 +24,7 @@ pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
     Ok(folder.join("target/release/armature-bench-peers"))
 }
 
-/// Items per second of a peer, for items of a size, a batch, and a number of items.
+/// Returns the items per second of a peer; `numbers` are the item size, the batch size and the number of items.
 pub(super) fn measure(program: &Path, peer: &str, numbers: [usize; 3]) -> Outcome<f64> {
     let mut command = Command::new(program);
     command.arg(peer).args(numbers.map(|number| number.to_string()));
@@ -32,20 +32,20 @@ pub(super) fn measure(program: &Path, peer: &str, numbers: [usize; 3]) -> Outcom
     values.get("items_per_s").copied().ok_or_else(|| format!("{peer} printed no items_per_s").into())
 }
 
-/// Tasks per second through mpi4py.futures on two ranks, for so many tasks at a time.
+/// Returns the tasks per second of mpi4py.futures on two ranks, with chunks of `chunk` tasks.
 pub(super) fn mpi4py(chunk: usize, tasks: usize) -> Outcome<f64> {
     by_mpi4py("farm.py", &[chunk.to_string(), tasks.to_string()], "tasks_per_s")
 }
 
-/// Seconds of a search through mpi4py.futures on two ranks: roots, depth and mean steps of the tree, the time of a step, and how many
-/// nodes must be found.
+/// Returns the seconds of a search with mpi4py.futures on two ranks; `tree` is the number of roots, the depth and the
+/// mean steps of the tree, and `nodes` is the expected number of nodes.
 pub(super) fn mpi4py_tree(tree: [u64; 3], seconds_per_step: f64, nodes: u64) -> Outcome<f64> {
     let mut words: Vec<String> = tree.iter().map(u64::to_string).collect();
     words.extend([seconds_per_step.to_string(), nodes.to_string()]);
     by_mpi4py("tree.py", &words, "seconds")
 }
 
-/// Runs a program of mpi4py on two ranks, and returns this value of its result.
+/// Runs a program of mpi4py on two ranks and returns the given value of its result line.
 fn by_mpi4py(program: &str, words: &[String], value: &str) -> Outcome<f64> {
     let python = python("mpi4py", "python", "mpi4py")?;
     let script = folder().join("mpi4py").join(program).display().to_string();
@@ -54,15 +54,16 @@ fn by_mpi4py(program: &str, words: &[String], value: &str) -> Outcome<f64> {
     values.get(value).copied().ok_or_else(|| format!("{program} of mpi4py printed no {value}").into())
 }
 
-/// The folder of what is written for peers.
+/// Returns the folder of the programs written for the peers.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }
 
-/// The environment of Dask and Snakemake.
+/// Name of the environment with Dask and Snakemake.
 pub(super) const WORKFLOWS: &str = "workflow-peers";
 
-/// A program of an environment of Python that `ci/bench.sh` makes under `target`; `what` it has, in words.
+/// Returns a program of a Python environment that `ci/bench.sh` creates under `target`; `what` describes the required
+/// packages for the error message.
 pub(super) fn python(environment: &str, name: &str, what: &str) -> Outcome<PathBuf> {
     let program = folder().join("../../target").join(environment).join("bin").join(name);
     if program.is_file() {
@@ -71,7 +72,7 @@ pub(super) fn python(environment: &str, name: &str, what: &str) -> Outcome<PathB
     Err(format!("expected {what} beside {}; ci/bench.sh installs it", program.display()).into())
 }
 
-/// Whether there is such a program.
+/// Returns true if the search path contains a program of this name.
 pub(super) fn on_path(name: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&places).any(|place| place.join(name).is_file())

@@ -1,7 +1,8 @@
-//! What it costs that a stage makes items, instead of the source: four trivial stages on two ranks.
+//! Cost of items that are created by a stage instead of the source: four trivial stages on two ranks.
 //!
-//! Where ten are made of one, a batch stays a batch; where a million are, it leaves the stage in pieces, for which room is asked
-//! for. Items are 8 bytes wide and next to nothing is done with them, so nothing hides the cost.
+//! If ten items are made of one, a batch stays whole. If a million items are made of one, a batch leaves the stage in
+//! pieces, for each of which the stage requests buffer space. Items are 8 bytes wide and the stages do next to
+//! nothing, so nothing hides the cost.
 
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
@@ -18,11 +19,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const WITHOUT: &str = "without flat_map";
-/// Name, and how many are made of one.
+/// Name, and the number of items made of each item.
 const WITH: [(&str, u64); 3] = [("two of one", 2), ("ten of one", 10), ("a million of one", 1_000_000)];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // Runs of a second or so.
+    // A run takes about a second.
     let items = if smoke { 2_000_000 } else { 100_000_000 };
     let contestant = |(name, of_each)| Contestant::new(name, move || measure(Setting { items, of_each }));
     let contestants = [(WITHOUT, 0)].into_iter().chain(WITH).map(contestant).collect();

@@ -1,11 +1,12 @@
-//! Items per second through four trivial stages on two ranks: the framework, MPI by hand, other frameworks.
+//! Items per second through four trivial stages on two ranks: the framework, MPI by hand, and other frameworks.
 //!
-//! The stages do next to nothing, so this measures what a pipeline costs, not what it is for. Everybody makes items
-//! of the same size on one side, does stages 1 and 2 there, 3 and 4 on the other side, and folds the results in order
-//! on the first; the checksum shows that nothing was lost, doubled or swapped.
+//! The stages do next to nothing, so the experiment measures the overhead of a pipeline, not its benefit. Every
+//! contestant creates items of the same size in one process, runs stages 1 and 2 there and stages 3 and 4 in the
+//! other process, and folds the results in order in the first process; the checksum shows that no item was lost,
+//! duplicated or reordered.
 //!
-//! By hand means buffers that are used again and again; owned items, as frameworks give them to user code, are
-//! allocated. The other frameworks talk TCP on the local host, as they do between nodes.
+//! The hand-written program reuses its buffers; the items that frameworks pass to user code are owned and thus
+//! allocated. The other frameworks communicate by TCP on the local host, as they do between nodes.
 
 use std::path::PathBuf;
 
@@ -31,18 +32,19 @@ const BY_HAND: &str = "MPI by hand";
 const SINGLE: &str = "MPI by hand, one message per item";
 const PEERS: [&str; 2] = ["renoir", "timely"];
 
-/// What is run for one size of items.
+/// Parameters for one size of items.
 struct Case {
     name: &'static str,
     chain: Chain,
-    /// Items for the chain that sends one message each, and how many of them are under way.
+    /// Number of items for the chain that sends one message per item, and the number of items in flight.
     single: (usize, usize),
-    /// Items for the peers, and their batch.
+    /// Number of items for the peers, and their batch sizes.
     peers: (usize, [usize; 2]),
 }
 
-/// The numbers of items make runs of a second or so. Batches of the chain are the best of a few that were tried by
-/// hand with windows of 8 and 16; `chain-tuning` searches both, and has the last word. The framework gets the same.
+/// Cases. The numbers of items give runs of about a second. The batch sizes of the chain are the best of a few that
+/// were tried by hand with windows of 8 and 16; `chain-tuning` searches both parameters systematically. The framework
+/// gets the same batch sizes.
 const CASES: [Case; 3] = [
     Case {
         name: "8 B",
@@ -103,7 +105,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
         Contestant::new(ARMATURE, move || subject::measure(chain)),
         Contestant::new(BY_HAND, move || chain::measure::<Stages>(chain)),
     ];
-    // Where a batch is one item, both are the same program.
+    // With batches of one item, both contestants are the same program.
     if case.chain.batch > 1 {
         contestants.push(Contestant::new(SINGLE, move || chain::measure::<Stages>(single)));
     }
@@ -117,7 +119,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     contestants
 }
 
-/// The marks, where the framework took part.
+/// States the marks, if the framework took part.
 fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |against: &str, target| {
         if let Some(ratio) = rounds.ratio(ARMATURE, against) {

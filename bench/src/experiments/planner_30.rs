@@ -8,7 +8,7 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
 
-/// HeDPM, BSC, DPM and the refined planner over the number of processors.
+/// Experiment: HeDPM, BSC, DPM and the refined planner by the number of processors.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-30",
     about: "production time of HeDPM, BSC, DPM and the refined planner, 30 stages on 10 to 100 processors",
@@ -20,14 +20,14 @@ const STAGES: usize = 30;
 const SAMPLES: usize = 100;
 const SEED: u64 = 1;
 
-/// Production times of one number of processors, one entry a sample.
+/// Production times for one number of processors, one entry per sample.
 #[derive(Debug, Default)]
 struct Times {
     hedpm: Vec<f64>,
     bsc: Vec<f64>,
     dpm: Vec<f64>,
     refined: Vec<f64>,
-    /// The refined planner without the paper's restrictions.
+    /// Production times of the refined planner without the paper's restrictions.
     free: Vec<f64>,
 }
 

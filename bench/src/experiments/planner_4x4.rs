@@ -1,4 +1,4 @@
-//! How far the planners are from the optimum: four stages on four processors (Sect. 5.1 of the HeDPM paper).
+//! Distance of the planners from the optimum: four stages on four processors (Sect. 5.1 of the HeDPM paper).
 
 use armature_planner::pipeline::{Algorithm, Dispatch, PlanOptions};
 
@@ -7,7 +7,7 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Experiment, Histogram, Mark, Outcome, Report, Table, Target, stats};
 
-/// HeDPM against the exhaustive optimum, and the refined planner against it.
+/// Experiment: HeDPM and the refined planner against the exhaustive optimum.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-4x4",
     about: "distance of HeDPM, DPM, BSC and the refined planner from the optimum, 4 stages on 4 processors",
@@ -15,13 +15,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The paper's samples for each figure, and the seeds that we draw them from.
+/// Number of samples for each figure, as in the paper; the next constant lists the seeds of the samples.
 const SAMPLES: usize = 100;
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// So few mappings that the refined planner cannot simply have tried all.
+/// Budget of mappings that is too small for the refined planner to enumerate all mappings.
 const FEW: usize = 300;
 
-/// Distances from the optimum (%), one entry a sample.
+/// Distances from the optimum in percent, one entry per sample.
 #[derive(Debug, Default)]
 struct Distances {
     hedpm: Vec<f64>,
@@ -83,7 +83,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             }
             if name.starts_with("paper") {
                 let dispatch = if *name == "paper" { "round robin" } else { "on demand" };
-                // The worst of all samples, so that no average can hide anything.
+                // The mark uses the worst of all samples, because an average could hide a bad sample.
                 let worst = found.refined.iter().copied().fold(0.0, f64::max);
                 let what = format!("refined, worst sample, {} links, {dispatch}", links.name());
                 marks.push((what, Interval::exact(worst), 2.0));

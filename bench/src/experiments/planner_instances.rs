@@ -1,4 +1,4 @@
-//! The random pipelines and platforms of the planner's experiments.
+//! Random pipelines and platforms of the planner's experiments.
 
 use armature_planner::Platform;
 use armature_planner::pipeline::{Algorithm, PipelineSpec, Plan, PlanOptions, StageSpec, plan};
@@ -7,12 +7,12 @@ use rand_distr::{Distribution, Normal};
 
 use crate::Outcome;
 
-/// Whether all links of a platform are alike.
+/// Kind of the links of a platform.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Links {
-    /// All of bandwidth 10.
+    /// Links that all have bandwidth 10.
     Homogeneous,
-    /// Each drawn for itself; the same in both directions.
+    /// Links with individually drawn bandwidths, equal in both directions.
     Heterogeneous,
 }
 
@@ -25,11 +25,11 @@ impl Links {
     }
 }
 
-/// A sequence of instances from one seed.
+/// Sequence of instances drawn from one seed.
 ///
-/// Speeds and work are drawn from normal(10, 5), draws that are not positive again. Transfers are ten times lighter
-/// than work: sizes are such a draw divided by ten, bandwidths are one (or their mean), so that work takes about
-/// one second a stage and a transfer about a tenth of that. Set-up times are nothing.
+/// Speeds and work are drawn from normal(10, 5), and values that are not positive are drawn again. Transfers are ten
+/// times lighter than work: a size is a draw divided by ten, and a bandwidth is a draw or the mean. A stage thus
+/// takes about one second, and a transfer about a tenth of a second. Set-up times are zero.
 #[derive(Debug)]
 pub(super) struct Instances {
     random: StdRng,
@@ -50,7 +50,7 @@ impl Instances {
         }
     }
 
-    /// The next instance of `stages` stages on `processors` processors.
+    /// Draws the next instance, with `stages` stages on `processors` processors.
     pub(super) fn next(
         &mut self,
         stages: usize,
@@ -74,7 +74,7 @@ impl Instances {
     }
 }
 
-/// One plan of an instance.
+/// Plans an instance with the given algorithm.
 pub(super) fn planned(
     (platform, spec): &(Platform, PipelineSpec),
     options: &PlanOptions,

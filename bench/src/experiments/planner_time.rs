@@ -1,4 +1,4 @@
-//! How long planning takes.
+//! Time that planning takes.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::plot::Series;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
 
-/// HeDPM and the refined planner at N = 30, P = 100, and their growth.
+/// Experiment: HeDPM and the refined planner at N = 30, P = 100, and the growth of their times.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-time",
     about: "time to plan, from 10 stages on 30 processors to 300 stages on 1000",
@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Stages and processors; the marks are for [`MARKED`].
+/// Numbers of stages and processors; the marks apply to [`MARKED`].
 const SIZES: [(usize, usize); 6] = [(10, 30), (30, 100), (60, 200), (100, 300), (200, 600), (300, 1000)];
 const MARKED: (usize, usize) = (30, 100);
 const SEED: u64 = 1;
@@ -84,7 +84,7 @@ fn instances(
     serial: bool,
 ) -> Outcome<Vec<(Platform, PipelineSpec)>> {
     let mut instances = Instances::new(SEED)?;
-    // Drawing a platform of a thousand processors takes longer than planning on it: a few are enough.
+    // Drawing a platform of a thousand processors takes longer than planning on it, so large platforms are reused.
     let different = if processors > 300 { 1 } else { count };
     let mut drawn = Vec::with_capacity(count);
     for _ in 0..different {
@@ -97,7 +97,7 @@ fn instances(
     Ok((0..count).map(|i| drawn[i % different].clone()).collect())
 }
 
-/// Milliseconds for each instance.
+/// Returns the planning time of each instance in milliseconds.
 fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> Outcome<Vec<f64>> {
     let mut times = Vec::with_capacity(instances.len());
     for instance in instances {

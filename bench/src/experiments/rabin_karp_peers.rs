@@ -1,7 +1,8 @@
-//! `rabin-karp` against other searches, in bytes per second: programs that people use, and libraries in this process.
+//! `rabin-karp` against other searches, in bytes per second: command-line programs, and libraries in this process.
 //!
-//! The file is in the page cache. Programs and libraries read it, so that all do the same; programs print the places of matches
-//! into a pipe that is counted, as `grep` stops at the first match where its output goes nowhere.
+//! The file is in the page cache. Programs and libraries both read the file, so that all of them do the same work.
+//! Programs print the positions of the matches into a pipe, where they are counted, because `grep` stops at the first
+//! match if its output goes to `/dev/null`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -36,7 +37,7 @@ const SHARED: &str = "rabin-karp, two ranks, --shared";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rabin-karp-peers")?;
-    // The paper's text has 2 GB. Of the dense one grep and ripgrep do 50 MB/s.
+    // The paper's text has 2 GB. The dense text is smaller, because grep and ripgrep search it at 50 MB/s.
     for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
         let size = if smoke { 2 << 20 } else { megabytes << 20 };
         if !report.wants(part) {
@@ -54,14 +55,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// The paper's text: nothing but the pattern.
+/// Returns the paper's text, which consists only of repetitions of the pattern.
 fn dense(size: usize) -> Vec<u8> {
     let mut text = PATTERN.repeat(size / PATTERN.len() + 1).into_bytes();
     text.truncate(size);
     text
 }
 
-/// Random letters, in lines, with hardly a match.
+/// Returns random letters in lines, with hardly any match.
 fn sparse(size: usize) -> Vec<u8> {
     let mut random = Random::new(1);
     let mut letter = || if random.below(64) == 0 { b'\n' } else { b'a' + random.below(26) as u8 };
@@ -139,7 +140,7 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
     Ok(())
 }
 
-/// The kernel of `rabin-karp` over the same segments, one after the other.
+/// Runs the kernel of `rabin-karp` on the same segments, one after the other, and returns the number of matches.
 fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
     let parts = [Part::File(path.into())];
     let cut = Cut { segment: 256 << 10, overlap: PATTERN.len() - 1 };
@@ -152,7 +153,7 @@ fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
     Ok(found)
 }
 
-/// The search that `memchr` uses for tiny texts, over all of this one.
+/// Runs the algorithm that `memchr` uses for tiny texts on the whole text, and returns the number of matches.
 fn rabin_karp_of_memchr(text: &[u8]) -> u64 {
     let finder = rabinkarp::Finder::new(PATTERN.as_bytes());
     let (mut rest, mut found) = (text, 0);

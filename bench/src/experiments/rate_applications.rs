@@ -1,8 +1,9 @@
-//! The online service rate of the two applications of Beard and Chamberlain (2015), as in their Figs. 16 and 17.
+//! Online service rates of the two applications of Beard and Chamberlain (2015), as in their Figs. 16 and 17.
 //!
-//! Widths are theirs: five dot products before a reducer, four hashes and two verifiers. The rate of the stage (reduce, verify) is estimated
-//! while it runs, by the paper's heuristic and by the framework's estimator, and set beside its rate when it runs alone, from items in memory.
-//! Where all ranks are simulated the declared cost is the rate, and the framework's events are the estimates.
+//! The numbers of replicas are those of the paper: five dot products before a reducer, four hashes and two verifiers.
+//! The rate of the stage (reduce, verify) is estimated during the run, by the paper's heuristic and by the
+//! framework's estimator, and compared with the rate of the stage when it runs alone on items in memory. On simulated
+//! ranks, the declared cost is the true rate, and the framework's events provide the estimates.
 
 use armature::observe::Event;
 use rabin_karp::cost;
@@ -21,11 +22,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// An estimate is right within this part of the rate, as in the paper.
+/// Relative error within which an estimate counts as right, as in the paper.
 const NEAR: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 
-/// What one rank saw of the stage.
+/// Statistics of the stage on one rank.
 struct Seen {
     items: f64,
     used: f64,
@@ -98,7 +99,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     on_simulated_ranks(report, smoke)
 }
 
-/// The rates that an estimator told, in the order of ranks and time.
+/// Returns the rates that an estimator reported, in the order of ranks and time.
 fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f64> + 'o {
     output.lines().filter_map(move |line| {
         let rest = line.strip_prefix("estimate ")?.strip_prefix(estimator)?;
@@ -106,7 +107,7 @@ fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f6
     })
 }
 
-/// What each rank with the stage saw.
+/// Returns the statistics of each rank that runs the stage.
 fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
     let mut ranks = Vec::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("watched ")) {
@@ -122,7 +123,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
             held_up: value("held_up")?,
             converged: value("converged")?,
         };
-        // A rank that made the stage for nothing has seen nothing.
+        // A rank that created the stage but processed no items has no statistics.
         if seen.items > 0.0 {
             ranks.push((value("rank")? as usize, seen));
         }
@@ -134,7 +135,8 @@ fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
     Ok(ranks)
 }
 
-/// The search on seven simulated ranks: what the framework says that an item takes, against what was declared.
+/// Runs the search on seven simulated ranks, and compares the framework's estimates of the time per item with the
+/// declared costs.
 fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
     let events = folder("rate-applications")?.join("events");
     let _ = std::fs::remove_dir_all(&events);

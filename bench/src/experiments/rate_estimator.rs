@@ -1,9 +1,11 @@
-//! How near the framework's estimate of service times and the published one of rates come to a server's true rate, and what they cost.
+//! Accuracy and cost of the framework's estimator of service times and of the published estimator of rates, against
+//! servers of known rate.
 //!
 //! The servers are simulated: a queue with Poisson arrivals before a server with fixed (M/D/1) or exponential (M/M/1)
-//! service times, which takes what has gathered as a batch. Of some batches only a part of the items was seen, of a
-//! few too many, as a queue's monitor does that reads its counters in the middle of an execution. What the estimators
-//! cost is measured alone and set against a short batch.
+//! service times, which processes all waiting items as a batch. For some batches the estimators see only a part of
+//! the items, and for a few batches too many, as it happens to the monitor of a queue that reads its counters in the
+//! middle of an execution. The cost of the estimators is measured separately and compared with the time of a short
+//! batch.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -27,21 +29,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const UTILISATIONS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
-/// Mean seconds of service for an item.
+/// Mean service time of an item in seconds.
 const SERVICE: f64 = 5e-6;
-/// Most items of a batch.
+/// Maximum number of items in a batch.
 const BATCH: usize = 64;
-/// Busy seconds of a period of the heuristic: 1000 items.
+/// Busy seconds in a period of the heuristic, which correspond to 1000 items.
 const PERIOD: f64 = 5e-3;
-/// Busy seconds of each server's run, and of the run after its rate has changed.
+/// Busy seconds of each server's run, and of the run after a change of its rate.
 const RUN: f64 = 4.0;
-/// Of so many batches only a part of the items is seen, 0.3 to all of them.
+/// Fraction of the batches of which only a part of the items is seen: between 0.3 and all of them.
 const PARTIAL: f64 = 0.15;
-/// Of so many batches more items are seen than there were, up to twice as many.
+/// Fraction of the batches for which too many items are seen, up to twice their number.
 const OUTLIERS: f64 = 0.01;
-/// An estimate is wrong by no more than this part of the rate.
+/// Maximum relative error of an estimate.
 const BOUND: f64 = 0.20;
-/// A short batch, in ns: the runtime does not time shorter ones singly.
+/// Time of a short batch in nanoseconds; the runtime does not time shorter batches individually.
 const SHORT_BATCH: f64 = 20_000.0;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -56,7 +58,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     costs(report, smoke)
 }
 
-/// How long an item is served.
+/// Distribution of the service times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Service {
     Fixed,
@@ -74,15 +76,15 @@ impl Service {
     }
 }
 
-/// A queue and its server, one batch after the other.
+/// Queue and its server, simulated batch by batch.
 struct Server {
     rng: StdRng,
     service: Service,
     utilisation: f64,
-    /// Mean seconds for an item.
+    /// Mean service time of an item in seconds.
     mean: f64,
     now: f64,
-    /// When the next item arrives.
+    /// Arrival time of the next item.
     arrival: f64,
 }
 
@@ -96,7 +98,8 @@ impl Server {
         Exp1.sample(&mut self.rng)
     }
 
-    /// (items seen, busy seconds) of the next batch: all that has gathered while the last one was served.
+    /// Returns the number of items seen and the busy seconds of the next batch, which consists of all items that
+    /// arrived during the previous batch.
     fn batch(&mut self) -> (u64, f64) {
         self.now = self.now.max(self.arrival);
         let (mut items, mut busy) = (0, 0.0);
@@ -114,18 +117,18 @@ impl Server {
             u if u > 1.0 - OUTLIERS => self.rng.random_range(1.0..2.0),
             _ => 1.0,
         };
-        // Fewer items in a time, or more time for the items: all the same for a rate.
+        // For a rate, fewer items in the same time are equivalent to more time for the same items.
         (items as u64, busy / seen)
     }
 }
 
-/// Busy time is not disturbed by blocking, and a period takes milliseconds: less has to be looked through than with periods of
-/// microseconds.
+/// Returns the options of the heuristic. Blocking does not disturb busy time, and a period takes milliseconds, so the
+/// heuristic needs fewer periods than with periods of microseconds, and the tolerance can be larger.
 fn rate_options() -> RateOptions {
     RateOptions { tolerance: 1e-5, ..RateOptions::default() }
 }
 
-/// The estimators, fed with the same batches.
+/// Estimators that receive the same batches.
 struct Estimators {
     heuristic: RateEstimator,
     items: f64,
@@ -133,7 +136,7 @@ struct Estimators {
     mean: ServiceTime,
 }
 
-/// In the order of [`Estimators::rates`].
+/// Names of the estimators, in the order of [`Estimators::rates`].
 const NAMES: [&str; 2] = ["heuristic", "robust mean"];
 
 impl Estimators {
@@ -157,7 +160,8 @@ impl Estimators {
         }
     }
 
-    /// Items/s that each of them says; the heuristic's only once it has converged.
+    /// Returns the estimated items per second of each estimator; the heuristic has an estimate only after it has
+    /// converged.
     fn rates(&self) -> [Option<f64>; 2] {
         [
             self.heuristic.estimate().filter(|estimate| estimate.converged).map(|estimate| estimate.rate),
@@ -166,7 +170,7 @@ impl Estimators {
     }
 }
 
-/// Relative errors, for each estimator, of `seeds` servers that ran for [`RUN`] busy seconds.
+/// Returns the relative errors of each estimator, for `seeds` servers that ran for [`RUN`] busy seconds.
 fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>; 2]> {
     let mut errors = [const { Vec::new() }; 2];
     for seed in 0..seeds {
@@ -233,7 +237,7 @@ fn errors(report: &mut Report, seeds: u64) -> Outcome {
     Ok(())
 }
 
-/// Busy seconds after a change of the rate until an estimator is within the bound of the new one, and stays there.
+/// Measures the busy seconds from a change of the rate until an estimator stays within the bound of the new rate.
 fn changes(report: &mut Report, seeds: u64) -> Outcome {
     const UTILISATION: f64 = 0.4;
     let mut table = Table::new(&[
@@ -267,7 +271,8 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
     report.table("change", &table)
 }
 
-/// For each estimator, the busy seconds since the change at which it came within the bound for the rest of the run.
+/// Returns, for each estimator, the busy seconds from the change until the estimate stays within the bound for the
+/// rest of the run.
 fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
     let mut estimators = Estimators::new()?;
     let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 2])| {
@@ -337,7 +342,7 @@ fn costs(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Nanoseconds for a call.
+/// Returns the nanoseconds per call.
 fn timed(rounds: usize, calls: usize, mut call: impl FnMut(usize)) -> Interval {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {

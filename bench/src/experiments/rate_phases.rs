@@ -1,9 +1,9 @@
-//! A search whose second half makes verifying dear: live balancing against a mapping that stays, and against the best mapping of each half,
-//! known beforehand.
+//! Search whose second half makes verification expensive: live balancing against a fixed mapping, and against the
+//! best mapping of each half, which is known in advance.
 //!
-//! The pattern is 512 times the letter a. The first half of the text has it once in a kilobyte, so that hashing is all of the work. The
-//! second half is nothing but that letter: at each byte a match begins, which takes 512 comparisons. Which mapping is best for a half is found
-//! by running the half alone with each of some.
+//! The pattern consists of 512 letters a. The first half of the text contains the pattern once per kilobyte, so that
+//! hashing is all of the work. The second half consists only of this letter: a match begins at each byte and takes
+//! 512 comparisons. The best mapping of a half is found by running the half alone with several mappings.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -28,17 +28,17 @@ const STATIC: &str = "static";
 const LIVE: &str = "live";
 const KNOWN: &str = "known beforehand";
 
-/// A place where the stream runs.
+/// Environment in which the stream runs.
 struct Place {
     name: &'static str,
     ranks: usize,
-    /// Runs the program on so many ranks.
+    /// Function that runs the program on a number of ranks.
     start: fn(&str, usize, &[String]) -> Outcome<String>,
-    /// Whether one run says all, as every other takes the same time.
+    /// True if run times are exactly reproducible, so that one run is enough.
     repeats: bool,
-    /// Segments of each half.
+    /// Number of segments in each half.
     halves: [u64; 2],
-    /// The mapping that stays, and others that may be best for a half.
+    /// Fixed mapping; the next field lists other mappings that may be best for a half.
     fixed: &'static str,
     others: &'static [&'static str],
 }
@@ -152,7 +152,7 @@ fn compare(
     Ok(())
 }
 
-/// Seconds of a search of so many segments of each half.
+/// Returns the seconds of a search with the given number of segments in each half.
 fn once(place: &Place, folder: &Path, halves: [u64; 2], first: &str, more: &[String]) -> Outcome<f64> {
     let pattern = "a".repeat(PATTERN);
     let quiet = format!("{pattern}{}", "b".repeat(PATTERN));

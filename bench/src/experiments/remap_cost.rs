@@ -1,10 +1,11 @@
-//! What it costs a stream to change its mapping.
+//! Cost of changing the mapping of a stream.
 //!
-//! The stream begins with one mapping and exchanges it for another and back, all the time: a serial stage with state is
-//! handed over, and what is replicated changes, too. The same stream on either mapping alone, in the same round, says
-//! how long it would have taken; the rest, divided by the number of changes, is the cost of one. It is set against the
-//! time of a window: of as many items as were in flight at a change, at the rate of the stream. Beside it stands what
-//! the framework itself says that a change has cost, from the arrivals of the exchanged stream alone.
+//! The stream starts with one mapping and repeatedly changes to another and back: a serial stage with state migrates,
+//! and the set of replicated stages changes, too. The times of the same stream with each mapping alone, in the same
+//! round, give the expected time; the difference, divided by the number of changes, is the cost of one change. This
+//! cost is compared with the time of a window, which is the time of the items in flight at a change at the rate of
+//! the stream. The table also shows the cost of a change that the framework itself reports from the arrivals of the
+//! changing stream alone.
 
 use armature_planner::pipeline::Mapping;
 
@@ -24,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Items between two changes: several windows, so that one change is over before the next.
+/// Number of items between two changes: several windows, so that one change is complete before the next begins.
 const EVERY: u64 = 100;
 const ITEMS: u64 = 1_450;
 const ROUNDS: usize = 12;
@@ -33,7 +34,7 @@ const ONE: &str = "one mapping";
 const OTHER: &str = "the other";
 const EXCHANGED: &str = "exchanged";
 
-/// Ranks, whether under mpirun, and two mappings that are equally good.
+/// Case: number of ranks, true if the ranks run under mpirun, and two mappings of equal quality.
 struct Case {
     name: &'static str,
     ranks: usize,
@@ -55,7 +56,8 @@ const CASES: [Case; 4] = [
 ];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // With fewer, the stream may be over before a change has told its cost where others have the cores.
+    // With fewer items, the stream may end before the framework reports the cost of a change, if other processes use
+    // the cores.
     let items = if smoke { 750 } else { ITEMS };
     let columns = [
         "ranks",
@@ -74,7 +76,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     for case in &CASES {
         let mut runs = Vec::new();
         let rounds = measure(case, items, report.rounds(ROUNDS), &mut runs)?;
-        // The first was the warm-up.
+        // The first run was the warm-up.
         let runs = &runs[1..];
         let [one, other, exchanged] = [ONE, OTHER, EXCHANGED].map(|name| rounds.of(name).unwrap_or_default());
         let (mut cost, mut window, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
@@ -134,7 +136,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &bars)
 }
 
-/// The three streams in turn; `runs` gets all that is known of the exchanged one, the warm-up included.
+/// Measures the three streams in turn; `runs` receives the results of the changing stream, including the warm-up.
 fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
     let [one, other] = case.mappings;
     for text in case.mappings {

@@ -1,8 +1,9 @@
-//! What values for all ranks cost: a broadcast of 8 B on two ranks against MPI_Bcast, and a loop that runs until it has converged
-//! against one with a fixed number of steps.
+//! Cost of collective values: a broadcast of 8 B on two ranks against MPI_Bcast, and a loop that runs until
+//! convergence against a loop with a fixed number of steps.
 //!
-//! Both sides of a comparison take turns within one job. After each broadcast rank 1 answers by a message of MPI, the same on both
-//! sides: else rank 0, which does not wait in a broadcast, would be ahead. The loop computes its residual on both sides.
+//! Both sides of a comparison are measured in turn within one job. After each broadcast rank 1 answers with an MPI
+//! message, on both sides of the comparison. Otherwise rank 0, which does not wait in a broadcast, would run ahead.
+//! The loop computes its residual on both sides.
 
 use std::time::Instant;
 
@@ -24,11 +25,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Jobs; each is a sample of every comparison.
+/// Number of jobs; each job provides one sample of every comparison.
 const ROUNDS: usize = 30;
-/// The part of a loop that may be added by checks, and by how much a broadcast may be slower than MPI's, in µs.
+/// Maximum ratio of the time of a loop with checks to the time without them, and the maximum additional time of a
+/// broadcast over MPI's in µs.
 const MARKS: (f64, f64) = (1.02, 5.0);
-/// Steps between two checks.
+/// Numbers of steps between two checks.
 const EVERY: [u64; 2] = [1, 10];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -41,7 +43,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let values = Launch::ranks(2).run("values", &words)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
-            // The first one warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 samples.push(value);
             }
@@ -65,10 +67,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// The rank program: prints `result by_hand T broadcast T fixed T every_1 T every_10 T` on rank 0, in µs for a round or a step.
+/// Runs the rank program; prints `result by_hand T broadcast T fixed T every_1 T every_10 T` on rank 0, in µs per
+/// round or step.
 ///
 /// # Errors
-/// If the arguments are wrong, there are not two ranks, or a value is not what it should be.
+/// If the arguments are wrong, the number of ranks is not two, or a value is wrong.
 pub(crate) fn main(words: &[String]) -> Outcome {
     let numbers: Vec<usize> = words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
     let [broadcasts, size, steps, cores @ ..] = &numbers[..] else {
@@ -91,7 +94,7 @@ pub(crate) fn main(words: &[String]) -> Outcome {
     })?)
 }
 
-/// Microseconds of a broadcast and its answer, by hand and by the session.
+/// Returns the microseconds of a broadcast and its answer, by hand and with the session.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
     let answer = |world: &armature::Communicator, given: u64, expected: u64| {
@@ -103,10 +106,10 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
         other.send(&given);
         Ok(())
     };
-    // In turns, so that both meet the same machine.
+    // The measurements alternate, so that both sides are measured under the same conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
-    // Ranks agree on the first call, which is not to be timed.
+    // The first call includes an agreement of the ranks, which must not be timed.
     session.world()?;
     for _ in 0..parts {
         session.barrier()?;
@@ -129,7 +132,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     Ok(times.map(|time| time * 1e6 / (each * parts) as f64))
 }
 
-/// Heat, with the largest change.
+/// Heat equation that records the largest change of a value.
 struct Heat {
     change: f64,
 }
@@ -157,13 +160,14 @@ impl Stencil for Heat {
     }
 }
 
-/// Microseconds of a step: with fixed steps, and with a check after each and after every tenth.
+/// Returns the microseconds per step: with a fixed number of steps, with a check after each step, and with a check
+/// after every tenth step.
 fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], BoxError> {
     let shape = Shape { rows: size as u64, columns: size };
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // Beginning and end of a run are part of it on all sides.
+    // The start and the end of a run are included in all times.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Runs of `rabin-karp` and `matmul-stream`, as a user starts them: on real and on simulated ranks.
+//! Runs of `rabin-karp` and `matmul-stream` as a user starts them, on real and on simulated ranks.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::{
     ranks::{Launch, finish},
 };
 
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 const SIMULATE: &str = "ci/smpi/run.sh";
 
-/// A program beside this one.
+/// Returns the path of a program in the folder of this binary.
 ///
 /// # Errors
-/// If it has not been built.
+/// If the program has not been built.
 pub(super) fn program(name: &str) -> Outcome<PathBuf> {
     let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
     let program = this.with_file_name(name);
@@ -28,15 +28,15 @@ pub(super) fn program(name: &str) -> Outcome<PathBuf> {
     }
 }
 
-/// The files of an experiment.
+/// Creates the folder of an experiment and returns its absolute path.
 pub(super) fn folder(experiment: &str) -> Outcome<PathBuf> {
     let folder = Path::new("target/bench").join(experiment);
     fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-    // Ranks may be elsewhere.
+    // The path is absolute because ranks may run in another working directory.
     Ok(fs::canonicalize(folder)?)
 }
 
-/// A mapping as a file in `folder`.
+/// Writes a mapping to a file in `folder` and returns the path of the file.
 pub(super) fn mapping(folder: &Path, mapping: &str) -> Outcome<String> {
     let name: String = mapping.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = folder.join(format!("{name}.mapping"));
@@ -44,7 +44,7 @@ pub(super) fn mapping(folder: &Path, mapping: &str) -> Outcome<String> {
     Ok(path.display().to_string())
 }
 
-/// What a program says on so many real ranks, on both outputs.
+/// Runs a program on real ranks and returns its standard output and standard error.
 pub(super) fn real(name: &str, ranks: usize, words: &[String]) -> Outcome<String> {
     let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
     let script = ["-c", "exec \"$@\" 2>&1", "sh"].map(String::from);
@@ -53,7 +53,8 @@ pub(super) fn real(name: &str, ranks: usize, words: &[String]) -> Outcome<String
     launch.run_other(Path::new("sh"), &all)
 }
 
-/// What it says on so many simulated ranks, each on a host of 1 Gflop/s.
+/// Runs a program on simulated ranks, each on a host of 1 Gflop/s, and returns its standard output and standard
+/// error.
 pub(super) fn simulated(name: &str, ranks: usize, words: &[String]) -> Outcome<String> {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh", SIMULATE, &ranks.to_string(), "--speeds", "1Gf", name]);
@@ -61,21 +62,21 @@ pub(super) fn simulated(name: &str, ranks: usize, words: &[String]) -> Outcome<S
     finish(command, LIMIT)
 }
 
-/// The word before `mark`, as a number.
+/// Returns the word before `mark` as a number.
 pub(super) fn number_before(text: &str, mark: &str) -> Outcome<f64> {
     let before = text.lines().rev().find_map(|line| line.split_once(mark)).map(|(before, _)| before);
     let number = before.and_then(|before| before.split_whitespace().next_back()?.parse().ok());
     number.ok_or_else(|| format!("expected a number before `{mark}` in:\n{text}").into())
 }
 
-/// Seconds of a search that has told its matches.
+/// Returns the seconds of a search from its output.
 pub(super) fn seconds(said: &str) -> Outcome<f64> {
     let line = said.lines().rev().find_map(|line| line.split_once(" matches in "));
     let seconds = line.and_then(|(_, rest)| rest.trim().strip_suffix(" s")?.parse().ok());
     seconds.ok_or_else(|| format!("expected `N matches in S s` in:\n{said}").into())
 }
 
-/// What a command prints that is to succeed; `limit` ends it.
+/// Runs a command and returns its output; an exit code other than zero and a run longer than `LIMIT` are errors.
 pub(super) fn command<const N: usize>(words: [OsString; N]) -> Outcome<String> {
     let [program, arguments @ ..] = &words[..] else { return Err("no command".into()) };
     let mut command = Command::new(program);

@@ -1,7 +1,7 @@
-//! Independent tasks that really compute, of uneven length.
+//! Independent tasks of uneven length that really compute.
 //!
-//! A task advances a generator by so many steps, as the stages of a [`toil`](crate::toil) pipeline do; so the result of
-//! every task is known without doing it.
+//! A task advances a generator by a number of steps, as the stages of a [`toil`](crate::toil) pipeline do, so the
+//! result of every task can be computed without running it.
 
 use super::tasks::TaskShape;
 use crate::{
@@ -9,46 +9,46 @@ use crate::{
     toil::{MOVED, advance, fold, landing, seconds_per_item},
 };
 
-/// A set of tasks.
+/// Set of tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chores {
-    /// How many.
+    /// Number of tasks.
     pub tasks: usize,
-    /// Mean length, in steps.
+    /// Mean length in steps.
     pub mean: f64,
-    /// Standard deviation of the length, as a part of its mean.
+    /// Standard deviation of the length, relative to the mean.
     pub deviation: f64,
-    /// Decides the lengths.
+    /// Seed of the lengths.
     pub seed: u64,
 }
 
 impl Chores {
-    /// The length of each task, in steps.
+    /// Returns the length of each task in steps.
     ///
     /// # Errors
-    /// If the mean is no positive number.
+    /// If the mean is not a positive number.
     pub fn steps(&self) -> Outcome<Vec<u64>> {
         let Chores { tasks, mean, deviation, seed } = *self;
         let lengths = TaskShape { tasks, mean, spread: deviation, block: 1 }.iterations(seed)?.next();
         Ok(lengths.unwrap_or_default().into_iter().map(|steps| steps.round() as u64).collect())
     }
 
-    /// The results of all tasks, folded in their order, without doing them.
+    /// Returns the results of all tasks, folded in the order of the tasks, without running them.
     ///
     /// # Errors
-    /// As [`steps`](Chores::steps).
+    /// Same as [`steps`](Chores::steps).
     pub fn expected(&self) -> Outcome<u64> {
         let results = self.steps()?.into_iter().zip(0..).map(|(steps, number)| landing(number, steps));
         Ok(results.fold(0, fold))
     }
 }
 
-/// Does task `number`.
+/// Runs task `number`.
 pub fn work(number: u64, steps: u64) -> u64 {
     advance(number, steps)
 }
 
-/// How many steps a core does in so many seconds if nobody else uses it.
+/// Returns the number of steps that an undisturbed core computes in the given time.
 pub fn steps_in(seconds: f64) -> f64 {
     let steps: u64 = MOVED.iter().map(|stage| stage.steps).sum();
     seconds * steps as f64 / seconds_per_item(MOVED)

@@ -1,4 +1,4 @@
-//! A farm of [`Chores`] on ranks: what is run, and how it went.
+//! Farm of [`Chores`] on ranks: its parameters and results.
 
 use std::time::Duration;
 
@@ -11,31 +11,32 @@ use crate::{
     ranks::{Launch, one},
 };
 
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The tasks.
+    /// Tasks of the farm.
     pub chores: Chores,
-    /// How they get to the ranks.
+    /// Distribution of the tasks to the ranks.
     pub way: Way,
-    /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
+    /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
+    /// pinned.
     pub cores: Vec<usize>,
 }
 
-/// How tasks get to ranks.
+/// Distribution of tasks to ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// MPI by hand: one task at a time, so many requested ahead; rank 0 computes as well.
+    /// MPI by hand: one task at a time, with the given number of tasks requested ahead; rank 0 computes as well.
     Ahead(usize),
     /// MPI by hand: half of the tasks to each of two ranks.
     Halves,
-    /// MPI by hand: tasks of half of all work to each of two ranks, for which their lengths must be known. What two
-    /// ranks can do at best where nothing disturbs them.
+    /// MPI by hand: tasks with half of the total work to each of two ranks, which requires known task lengths. This
+    /// is the optimum of two undisturbed ranks.
     Even,
-    /// The framework.
+    /// Framework with the given chunking policy.
     Farm(Chunking),
 }
 
@@ -43,7 +44,7 @@ impl Job {
     /// Runs the job under mpirun on two ranks.
     ///
     /// # Errors
-    /// Those of starting ranks, and of the rank programs.
+    /// If the ranks cannot be started; also errors of the rank programs.
     pub fn on_two_ranks(&self) -> Outcome<Run> {
         let program = if matches!(self.way, Way::Farm(_)) { "farm" } else { "by-hand" };
         let values = Launch { limit: LIMIT, ..Launch::ranks(2) }.output(program, &self.words())?;
@@ -90,19 +91,19 @@ impl Job {
     }
 }
 
-/// How a job went.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// From the first task that was drawn to the last result.
+    /// Seconds from the first task drawn to the last result.
     pub seconds: f64,
-    /// Sum of the times of all tasks, as measured around each of them.
+    /// Sum of the seconds of all tasks, measured around each task.
     pub busy: f64,
-    /// Ranks that compute.
+    /// Number of ranks that compute.
     pub workers: f64,
 }
 
 impl Run {
-    /// Σ task times / (workers × makespan).
+    /// Returns the efficiency: Σ task times / (workers × makespan).
     pub fn efficiency(&self) -> f64 {
         self.busy / (self.workers * self.seconds)
     }
@@ -116,7 +117,7 @@ impl Run {
     }
 }
 
-/// What a rank program prints of a run.
+/// Prints the result line of a rank program.
 pub(crate) fn tell(time: Duration, busy: Duration) {
     println!("result seconds {} busy {}", time.as_secs_f64(), busy.as_secs_f64());
 }

@@ -1,4 +1,4 @@
-//! Farms that experiments run: their tasks, what is told to the ranks, and the rank programs with the framework.
+//! Farms of the experiments: tasks, parameters of the ranks, and the rank programs that use the framework.
 
 pub mod chores;
 pub mod job;

@@ -1,8 +1,9 @@
-//! A farm whose ranks are killed: it leaves on disk who it is, what it has begun, and what it has delivered.
+//! Farm whose ranks are killed; the ranks record on disk their process ids, the tasks that they started and the
+//! results that they delivered.
 //!
-//! In its folder ([`Scene`]) every rank appends to `begun-RANK` the number of each task that it begins. Rank 0 writes one line
-//! `TASK RESULT` to `output` for each result that it is handed, and, where results are to outlive the job, the farm's journal to
-//! `journal`.
+//! In the folder of the run ([`Scene`]) every rank appends to `begun-RANK` the number of each task that it starts.
+//! Rank 0 writes one line `TASK RESULT` to `output` for each result that it receives, and, if results must survive
+//! the job, the journal of the farm to `journal`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,35 +23,36 @@ use crate::{Outcome, deaths::Scene, toil::landing};
 
 const FARM: &str = "mortal";
 const JOURNAL: &str = "journal";
-/// The version that a farm gives its journal.
+/// Format version that a farm writes to its journal.
 const LAYOUT: &str = concat!("farm 1, armature ", env!("CARGO_PKG_VERSION"));
 
-/// How long a worker may be silent before it counts as dead, and how long it may take to come to the farm.
+/// Time limits for silent workers and for workers that have not joined the farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For one that has come.
+    /// Silence after which a worker of the farm counts as dead.
     pub silence: Duration,
-    /// For one that has not.
+    /// Time that a worker may take to join the farm.
     pub coming: Duration,
 }
 
 /// Files of a run.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    /// Their folder, with who the ranks are.
+    /// Folder of the files, in which ranks also register their process ids.
     pub scene: Scene,
 }
 
 impl Traces {
-    /// The files in an empty folder, which is made.
+    /// Creates an empty folder for the files.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the folder cannot be created.
     pub fn create(folder: &Path) -> Outcome<Self> {
         Ok(Traces { scene: Scene::create(folder)? })
     }
 
-    /// Words of the rank program: these files, what is run, and how long a worker may be silent, or take to come.
+    /// Returns the arguments of the rank program: the folder, the time limits, whether a journal is written, and the
+    /// job.
     pub fn words(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
         let mut words = vec![self.scene.folder().display().to_string()];
         words.extend([limits.silence, limits.coming].map(|time| time.as_millis().to_string()));
@@ -62,20 +64,20 @@ impl Traces {
     /// Removes the files of a run, except for the journal.
     ///
     /// # Errors
-    /// If one cannot be removed.
+    /// If a file cannot be removed.
     pub fn forget(&self) -> Outcome {
         self.scene.forget(&[JOURNAL])
     }
 
-    /// The tasks whose results are intact in the journal, which is left as it is.
+    /// Returns the tasks whose results are intact in the journal, without changing the journal.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the journal cannot be read.
     pub fn journalled(&self, job: &Job) -> Outcome<BTreeSet<u64>> {
         if !self.path(JOURNAL).is_file() {
             return Ok(BTreeSet::new());
         }
-        // Opening a journal cuts what is torn.
+        // Opening a journal truncates a torn record at its end, so a copy is opened.
         let copy = self.path("copy");
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();
@@ -90,7 +92,7 @@ impl Traces {
     /// Checks that the output has every task of the job once, in order, with its result.
     ///
     /// # Errors
-    /// If it does not: with the first line that is wrong.
+    /// If the output is wrong; the error contains the first wrong line.
     pub fn check(&self, job: &Job) -> Outcome {
         let output = fs::read_to_string(self.path("output"))?;
         let mut lines = output.lines();
@@ -107,12 +109,12 @@ impl Traces {
         }
     }
 
-    /// Whether a rank's worker has been made.
+    /// Returns true if the worker of a rank has been created.
     pub fn has_come(&self, rank: usize) -> bool {
         self.path(&format!("begun-{rank}")).is_file()
     }
 
-    /// The tasks that a rank has begun.
+    /// Returns the tasks that a rank has started.
     pub fn begun(&self, rank: usize) -> Vec<u64> {
         let bytes = fs::read(self.path(&format!("begun-{rank}"))).unwrap_or_default();
         bytes.as_chunks().0.iter().map(|&number| u64::from_le_bytes(number)).collect()
@@ -127,8 +129,8 @@ fn line(number: u64, result: u64) -> String {
     format!("{number} {result:016x}")
 }
 
-/// The rank program: prints `result seconds S again N lost N known N` on rank 0. The seconds are those until the farm has
-/// let its workers go.
+/// Runs the rank program; prints `result seconds S again N lost N known N` on rank 0. The seconds end when the farm
+/// has released its workers.
 ///
 /// # Errors
 /// If the arguments are wrong or a file cannot be written.
@@ -161,7 +163,7 @@ impl Traces {
             let log = File::options().create(true).append(true).open(&begun)?;
             Ok(Watched { top: Worktop { steps: steps.clone() }, log })
         };
-        // A task may be in the hands of a rank that is killed.
+        // One retry is necessary because a task may be running on the rank that is killed.
         let mut farm = Farm::worker(FARM, make).chunking(chunking).silence_limit(silence).retries(1);
         if journal {
             farm = farm.journal(self.path(JOURNAL), &job.words());
@@ -191,7 +193,7 @@ impl Traces {
     }
 }
 
-/// Does tasks, and writes down which.
+/// Worker that runs tasks and records their numbers.
 struct Watched {
     top: Worktop,
     log: File,

@@ -1,4 +1,4 @@
-//! A farm on simulated hosts: equal ones around one switch, one rank each. Rank 0 only hands out.
+//! Farm on simulated hosts: equal hosts around one switch, with one rank each. Rank 0 only distributes tasks.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command, time::Duration};
 
@@ -11,61 +11,61 @@ use crate::{
     ranks::{finish, one},
 };
 
-/// Operations a second of a host.
+/// Speed of a host in operations per second.
 const SPEED: f64 = 1e9;
 /// Bytes of a task, and of its result.
 const BYTES: f64 = 8.0;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated";
-/// How long a simulated run may take in real time.
+/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// The hosts' network.
+/// Network of the hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// Bytes a second of each host's link to the switch, each way.
+    /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,
-    /// Seconds that every message keeps its sender busy: the paper's `mo`.
+    /// Seconds for which every message keeps its sender busy: the paper's `mo`.
     pub start_up: f64,
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated {
-    /// How its messages travel.
+    /// Network of the hosts.
     pub network: Network,
-    /// Its tasks, in seconds.
+    /// Distribution of the task times in seconds.
     pub shape: TaskShape,
-    /// Decides the tasks' lengths.
+    /// Seed of the task lengths.
     pub seed: u64,
-    /// Sets of such tasks, each after the other.
+    /// Number of sets of tasks, which run one after the other.
     pub iterations: usize,
-    /// Ranks beside rank 0.
+    /// Number of ranks in addition to rank 0.
     pub workers: usize,
-    /// How many of these lead the others instead of doing tasks.
+    /// Number of the workers that lead other workers instead of running tasks.
     pub sub_masters: usize,
-    /// How tasks are put together to chunks.
+    /// Chunking policy.
     pub chunking: Chunking,
 }
 
-/// How it went.
+/// Results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Seconds of the farm.
+    /// Seconds of the whole run, from its start to the last result.
     pub seconds: f64,
-    /// Seconds of all tasks together.
+    /// Total seconds of all tasks.
     pub work: f64,
     /// Seconds of the last iteration.
     pub last: f64,
-    /// Chunks that were given.
+    /// Number of dispatched chunks.
     pub chunks: usize,
 }
 
 impl Simulated {
-    /// Simulates it; `folder` takes the description of the hosts.
+    /// Simulates the farm; the description of the hosts is written to `folder`.
     ///
     /// # Errors
-    /// If there is no simulator or no program built for it, or if the simulation fails or takes too long.
+    /// If the simulator or the program built for it does not exist, or if the simulation fails or takes too long.
     pub fn run(&self, folder: &Path) -> Outcome<Run> {
         let values = self.simulate(folder, 0)?;
         let value = |name: &str| {
@@ -75,16 +75,16 @@ impl Simulated {
         Ok(Run { seconds, work, last: value("last")?, chunks: value("chunks")? as usize })
     }
 
-    /// Simulates it, beginning with `start` of the workers; returns how many take part at the end.
+    /// Simulates the farm with `start` initial workers; returns the number of workers at the end.
     ///
     /// # Errors
-    /// As [`run`](Simulated::run).
+    /// Same as [`run`](Simulated::run).
     pub fn settle(&self, folder: &Path, start: usize) -> Outcome<usize> {
         let values = self.simulate(folder, start)?;
         Ok(*values.get("workers").ok_or("the simulated farm printed no workers")? as usize)
     }
 
-    /// `start` workers take part at first, or all if it is 0.
+    /// Simulates the farm with `start` initial workers, or with all workers if `start` is 0.
     fn simulate(&self, folder: &Path, start: usize) -> Outcome<BTreeMap<String, f64>> {
         let Simulated { network, shape, seed, iterations, workers, sub_masters, chunking } = *self;
         let hosts = workers + 1;
@@ -95,22 +95,22 @@ impl Simulated {
         fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
         command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
-        // The framework sends without waiting, for which SimGrid has a figure of its own.
+        // The framework sends asynchronously, for which SimGrid has a separate start-up parameter (`smpi/ois`).
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
         command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
-        // The number of workers is the one that is asked for, to the end, unless it is to settle.
+        // The number of workers is fixed, unless the run measures the number to which the farm converges.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)
     }
 
-    /// The model of an iteration with these tasks, with perfect knowledge.
+    /// Returns the model of an iteration with these tasks, with perfect knowledge.
     ///
     /// # Errors
-    /// If the shape of the tasks is none.
+    /// If the shape of the tasks is invalid.
     pub fn model(&self) -> Outcome<IterationModel> {
         Ok(IterationModel {
             messages: MessageCosts::new(self.network.start_up, 1.0 / self.network.bandwidth),
@@ -124,7 +124,7 @@ impl Simulated {
 }
 
 impl Run {
-    /// Σ task times / (workers × makespan).
+    /// Returns the efficiency: Σ task times / (workers × makespan).
     pub fn efficiency(&self, workers: usize) -> f64 {
         self.work / (workers as f64 * self.seconds)
     }

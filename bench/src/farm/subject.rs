@@ -1,4 +1,4 @@
-//! The framework's side of a farm of [`Chores`]: what its user would write.
+//! Program with the framework for a farm of [`Chores`], as a user would write it.
 
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, Config, Progress, RunSummary, Session};
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{Outcome, burner::pin_rank, toil::fold};
 
-/// The rank program: prints `result seconds S busy S` on rank 0.
+/// Runs the rank program; prints `result seconds S busy S` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, the ranks cannot be pinned, or the checksum is not what it should be.
+/// If the arguments are wrong, the ranks cannot be pinned, or the checksum is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
     let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
@@ -24,7 +24,7 @@ pub fn main(words: &[String]) -> Outcome {
 
 fn rank(session: &mut Session, chores: Chores, chunking: Chunking) -> Result<(), BoxError> {
     let steps = chores.steps()?;
-    // Connections are made by another farm, so that this one begins without any knowledge.
+    // Another farm establishes the connections, so that the measured farm starts without any measurements of tasks.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let mut sum = 0;
     let mut farm = Farm::worker("chores", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
@@ -37,7 +37,7 @@ fn rank(session: &mut Session, chores: Chores, chunking: Chunking) -> Result<(),
     Ok(())
 }
 
-/// Knows how long each task is.
+/// Worker that knows the length of each task.
 pub(super) struct Worktop {
     pub(super) steps: Vec<u64>,
 }

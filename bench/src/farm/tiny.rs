@@ -1,4 +1,4 @@
-//! The framework's side of farms of tiny tasks: what its user would write.
+//! Program with the framework for farms of tiny tasks, as a user would write it.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,34 +16,34 @@ use crate::{
     ranks::Launch,
 };
 
-/// What is run on two ranks.
+/// Parameters of a farm on two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiny {
     /// Bytes of a task and of its result: 8 or 1024.
     pub size: usize,
-    /// How many.
+    /// Number of tasks.
     pub tasks: usize,
-    /// Whether rank 0 does no tasks.
+    /// True if rank 0 runs no tasks.
     pub dedicated: bool,
 }
 
-/// Tasks of the run that makes connections, before the one that is timed.
+/// Maximum number of tasks in the warm-up run, which establishes connections before the measured run.
 const WARM_UP: usize = 10_000;
 
 /// Runs the farm and returns tasks per second.
 ///
 /// # Errors
-/// Those of starting ranks, and of [`main`].
+/// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(tiny: Tiny) -> Outcome<f64> {
     let words = [tiny.size.to_string(), tiny.tasks.to_string(), tiny.dedicated.to_string()];
     let values = Launch::ranks(2).run("tiny", &words)?;
     values.get("tasks_per_s").copied().ok_or_else(|| "the farm printed no tasks_per_s".into())
 }
 
-/// The rank program: prints `result tasks_per_s R tasks N` on rank 0.
+/// Runs the rank program; prints `result tasks_per_s R tasks N` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or the checksum is not what it should be.
+/// If the arguments are wrong or the checksum is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let tiny = Tiny::parse(words)?;
     let config = Config::from_env()?.progress(Progress::Off);
@@ -68,7 +68,7 @@ impl Tiny {
     }
 }
 
-/// One farm; checks its results. Rank 0 gets the time that it took.
+/// Runs one farm and checks its results. Returns the time of the farm on rank 0.
 fn once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
     let numbers = 0..tiny.tasks as u64;
     let mut sum = 0;
@@ -95,7 +95,7 @@ fn once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxError>
     Ok(run.into_summary().map(|summary| summary.elapsed))
 }
 
-/// 1 KiB.
+/// Array of 1 KiB.
 type Array = Plain<[u64; 128]>;
 
 fn array(number: u64) -> Array {

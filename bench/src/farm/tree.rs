@@ -1,6 +1,7 @@
-//! A tree that nobody knows before it has been searched: tasks that make tasks, of uneven length, and subtrees of very uneven size.
+//! Tree that is unknown before it has been searched: tasks that create tasks, of uneven length, and subtrees of very
+//! uneven size.
 //!
-//! What is below a node follows from the node alone, so every program finds the same tree, in any order.
+//! The subtree of a node depends only on the node, so every program finds the same tree, in any order.
 
 use std::time::{Duration, Instant};
 
@@ -14,45 +15,46 @@ use crate::{
     toil::{advance, landing},
 };
 
-/// Children of a node, at most; with a mean of two a tree grows, and many of its branches end early.
+/// Modulus of the number of children, which is between 0 and 4. With a mean of two children the tree grows, although
+/// many of its branches end early.
 const MOST_CHILDREN: u64 = 5;
 
-/// What is searched.
+/// Parameters of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tree {
-    /// How many roots there are.
+    /// Number of roots.
     pub roots: u64,
-    /// Nodes below each other, the root not counted.
+    /// Maximum depth below a root.
     pub depth: u32,
-    /// Mean length of a task, in steps.
+    /// Mean length of a task in steps.
     pub steps: u64,
 }
 
-/// A node of a tree.
+/// Node of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     number: u64,
     depth: u32,
 }
 
-/// Who searches.
+/// Program that searches the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searcher {
-    /// A plain recursion on one rank.
+    /// Plain recursion on one rank.
     Serial,
-    /// By hand: half of the roots to each of two ranks, each with a plain recursion.
+    /// MPI by hand: half of the roots to each of two ranks, each with a plain recursion.
     Halves,
-    /// The framework on two ranks.
+    /// Framework on two ranks.
     Farm,
 }
 
 impl Tree {
-    /// The nodes where a search begins.
+    /// Returns the nodes at which a search begins.
     pub fn roots(self) -> impl Iterator<Item = Node> {
         (1..=self.roots).map(move |number| Node { number: mix(number), depth: self.depth })
     }
 
-    /// How many nodes there are, how many steps their tasks have, and the sum of their results.
+    /// Returns the number of nodes, the total steps of their tasks, and the sum of their results.
     pub fn expected(self) -> (u64, u64, u64) {
         let mut open: Vec<Node> = self.roots().collect();
         let (mut nodes, mut steps, mut sum) = (0, 0, 0u64);
@@ -65,10 +67,10 @@ impl Tree {
         (nodes, steps, sum)
     }
 
-    /// Runs `searcher` and returns seconds.
+    /// Runs `searcher` and returns the seconds of the search.
     ///
     /// # Errors
-    /// Those of starting ranks, and of [`main`].
+    /// If the ranks cannot be started; also errors of [`main`].
     pub fn measure(self, searcher: Searcher) -> Outcome<f64> {
         let Tree { roots, depth, steps } = self;
         let words = [roots.to_string(), depth.to_string(), steps.to_string(), searcher.name().to_string()];
@@ -97,7 +99,7 @@ impl Searcher {
     }
 }
 
-/// A number that nothing can be told from (the finalizer of SplitMix64).
+/// Hashes a number with the finalizer of SplitMix64.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -106,7 +108,7 @@ fn mix(number: u64) -> u64 {
 }
 
 impl Node {
-    /// The length of its task: up to twice the mean.
+    /// Returns the length of the node's task, which is less than twice the mean.
     fn steps(self, mean: u64) -> u64 {
         (self.number >> 32) % (2 * mean.max(1))
     }
@@ -115,7 +117,7 @@ impl Node {
         (self.number, self.depth)
     }
 
-    /// Does its task.
+    /// Runs the task of the node.
     fn work(self, mean: u64) -> u64 {
         advance(self.number, self.steps(mean))
     }
@@ -125,16 +127,16 @@ impl Node {
         (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
     }
 
-    /// The sum of the results from here on.
+    /// Returns the sum of the results of the subtree.
     fn search(self, mean: u64) -> u64 {
         self.below().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
     }
 }
 
-/// The rank program: prints `result seconds S` on rank 0.
+/// Runs the rank program; prints `result seconds S` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or the sum is not what it should be.
+/// If the arguments are wrong or the sum is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let (tree, searcher) = Tree::parse(words)?;
     let Some((took, sum)) = (match searcher {
@@ -158,7 +160,7 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
             more.extend(node.below().map(Node::into_task));
             node.work(tree.steps)
         });
-        // Connections are made, and the threads are there.
+        // This search establishes the connections and starts the threads.
         farm.explore(session, [(0, 0)], |_| ())?;
         let mut sum = 0u64;
         let roots: Vec<_> = tree.roots().map(Node::into_task).collect();

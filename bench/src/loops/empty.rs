@@ -1,4 +1,5 @@
-//! Loops without anything to do, as a rank program: what a run of a skeleton costs, agreement included.
+//! Rank program with loops without work, which measures the cost of a run of a skeleton, including the agreement of
+//! the ranks.
 
 use std::time::Instant;
 
@@ -7,13 +8,13 @@ use armature::loops::ParallelFor;
 
 use crate::Outcome;
 
-/// Runs that come first and do not count.
+/// Number of warm-up runs.
 const WARM_UP: u64 = 200;
 
-/// The rank program: the argument is a number of runs. Prints `result seconds S` on rank 0, the time of one of them.
+/// Runs the rank program; the argument is a number of runs. Prints `result seconds S` on rank 0, the time per run.
 ///
 /// # Errors
-/// Those of its argument and of the framework.
+/// If the argument is not a number; also errors of the framework.
 pub fn main(arguments: &[String]) -> Outcome {
     let [runs] = arguments else { return Err("expected a number of runs".into()) };
     let runs: u64 = runs.parse()?;

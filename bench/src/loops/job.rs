@@ -1,4 +1,4 @@
-//! A loop on ranks: what is run, and how it went.
+//! Loop on ranks: its parameters and results.
 
 use std::{fmt, path::Path, str::FromStr, time::Duration};
 
@@ -9,17 +9,18 @@ use crate::{
     ranks::{Launch, Values, one},
 };
 
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Which loop.
+/// Computation of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// A product of matrices in each pass; units are rows.
+    /// Matrix product in each pass; units are rows.
     Matmul,
-    /// A sweep of over-relaxation in Gauss-Seidel order in each pass; units are rows, strips of columns go down the ranks.
+    /// Sweep of over-relaxation in Gauss-Seidel order in each pass; units are rows, and strips of columns are passed
+    /// down the ranks.
     Sor,
-    /// A step of the heat equation in each pass; units are rows.
+    /// Step of the heat equation in each pass; units are rows.
     Heat,
 }
 
@@ -44,32 +45,35 @@ impl FromStr for Kernel {
     }
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The loop.
+    /// Computation of the loop.
     pub kernel: Kernel,
-    /// Rows and columns, edges included.
+    /// Number of rows and of columns, edges included.
     pub size: usize,
-    /// Passes before the clock starts.
+    /// Number of warm-up passes before the measurement.
     pub settle: usize,
-    /// Passes that count.
+    /// Number of measured passes.
     pub passes: usize,
-    /// Columns of a strip of the sweep. With 0 the framework chooses, and by hand it is a whole row.
+    /// Columns of a strip of the sweep. With 0 the framework chooses the width, and the hand-written program uses a
+    /// whole row.
     pub columns: usize,
-    /// The part of the rows on rank 0, of two ranks; with the framework, at first. With other numbers of ranks all have
-    /// the same.
+    /// Fraction of the rows on rank 0 with two ranks; with the framework, the initial fraction. With any other number
+    /// of ranks, all ranks have equal shares.
     pub split: f64,
-    /// Whether the framework moves units.
+    /// True if the framework moves units.
     pub live: bool,
-    /// Whether rank 0 compares the whole result with that of the serial loop.
+    /// True if rank 0 compares the whole result with the result of the serial loop.
     pub verify: bool,
-    /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
+    /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
+    /// pinned.
     pub cores: Vec<usize>,
 }
 
 impl Job {
-    /// A loop over so many rows and columns, in halves, a strip a whole row, not pinned, nothing before the clock starts.
+    /// Creates a loop over `size` rows and columns with equal halves, strips of a whole row, no pinning, and no
+    /// warm-up.
     pub fn new(kernel: Kernel, size: usize, passes: usize) -> Self {
         Job {
             kernel,
@@ -84,19 +88,20 @@ impl Job {
         }
     }
 
-    /// Runs the loop by hand under mpirun.
+    /// Runs the hand-written loop under mpirun.
     ///
     /// # Errors
-    /// Those of starting ranks, and of the rank program.
+    /// If the ranks cannot be started; also errors of the rank program.
     pub fn by_hand(&self, ranks: usize) -> Outcome<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         self.by_hand_from(&this, ranks)
     }
 
-    /// As [`by_hand`](Job::by_hand), from another binary that has the rank programs: a test is not the program itself.
+    /// Runs the hand-written loop like [`by_hand`](Job::by_hand), from another binary that contains the rank
+    /// programs. A test needs this function, because its own binary does not contain them.
     ///
     /// # Errors
-    /// As [`by_hand`](Job::by_hand).
+    /// Same as [`by_hand`](Job::by_hand).
     pub fn by_hand_from(&self, binary: &Path, ranks: usize) -> Outcome<Run> {
         self.run("loop-by-hand", binary, ranks)
     }
@@ -104,16 +109,16 @@ impl Job {
     /// Runs the loop with the framework under mpirun.
     ///
     /// # Errors
-    /// Those of starting ranks, and of the rank program.
+    /// If the ranks cannot be started; also errors of the rank program.
     pub fn with_framework(&self, ranks: usize) -> Outcome<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         self.with_framework_from(&this, ranks)
     }
 
-    /// As [`with_framework`](Job::with_framework), from another binary.
+    /// Runs the loop like [`with_framework`](Job::with_framework), from another binary.
     ///
     /// # Errors
-    /// As [`with_framework`](Job::with_framework).
+    /// Same as [`with_framework`](Job::with_framework).
     pub fn with_framework_from(&self, binary: &Path, ranks: usize) -> Outcome<Run> {
         self.run("loop", binary, ranks)
     }
@@ -121,7 +126,7 @@ impl Job {
     fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
-            // Checks run beside anything, with more ranks than cores; how long they take does not matter.
+            // Checks run concurrently with other tests, with more ranks than cores, and their time does not matter.
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
         }
         let words: Vec<String> =
@@ -169,7 +174,7 @@ impl Job {
         Ok(job)
     }
 
-    /// The strips of one row.
+    /// Returns the strips of a row.
     pub(crate) fn strips(&self) -> Vec<std::ops::Range<usize>> {
         let end = self.size - 1;
         let width = if self.columns == 0 { end } else { self.columns };
@@ -177,22 +182,22 @@ impl Job {
     }
 }
 
-/// How a loop went. What the framework alone knows is 0 by hand.
+/// Results of a run. Fields that only the framework can measure are 0 for the hand-written loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
-    /// Seconds of the passes that count.
+    /// Seconds of the measured passes.
     pub seconds: f64,
     /// Units or columns of a block at the end.
     pub block: f64,
-    /// Blocks of all ranks.
+    /// Number of blocks on all ranks.
     pub blocks: f64,
-    /// Seconds in which the ranks computed, all together.
+    /// Total computing seconds of all ranks.
     pub computing: f64,
-    /// Seconds that interactions took, all ranks together.
+    /// Total seconds of interactions on all ranks.
     pub interacting: f64,
-    /// Interactions with rank 0.
+    /// Number of interactions with rank 0.
     pub interactions: f64,
-    /// Movements, those before the clock started included.
+    /// Number of movements, including those of the warm-up.
     pub movements: f64,
     /// Units of rank 0 at the end.
     pub held: f64,

@@ -1,4 +1,4 @@
-//! Parallel loops that experiments run: what is run, its kernels, and the rank programs.
+//! Parallel loops of the experiments: parameters, kernels, and rank programs.
 
 pub mod empty;
 pub mod job;

@@ -1,4 +1,4 @@
-//! A loop on simulated hosts: unequal ones, or some beside loads that come and go.
+//! Loop on simulated hosts, which have unequal speeds or alternating loads.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path, process::Command, time::Duration};
 
@@ -8,19 +8,19 @@ use crate::{
     ranks::{finish, one},
 };
 
-/// Operations a second of a host of speed 1.
+/// Operations per second of a host of speed 1.
 pub const SPEED: f64 = 1e9;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-loop";
-/// How long a simulated run may take in real time.
+/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What units depend on.
+/// Dependences of the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing (DOALL).
+    /// No dependences (DOALL).
     All,
-    /// The unit before in this pass and the one after in the pass before (DOACROSS).
+    /// Dependence on the previous unit in the same pass and on the next unit in the previous pass (DOACROSS).
     Sweep,
 }
 
@@ -33,63 +33,63 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// The loop.
+    /// Dependences of the units.
     pub kind: Kind,
     /// Speed of each host; rank r is on host r.
     pub speeds: Vec<f64>,
-    /// Loads beside some of them.
+    /// Loads on some of the hosts.
     pub loads: Vec<HostLoad>,
-    /// Bytes a second of each host's link to the switch, each way.
+    /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,
-    /// Units.
+    /// Number of units.
     pub units: usize,
-    /// Seconds of one on a host of speed 1.
+    /// Seconds of a unit on a host of speed 1.
     pub unit: f64,
-    /// Bytes of one.
+    /// Bytes of a unit.
     pub bytes: usize,
-    /// Passes before the clock starts.
+    /// Number of warm-up passes before the measurement.
     pub settle: usize,
-    /// Passes that count.
+    /// Number of measured passes.
     pub passes: usize,
     /// Units or columns of a block; with 0 the framework chooses.
     pub block: usize,
-    /// Whether units move.
+    /// True if the framework moves units.
     pub live: bool,
-    /// Whether ranks begin with units in proportion to their speeds, and not with equal numbers.
+    /// True if ranks start with units in proportion to their speeds instead of equal numbers.
     pub ideal: bool,
-    /// The scheduler's quantum that the balancer is told (s); with 0 it knows that there is none.
+    /// Time slice of the scheduler in seconds, as configured in the balancer; 0 if there is none.
     pub quantum: f64,
-    /// Deviation of each rank's speed, as a part of it.
+    /// Relative deviation of each rank's speed.
     pub noise: f64,
-    /// Of the noise.
+    /// Seed of the noise.
     pub seed: u64,
 }
 
-/// How it went, in simulated seconds.
+/// Results of a run, in simulated seconds.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Seconds of the passes that count.
+    /// Seconds of the measured passes.
     pub seconds: f64,
-    /// The same with those before.
+    /// Seconds of the warm-up and the measured passes.
     pub total: f64,
-    /// Movements in all passes.
+    /// Number of movements in all passes.
     pub movements: f64,
-    /// Interactions in the passes that count.
+    /// Number of interactions in the measured passes.
     pub interactions: f64,
-    /// Seconds that they took on rank 0.
+    /// Seconds of the interactions on rank 0.
     pub interacting: f64,
-    /// By rank: seconds of computing, and units done.
+    /// Seconds of computing and number of computed units, by rank.
     pub ranks: Vec<(f64, f64)>,
 }
 
 impl Simulated {
-    /// Simulates it; `folder` takes the description of the hosts.
+    /// Simulates the loop; the description of the hosts is written to `folder`.
     ///
     /// # Errors
-    /// If there is no simulator or no program built for it, or if the simulation fails or takes too long.
+    /// If the simulator or the program built for it does not exist, or if the simulation fails or takes too long.
     pub fn run(&self, folder: &Path) -> Outcome<Run> {
         let hosts = self.speeds.len();
         let speeds = self.speeds.iter().map(|speed| speed * SPEED).collect();
@@ -134,9 +134,9 @@ impl Run {
         })
     }
 
-    /// (2) of Siegell and Steenkiste (1997) for equal hosts: the time of one host, as a part of what all had left. While a
-    /// rank computes beside a load, the load takes the half; while it waits, all. Only for runs that begin with the
-    /// passes that count.
+    /// Returns the efficiency by (2) of Siegell and Steenkiste (1997) for equal hosts: the time of one host, divided
+    /// by the total time available on all hosts. The load takes half of a host while the rank computes, and all of it
+    /// while the rank waits. The value is valid only for runs without warm-up passes.
     pub fn efficiency(&self, job: &Simulated) -> f64 {
         let competing: f64 = job
             .loads
@@ -144,7 +144,7 @@ impl Run {
             .map(|load| {
                 let burnt = load.wave.burnt(Duration::from_secs_f64(self.seconds)).as_secs_f64();
                 let (computing, units) = self.ranks[load.host];
-                // While the load was on the rank computed as long as it did not.
+                // While the load was on, the rank and the load computed for the same time.
                 let beside = (computing - units * job.unit).max(0.0);
                 (burnt - beside).max(0.0)
             })

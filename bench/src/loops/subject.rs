@@ -1,4 +1,4 @@
-//! The framework's side of the loops: what its user would write.
+//! Programs with the framework for the loops, as a user would write them.
 
 use std::{ops::Range, time::Instant};
 
@@ -18,10 +18,10 @@ use crate::{
     burner::pin_rank,
 };
 
-/// The rank program: prints `result seconds S block B …` on rank 0, see [`Run`](super::job::Run).
+/// Runs the rank program; prints `result seconds S block B …` on rank 0, see [`Run`](super::job::Run).
 ///
 /// # Errors
-/// If the arguments are wrong, the ranks cannot be pinned, or the result is not what it should be.
+/// If the arguments are wrong, the ranks cannot be pinned, or the result is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
     pin_rank(&job.cores)?;
@@ -64,7 +64,7 @@ fn settings(job: &Job, ranks: usize) -> Settings {
     }
 }
 
-/// Runs the passes that settle, then those that count.
+/// Runs the warm-up passes, then the measured passes.
 fn timed(
     session: &mut Session,
     job: &Job,
@@ -89,7 +89,7 @@ fn timed(
     Ok(())
 }
 
-/// Rank 0 compares the whole result with that of the serial loop, if the job says so.
+/// Compares the whole result with that of the serial loop on rank 0, if the job requests the check.
 fn check(
     session: &mut Session,
     job: &Job,
@@ -105,12 +105,12 @@ fn check(
     }
 }
 
-/// The rows of a whole grid that are computed.
+/// Returns the computed rows of a whole grid, which are all rows except the edges.
 fn inner(grid: &[f64], width: usize) -> Vec<f64> {
     grid[width..grid.len() - width].to_vec()
 }
 
-/// Rows of A and C belong to the units; all ranks have B.
+/// Matrix product. Rows of A and C belong to the units; every rank holds B.
 struct Product {
     b: kernels::Factor,
 }

@@ -1,11 +1,11 @@
-//! Bars in groups, with whiskers for intervals: who is how fast at what.
+//! Grouped bars with whiskers for intervals, which compare alternatives in several categories.
 
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
 use crate::{Outcome, verdict::Interval};
 
-/// One bar for each category and series.
+/// Plot with one bar for each category and series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     title: String,
@@ -16,7 +16,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// A plot without bars. The unit belongs into the label: `items [1/s]`.
+    /// Creates a plot without bars. The unit is part of the label: `items [1/s]`.
     pub fn new<'a>(title: &str, y_label: &str, categories: impl IntoIterator<Item = &'a str>) -> Self {
         let categories = categories.into_iter().map(str::to_string).collect();
         Bars { title: title.into(), y_label: y_label.into(), log_y: false, categories, series: Vec::new() }
@@ -31,7 +31,7 @@ impl Bars {
     /// Adds a bar to each category; `None` where nothing was measured.
     ///
     /// # Panics
-    /// If there is not one value for each category.
+    /// If the number of values differs from the number of categories.
     pub fn add(&mut self, name: impl Into<String>, values: Vec<Option<Interval>>) {
         assert_eq!(
             values.len(),
@@ -42,7 +42,7 @@ impl Bars {
         self.series.push((name.into(), values));
     }
 
-    /// The plot as SVG.
+    /// Returns the plot as SVG.
     ///
     /// # Errors
     /// If there is nothing to draw.
@@ -56,7 +56,8 @@ impl Bars {
         page(|area| {
             let mut chart = chart(area, &self.title);
             if self.log_y {
-                // From a whole power of ten, so that lengths can be compared at all; with room for the legend.
+                // The axis starts at a power of ten, so that the lengths of bars are comparable, and leaves space for
+                // the legend.
                 let base = 10_f64.powf((low.log10() - 0.2).floor());
                 let top = high * (high / base).powf(0.2);
                 let chart = chart.build_cartesian_2d(groups, (base..top).log_scale()).map_err(failed)?;

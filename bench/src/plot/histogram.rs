@@ -1,11 +1,11 @@
-//! How often which values occur, for one sample or several beside each other.
+//! Frequencies of values, for one sample or several samples side by side.
 
 use plotters::prelude::*;
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
 use crate::Outcome;
 
-/// A histogram of one or several samples over the same bins.
+/// Histogram of one or several samples over the same bins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     title: String,
@@ -15,7 +15,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// A histogram with so many bins. The unit belongs into the label: `above the optimum [%]`.
+    /// Creates a histogram with `bins` bins. The unit is part of the label: `above the optimum [%]`.
     pub fn new(title: &str, x_label: &str, bins: usize) -> Self {
         Histogram { title: title.into(), x_label: x_label.into(), bins: bins.max(1), samples: Vec::new() }
     }
@@ -25,7 +25,7 @@ impl Histogram {
         self.samples.push((name.into(), values));
     }
 
-    /// The plot as SVG. The y axis counts values.
+    /// Returns the plot as SVG. The y axis counts values.
     ///
     /// # Errors
     /// If there is nothing to draw.

@@ -1,11 +1,11 @@
-//! Lines with markers, and a band around them where their spread is known.
+//! Lines with markers, and with a band around them if their spread is known.
 
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
 use crate::Outcome;
 
-/// One value over another, for several series.
+/// Plot of one value over another, for several series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
     title: String,
@@ -16,7 +16,7 @@ pub struct Lines {
     series: Vec<Series>,
 }
 
-/// One line of a plot.
+/// Line of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     name: String,
@@ -25,15 +25,15 @@ pub struct Series {
 }
 
 impl Series {
-    /// A line through `points` (x, y), in the order of x.
+    /// Creates a line through `points` (x, y), sorted by x.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Series { name: name.into(), points, band: Vec::new() }
     }
 
-    /// The same with a band: for each point the lower and the upper end.
+    /// Adds a band to the line: the lower and the upper end for each point.
     ///
     /// # Panics
-    /// If there are not as many ends as points.
+    /// If the number of ends differs from the number of points.
     pub fn band(mut self, ends: Vec<(f64, f64)>) -> Self {
         assert_eq!(ends.len(), self.points.len(), "a band needs both ends for each point");
         self.band = ends;
@@ -42,7 +42,7 @@ impl Series {
 }
 
 impl Lines {
-    /// A plot without lines. Units belong into the labels: `time [ms]`.
+    /// Creates a plot without lines. Units are part of the labels: `time [ms]`.
     pub fn new(title: &str, x_label: &str, y_label: &str) -> Self {
         let (title, x_label, y_label) = (title.into(), x_label.into(), y_label.into());
         Lines { title, x_label, y_label, log_x: false, log_y: false, series: Vec::new() }
@@ -65,7 +65,7 @@ impl Lines {
         self.series.push(series);
     }
 
-    /// The plot as SVG.
+    /// Returns the plot as SVG.
     ///
     /// # Errors
     /// If there is nothing to draw.
@@ -77,7 +77,7 @@ impl Lines {
         let (Some((x0, x1)), Some((y0, y1))) = (x, y) else {
             return Err(format!("the plot {:?} has no points", self.title).into());
         };
-        // A scale of amounts begins at zero, unless all of it is far from there.
+        // The scale begins at zero, unless all values are far from zero relative to their range.
         let y0 = if !self.log_y && y0 > 0.0 && y0 < 0.5 * y1 { 0.0 } else { y0 };
         page(|area| {
             let mut chart = chart(area, &self.title);
@@ -119,9 +119,10 @@ impl Lines {
             let style = colour.stroke_width(2);
             let line = LineSeries::new(points.iter().copied(), style);
             let line = chart.draw_series(line).map_err(failed)?.label(series.name.clone());
-            // A long line is a curve; markers would hide it.
+            // A line with many points is a curve, which markers would hide.
             let marked = if points.len() <= 60 { &points[..] } else { &[] };
-            // Another shape for each series; their types differ, so this cannot be a function of the index.
+            // Each series has another marker shape. The shapes have different types, so the shape cannot be a
+            // function of the index.
             macro_rules! draw {
                 ($shape:expr) => {{
                     line.legend(move |(x, y)| {
@@ -144,7 +145,7 @@ impl Lines {
         legend(&mut chart, corner)
     }
 
-    /// The corner of the plot that the fewest points lie in.
+    /// Returns the corner of the plot that contains the fewest points.
     fn emptiest_corner<X, Y>(
         &self,
         chart: &ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,

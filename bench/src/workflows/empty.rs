@@ -1,4 +1,5 @@
-//! Workflows whose tasks do nothing, as closures or as the command `/bin/true`, as a rank program: what a task costs beside its work.
+//! Rank program with workflows of empty tasks, as closures or as the command `/bin/true`, which measures the overhead
+//! of a task.
 
 use std::str::FromStr;
 use std::time::Instant;
@@ -8,25 +9,25 @@ use armature::{BoxError, Commands, Config, Progress, Session};
 
 use crate::{Outcome, ranks::Launch};
 
-/// Who reads from whom, and what tasks are.
+/// Dependences between the tasks, and the kind of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Nobody from anybody.
+    /// Independent closures.
     Independent,
-    /// The same, and each is a command.
+    /// Independent commands.
     Commands,
-    /// Layers of a hundred tasks; each reads what two tasks of the layer before give.
+    /// Layers of a hundred closures; each task reads the values of two tasks of the previous layer.
     Layers,
 }
 
-/// What commands run.
+/// Program that the commands run.
 pub const TRUE: &str = "/bin/true";
 
-/// Tasks of a layer.
+/// Number of tasks in a layer.
 const LAYER: usize = 100;
 
 impl Shape {
-    /// Its name among the arguments.
+    /// Returns the name of the shape in the arguments.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Independent => "independent",
@@ -35,7 +36,7 @@ impl Shape {
         }
     }
 
-    /// Whose values a task reads.
+    /// Returns the tasks whose values a task reads.
     fn parents(self, task: usize) -> Vec<usize> {
         if self != Shape::Layers || task < LAYER {
             return Vec::new();
@@ -76,13 +77,14 @@ impl FromStr for Shape {
 /// Runs `tasks` tasks on two ranks and returns tasks per second.
 ///
 /// # Errors
-/// Those of starting ranks, and of [`main`].
+/// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(shape: Shape, tasks: usize) -> Outcome<f64> {
     let values = Launch::ranks(2).run("empty-workflow", &[shape.name().into(), tasks.to_string()])?;
     values.get("tasks_per_s").copied().ok_or_else(|| "the workflow printed no tasks_per_s".into())
 }
 
-/// The rank program: prints `result tasks_per_s R` on rank 0. The first run makes connections and does not count.
+/// Runs the rank program; prints `result tasks_per_s R` on rank 0. The first run establishes connections and is not
+/// measured.
 ///
 /// # Errors
 /// If the arguments are wrong, or not every task ran once.

@@ -1,4 +1,5 @@
-//! Workflows whose values are large where memory is short, as a rank program that measures what its processes really take.
+//! Rank program with workflows whose values are large relative to the memory, which measures the memory of its
+//! processes.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,36 +13,36 @@ use crate::{
     ranks::{self, Launch},
 };
 
-/// What is run.
+/// Parameters of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heavy {
-    /// Tasks that make an array each.
+    /// Number of tasks that create an array each.
     pub sources: usize,
     /// Bytes of an array, a multiple of 8.
     pub bytes: usize,
-    /// Bytes that a rank may hold.
+    /// Memory limit of a rank in bytes.
     pub memory: u64,
-    /// 0 for sums: a task for each array adds up its numbers, and one more all these; otherwise a graph is drawn, in which each task
-    /// adds up to three arrays of the sources and tasks before it.
+    /// Seed of a random graph in which each task adds up to three arrays of sources and previous tasks. With 0, the
+    /// graph computes sums instead: one task per array adds up its numbers, and a last task adds up these sums.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// Seconds.
+    /// Seconds of the run.
     pub took: f64,
-    /// Bytes by which the memory of a rank's process grew at most beyond what it was after a run of the same graph with small arrays, the
-    /// most of all ranks.
+    /// Peak growth of the memory of a rank's process in bytes, as the maximum over all ranks. The growth is relative
+    /// to the memory after a run of the same graph with small arrays.
     pub peak: f64,
-    /// Bytes that were written to disk.
+    /// Bytes written to disk.
     pub spilled: f64,
 }
 
-/// Runs it on ranks.
+/// Runs the workflow on ranks.
 ///
 /// # Errors
-/// Those of starting ranks, and of [`main`].
+/// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
     let Heavy { sources, bytes, memory, seed } = heavy;
     let words = [sources as u64, bytes as u64, memory, seed].map(|number| number.to_string());
@@ -54,10 +55,10 @@ pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
     Ok(Measured { took: of("seconds")?, peak: of("peak")?, spilled: of("spilled")? })
 }
 
-/// The rank program: prints `result peak BYTES` on each rank and `result seconds S spilled BYTES` on rank 0.
+/// Runs the rank program; prints `result peak BYTES` on each rank and `result seconds S spilled BYTES` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or a sum is not what it should be.
+/// If the arguments are wrong or a sum is wrong.
 pub fn main(words: &[String]) -> Outcome {
     let numbers = words.iter().map(|word| word.parse()).collect::<Result<Vec<u64>, _>>()?;
     let [sources, bytes, memory, seed] = numbers[..] else {
@@ -69,7 +70,8 @@ pub fn main(words: &[String]) -> Outcome {
 }
 
 impl Heavy {
-    /// Whose arrays each task adds up, in tasks' order; sources come first and read nobody's.
+    /// Returns the tasks whose arrays each task adds up, in the order of the tasks; sources come first and read no
+    /// arrays.
     fn parents(self) -> Vec<Vec<usize>> {
         let mut all: Vec<Vec<usize>> = vec![Vec::new(); self.sources];
         if self.seed == 0 {
@@ -88,7 +90,7 @@ impl Heavy {
         all
     }
 
-    /// Numbers of a task's array.
+    /// Returns the number of words in a task's array.
     fn words(self, task: usize) -> usize {
         let is_sum = self.seed == 0 && task >= self.sources;
         if is_sum { 1 } else { self.bytes / size_of::<u64>() }
@@ -100,9 +102,10 @@ impl Heavy {
         let is_read: BTreeSet<usize> = parents.iter().flatten().copied().collect();
         for (number, parents) in parents.iter().enumerate() {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
-            // Beside what it reads and gives it has two arrays in hand: the sum so far, and the one that is added.
+            // In addition to its inputs and its output, a task holds two arrays: the sum so far, and the array that
+            // is added.
             let largest = parents.iter().map(|&parent| bytes(parent)).max().unwrap_or(0);
-            // No edge says how large it is what nobody reads.
+            // An array without readers has no edge that declares its size.
             let unread = if is_read.contains(&number) { 0 } else { bytes(number) };
             task.memory = Some(largest * parents.len().min(2) as u64 + unread);
             builder.task(task);
@@ -114,7 +117,7 @@ impl Heavy {
     }
 }
 
-/// What each task's array is full of.
+/// Returns the value that fills each task's array.
 fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
     let mut contents: Vec<u64> = Vec::new();
     for (number, parents) in (0..).zip(parents) {
@@ -123,7 +126,8 @@ fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
     contents
 }
 
-/// The arrays of the first run are a sixty-fourth as large: by it the process has all that it takes beside arrays.
+/// Factor by which the arrays of the first run are smaller. After this run the process has allocated all memory that
+/// it needs in addition to the arrays.
 const SMALL: usize = 64;
 
 fn once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {

@@ -1,4 +1,4 @@
-//! Workflows that experiments run: the rank programs.
+//! Rank programs of the workflows that the experiments run.
 
 pub mod empty;
 pub mod heavy;

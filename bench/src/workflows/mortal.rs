@@ -1,9 +1,11 @@
-//! A workflow whose ranks are killed: every other task is a command, and each leaves on disk that it was begun and, once, its effect.
+//! Workflow whose ranks are killed: every other task is a command, and each task records on disk that it was started
+//! and leaves its effect there once.
 //!
-//! In its folder ([`Scene`]) each try appends its task to `begun`. The effect of a task is a file of its name in `effects`, which is linked
-//! there as a whole and never replaced: a task that died between its effect and the record that it is done is run again, and must
-//! have come to the same then. It has a number that follows from those of the tasks that it depends on. A last task adds
-//! up the numbers of all others, as they were given or as they are on disk.
+//! In the folder of the run ([`Scene`]) each attempt appends its task to `begun`. The effect of a task is a file with
+//! the name of the task in `effects`, which is linked there as a whole and never replaced: a task that died between
+//! its effect and its completion record runs again, and must then produce the same effect. The effect contains a
+//! number that is computed from the numbers of the tasks on which the task depends. A last task adds up the numbers
+//! of all others, from their values or from the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,39 +24,39 @@ use crate::{Outcome, deaths::Scene};
 const JOURNAL: &str = "journal";
 const EFFECTS: &str = "effects";
 const BEGUN: &str = "begun";
-/// What an earlier run has left, as the run says that went on from it.
+/// File with the tasks of an earlier run, written by the run that continues from its journal.
 const KNOWN: &str = "known";
-/// Numbers of tasks are below it.
+/// Upper bound of the numbers of tasks (exclusive).
 const MODULUS: u64 = 1_000_003;
-/// Whom a task may depend on: this many tasks before it. A graph of few ranks' width that is deep all the same.
+/// Number of preceding tasks on which a task may depend. The graph is only wide enough for a few ranks, but deep.
 const REACH: usize = 20;
-/// The task that adds up the numbers of all others.
+/// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
-/// What is run: this many tasks and the last one, drawn with a seed.
+/// Parameters of a workflow: number of tasks in addition to the last one, and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mortal {
-    /// Without the last one.
+    /// Number of tasks without the last one.
     pub tasks: usize,
-    /// Of who depends on whom, and how long tasks take.
+    /// Seed of the dependences and of the times of the tasks.
     pub seed: u64,
 }
 
 /// Files of a run.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    /// Their folder, with who the ranks are.
+    /// Folder of the files, in which ranks also register their process ids.
     pub scene: Scene,
 }
 
 impl Mortal {
-    /// Words of the rank program.
+    /// Returns the arguments of the rank program.
     pub fn words(self, traces: &Traces) -> Vec<String> {
         let numbers = [self.tasks as u64, self.seed].map(|number| number.to_string());
         std::iter::once(traces.scene.folder().display().to_string()).chain(numbers).collect()
     }
 
-    /// Whom each task depends on.
+    /// Returns the tasks on which each task depends.
     pub(super) fn parents(self) -> Vec<Vec<usize>> {
         let mut random = Random::new(self.seed);
         let parents = |task: usize| {
@@ -68,7 +70,7 @@ impl Mortal {
         (0..self.tasks).map(parents).collect()
     }
 
-    /// How long each task takes, beside what it does.
+    /// Returns the time that each task waits in addition to its work.
     fn times(self) -> Vec<Duration> {
         let mut random = Random::new(!self.seed);
         (0..self.tasks).map(|_| Duration::from_millis(2 + random.below(8) as u64)).collect()
@@ -101,7 +103,7 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
     (31 * task as u64 + 7 * parents.sum::<u64>() + 1) % MODULUS
 }
 
-/// The number of each task.
+/// Returns the number of each task.
 fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
     let mut numbers: Vec<u64> = Vec::with_capacity(parents.len());
     for (task, parents) in parents.iter().enumerate() {
@@ -110,7 +112,7 @@ fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
     numbers
 }
 
-/// A task as a line for a shell, in the folder.
+/// Returns a task as a shell line that runs in the folder.
 fn script(task: usize, parents: &[usize], time: Duration) -> String {
     let mut sum = String::from("0");
     for parent in parents {
@@ -124,16 +126,16 @@ fn script(task: usize, parents: &[usize], time: Duration) -> String {
 }
 
 impl Traces {
-    /// Makes the folder empty for a first run.
+    /// Clears the folder for a first run.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the folder cannot be created.
     pub fn clear(&self) -> Outcome {
         self.scene.clear()?;
         Ok(fs::create_dir(self.scene.path(EFFECTS))?)
     }
 
-    /// Forgets a run, except for its effects and its journal.
+    /// Removes the files of a run, except for its effects and its journal.
     ///
     /// # Errors
     /// If a file cannot be removed.
@@ -141,7 +143,8 @@ impl Traces {
         self.scene.forget(&[JOURNAL, EFFECTS])
     }
 
-    /// The tasks whose results are in the journal, by its whole records: header and records as the runtime's page on journals says.
+    /// Returns the tasks with complete records in the journal. The layout of header and records is that of the
+    /// runtime's page on journals.
     pub fn journalled(&self) -> BTreeSet<usize> {
         let bytes = fs::read(self.scene.path(JOURNAL)).unwrap_or_default();
         let word = |at: usize| {
@@ -159,10 +162,10 @@ impl Traces {
         tasks
     }
 
-    /// How often each task was begun in this run.
+    /// Returns the number of starts of each task in this run.
     ///
     /// # Errors
-    /// If the file has what is no task.
+    /// If the file contains anything other than task numbers.
     pub fn begun(&self) -> Outcome<BTreeMap<usize, usize>> {
         let text = fs::read_to_string(self.scene.path(BEGUN)).unwrap_or_default();
         let mut begun = BTreeMap::new();
@@ -172,32 +175,32 @@ impl Traces {
         Ok(begun)
     }
 
-    /// The tasks that the run has found in the journal, as it says.
+    /// Returns the tasks that the run has found in the journal, as the run reports them.
     ///
     /// # Errors
-    /// If it has not said so.
+    /// If the run has not reported them.
     pub fn known(&self) -> Outcome<BTreeSet<usize>> {
         let text = fs::read_to_string(self.scene.path(KNOWN))?;
         Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
     }
 
-    /// How many tasks have left their effect.
+    /// Returns the number of tasks that have left their effect.
     ///
     /// # Errors
-    /// If its folder cannot be read.
+    /// If the folder of the effects cannot be read.
     pub fn effects(&self) -> Outcome<usize> {
         Ok(fs::read_dir(self.scene.path(EFFECTS))?.count())
     }
 
-    /// Whether a rank has run a closure.
+    /// Returns true if a rank has run a closure.
     pub fn has_come(&self, rank: usize) -> bool {
         self.scene.path(&format!("come-{rank}")).is_file()
     }
 
-    /// Checks that there is the effect of each task, and nothing else.
+    /// Checks that the effect of each task exists, and nothing else.
     ///
     /// # Errors
-    /// If it is not so: with the first task that is wrong.
+    /// If an effect is missing or wrong, with the first such task, or if there are additional effects.
     pub fn check(&self, mortal: Mortal) -> Outcome {
         for (task, expected) in numbers(&mortal.parents()).into_iter().enumerate() {
             let found = self.effect(task).map_err(|error| format!("the effect of task {task}: {error}"))?;
@@ -218,11 +221,11 @@ impl Traces {
 
     fn note_begun(&self, task: usize) -> Outcome {
         let mut begun = File::options().create(true).append(true).open(self.scene.path(BEGUN))?;
-        // In one piece: others append, too.
+        // The line is written in one piece, because other processes append to the same file.
         Ok(begun.write_all(format!("{task}\n").as_bytes())?)
     }
 
-    /// Leaves the effect of a task, unless an earlier try has left the same.
+    /// Leaves the effect of a task, unless an earlier attempt has left the same effect.
     fn leave(&self, task: usize, number: u64) -> Outcome {
         let new = self.scene.path(&format!("new-{task}.{}", std::process::id()));
         fs::write(&new, format!("{number}\n"))?;
@@ -235,10 +238,10 @@ impl Traces {
     }
 }
 
-/// The rank program: prints `result seconds S again N lost N known N` on rank 0.
+/// Runs the rank program; prints `result seconds S again N lost N known N` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or the last task has not come to the sum of all numbers.
+/// If the arguments are wrong, or the last task has not computed the sum of all numbers.
 pub fn main(words: &[String]) -> Outcome {
     let [folder, tasks, seed] = words else {
         return Err(format!("expected FOLDER TASKS SEED, got {words:?}").into());
@@ -260,7 +263,8 @@ impl Traces {
             let task = cx.number() as usize;
             self.note_begun(task)?;
             has_come.call_once(|| {
-                // Who looks for it sees it when the next rank is asked for at the latest.
+                // An error is ignored: the file only reports that this rank takes part, and a rank without a file is
+                // not killed.
                 let _ = fs::write(&come, "");
             });
             thread::sleep(times[task]);
@@ -271,7 +275,7 @@ impl Traces {
         };
         let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
         let description = mortal.describe()?;
-        // A task may be in the hands of a rank that is killed.
+        // One retry is necessary because a task may be running on the rank that is killed.
         let workflow = Workflow::from_description(description).retries(1);
         let workflow = workflow.closure("number", number).closure(TOTAL, total);
         let workflow = workflow.directory(self.scene.folder());
@@ -295,7 +299,8 @@ impl Traces {
         Ok(())
     }
 
-    /// The numbers of the tasks that a task depends on: what closures give has to be what they have left on disk.
+    /// Returns the numbers of the tasks on which a task depends, and checks that the values of closures equal the
+    /// numbers on disk.
     fn read(&self, inputs: &mut Inputs<'_>) -> Outcome<Vec<u64>> {
         let names: Vec<String> = inputs.names().map(String::from).collect();
         let number = |name: &String| {

@@ -1,4 +1,4 @@
-//! A workflow on simulated hosts, which are the processors of the cluster that its plan was made for.
+//! Workflow on simulated hosts, which are the processors of the cluster for which its plan was made.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -10,51 +10,52 @@ use crate::{
     ranks::{finish, one},
 };
 
-/// Operations of a unit of work.
+/// Operations per unit of work.
 const OPERATIONS: f64 = 1e9;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-workflow";
-/// How long a simulated run may take in real time.
+/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How large what runs is beside what is planned.
+/// Scale of the simulated run relative to the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// Simulated seconds for each second of the plan.
+    /// Simulated seconds per second of the plan.
     pub seconds: f64,
-    /// Bytes for each unit of size.
+    /// Bytes per unit of size.
     pub bytes: f64,
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated<'a> {
-    /// The tasks, in units of the plan.
+    /// Tasks, in the units of the plan.
     pub workflow: &'a Workflow,
-    /// The hosts, likewise; each two have a channel of their own each way.
+    /// Hosts, in the units of the plan; each pair of hosts has its own channel in each direction.
     pub cluster: &'a Cluster,
-    /// What ranks follow.
+    /// Plan that the ranks follow.
     pub plan: &'a Plan,
-    /// From there to here.
+    /// Scale from the units of the plan to those of the simulation.
     pub scale: Scale,
 }
 
-/// How it went.
+/// Results of a run, in the units of the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Seconds of the plan.
+    /// Seconds of the run, in seconds of the plan.
     pub seconds: f64,
-    /// Units of size that ranks sent each other.
+    /// Size of the data that ranks sent to each other, in units of the plan.
     pub sent: f64,
-    /// Units of size that were written to disk.
+    /// Size of the data written to disk, in units of the plan.
     pub spilled: f64,
 }
 
 impl Simulated<'_> {
-    /// Simulates it; `folder` takes the description of the hosts and of what they run.
+    /// Simulates the workflow; the descriptions of the hosts and of the workflow are written to `folder`.
     ///
     /// # Errors
-    /// If there is no simulator or no program built for it, the simulation fails or takes too long, or a task ran elsewhere than planned.
+    /// If the simulator or the program built for it does not exist, the simulation fails or takes too long, or a task
+    /// ran elsewhere than planned.
     pub fn run(&self, folder: &Path) -> Outcome<Run> {
         let Simulated { cluster, scale, .. } = *self;
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;

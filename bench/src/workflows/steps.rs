@@ -1,4 +1,5 @@
-//! A workflow of commands, written down for each of the programs that run it: one line for a shell a task, the same for all.
+//! Workflow of commands in the input formats of several programs: each task is one shell line, which is identical for
+//! all programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,40 +10,40 @@ use armature_planner::workflow::Workflow;
 
 use crate::Outcome;
 
-/// The tasks, each after those that it depends on.
+/// Tasks, each after those on which it depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     steps: Vec<Step>,
 }
 
-/// One task.
+/// Task of the workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
-    /// Letters, digits, `_`, and a letter first, so that every program takes it.
+    /// Name with letters, digits and `_`, beginning with a letter, so that every program accepts it.
     name: String,
-    /// What a shell runs.
+    /// Line that a shell runs.
     line: String,
     inputs: Vec<String>,
     outputs: Vec<String>,
     parents: Vec<usize>,
 }
 
-/// The file names of the workflow for each program.
+/// File name of the workflow for armature.
 pub const DAG: &str = "steps.dag";
-/// Of Makeflow.
+/// File name of the workflow for Makeflow.
 pub const MAKEFLOW: &str = "steps.makeflow";
-/// Of Snakemake.
+/// File name of the workflow for Snakemake.
 pub const SNAKEMAKE: &str = "Snakefile";
-/// Of the script for Dask: a line a task, its name and those of its parents.
+/// File name of the workflow for the Dask script: one line per task with its name and the names of its parents.
 pub const LIST: &str = "steps.list";
-/// Of make.
+/// File name of the workflow for make.
 pub const MAKE: &str = "steps.make";
-/// The folder of the tasks' lines.
+/// Folder of the shell lines of the tasks.
 const LINES: &str = "lines";
 
 impl Steps {
-    /// Tasks that depend on one another as those of a workflow do. Each reads what its parents have written, counts to `count` times its
-    /// part of the mean work, and writes a line.
+    /// Creates tasks with the dependences of a workflow. Each task reads the files of its parents, counts to `count`
+    /// times its work relative to the mean work, and writes a line.
     pub fn that_count(workflow: &Workflow, count: f64) -> Self {
         let order = workflow.topological_order();
         let mean = order.iter().map(|&task| workflow.work(task)).sum::<f64>() / order.len() as f64;
@@ -64,12 +65,12 @@ impl Steps {
         Steps { steps }
     }
 
-    /// How many there are.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -95,9 +96,9 @@ impl Steps {
         Ok(())
     }
 
-    /// Removes what tasks have written, and what those that ran them have noted.
+    /// Removes the outputs of the tasks, and the logs and state of the programs that ran them.
     pub fn forget(&self, folder: &Path) {
-        // They are not there before the first run.
+        // The files do not exist before the first run, so errors are ignored.
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
         }
@@ -109,10 +110,10 @@ impl Steps {
         }
     }
 
-    /// Checks that all that tasks write is there.
+    /// Checks that all outputs of the tasks exist.
     ///
     /// # Errors
-    /// The first file that is not.
+    /// If an output is missing; the error names the first one.
     pub fn check(&self, folder: &Path) -> Outcome {
         match self.outputs(folder).find(|output| !output.is_file()) {
             None => Ok(()),
@@ -152,7 +153,7 @@ impl Steps {
     fn make(&self) -> String {
         let mut text = format!("all: {}\n", self.all().join(" "));
         for Step { name, inputs, outputs, .. } in &self.steps {
-            // Files that one run of the task writes, not one run each.
+            // With `&:`, make runs the rule once for all of its outputs, not once for each output.
             let colon = if outputs.len() > 1 { " &:" } else { ":" };
             let (inputs, outputs) = (inputs.join(" "), outputs.join(" "));
             let _ = writeln!(text, "{outputs}{colon} {inputs}\n\t@sh {LINES}/{name}");
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn every_program_gets_the_same_graph() {
         let mut builder = Workflow::builder();
-        // The second depends on the last.
+        // The second task depends on the last one.
         for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
             builder.task(name, work, 0);
         }

@@ -1,4 +1,4 @@
-//! A workflow of closures with values of a given size, whose ranks are killed.
+//! Workflow of closures with values of a given size, whose ranks are killed.
 
 use std::fs;
 use std::sync::Once;
@@ -11,24 +11,24 @@ use armature::{BoxError, Config, Context, Progress, Session};
 use super::mortal::Mortal;
 use crate::{Outcome, deaths::Scene};
 
-/// Time that a task takes beside its values.
+/// Time that a task takes in addition to the handling of its values.
 const EACH: Duration = Duration::from_millis(1);
 
-/// What is run.
+/// Parameters of a workflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Valued {
     /// Number of tasks.
     pub tasks: usize,
     /// Bytes of a value.
     pub bytes: usize,
-    /// Whether values are kept in a journal.
+    /// True if values are kept in a journal.
     pub journal: bool,
-    /// Of who depends on whom.
+    /// Seed of the dependences between tasks.
     pub seed: u64,
 }
 
 impl Valued {
-    /// Words of the rank program.
+    /// Returns the arguments of the rank program.
     pub fn words(self, scene: &Scene) -> Vec<String> {
         let Valued { tasks, bytes, journal, seed } = self;
         let words = [tasks.to_string(), bytes.to_string(), journal.to_string(), seed.to_string()];
@@ -40,7 +40,7 @@ impl Valued {
     }
 }
 
-/// The name of the file by which a rank says that it has begun a task.
+/// Returns the name of the file with which a rank reports that it has started a task.
 pub fn come(rank: usize) -> String {
     format!("come-{rank}")
 }
@@ -49,10 +49,10 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
     parents.fold(task as u64, |sum, parent| sum.rotate_left(7).wrapping_mul(31).wrapping_add(parent))
 }
 
-/// The rank program: prints `result seconds S again N lost N` on rank 0.
+/// Runs the rank program; prints `result seconds S again N lost N` on rank 0.
 ///
 /// # Errors
-/// If the arguments are wrong, or a task gave something else than it should.
+/// If the arguments are wrong, or a task returned a wrong value.
 pub fn main(words: &[String]) -> Outcome {
     let [folder, tasks, bytes, journal, seed] = words else {
         return Err(format!("expected FOLDER TASKS BYTES JOURNAL SEED, got {words:?}").into());
@@ -76,14 +76,16 @@ fn rank(session: &mut Session, scene: &Scene, valued: Valued) -> Result<(), BoxE
     let (has_come, rank) = (Once::new(), session.rank());
     let value = |inputs: &mut Inputs<'_>, cx: &Context| {
         has_come.call_once(|| {
-            // Who looks for it sees it when the next rank is asked for at the latest.
+            // An error is ignored: the file only reports that this rank takes part, and a rank without a file is not
+            // killed.
             let _ = fs::write(scene.path(&come(rank)), "");
         });
         thread::sleep(EACH);
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };
-    // A task may be in the hands of each rank that is killed: it is not to be taken for what killed them.
+    // A task may be running on each of up to three ranks that are killed; without retries it would count as the cause
+    // of their deaths.
     let mut workflow = Workflow::from_description(builder.build()?).retries(3).closure("value", value);
     if valued.journal {
         workflow = workflow.journal(scene.path("journal"), &format!("{valued:?}"));

@@ -373,8 +373,8 @@ mod tests {
         assert_eq!(take_frame(&bytes).unwrap(), Some((ended(), bytes.len())));
     }
 
-    /// Every byte of two messages replaced by others, and every length: an error or another message, no panic, and no memory that
-    /// a length claims.
+    /// Every byte of a message is replaced by other values. The result is an error or another message, without a panic
+    /// and without memory for the length that a damaged message claims.
     #[test]
     fn damage_is_an_error_and_no_panic() {
         let mut messages = Vec::new();

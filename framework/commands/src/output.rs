@@ -342,7 +342,7 @@ mod tests {
         assert_eq!((log.keys().count(), log.torn()), (4, 0));
     }
 
-    /// Cut at each byte: what is whole is read, and a writer goes on behind it.
+    /// The file is cut at each byte: complete records are read, and a writer continues after them.
     #[test]
     fn a_torn_end_is_cut_off() {
         let dir = tempfile::tempdir().unwrap();

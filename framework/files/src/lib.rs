@@ -33,7 +33,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Makes a FIFO.
+    /// Creates a FIFO.
     #[track_caller]
     pub(crate) fn fifo(path: &Path) {
         assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());

@@ -226,7 +226,7 @@ mod tests {
         second.join().unwrap().unwrap();
     }
 
-    /// As where the holder is on another machine: this one's kernel knows of no lock, but the file says who has it.
+    /// If the holder is on another machine, the kernel of this machine knows no lock, but the file names the holder.
     #[test]
     fn a_holder_on_another_machine_is_named_by_the_file() {
         let dir = tempfile::tempdir().unwrap();
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(holder_in(&format!("1: FLOCK ADVISORY WRITE 0 {at} 0 EOF"), &file), None);
     }
 
-    /// Killed, a process gives its locks back, and while it lives it is named.
+    /// A killed process loses its locks; a living process is named.
     #[test]
     fn a_dead_process_holds_nothing() {
         let dir = tempfile::tempdir().unwrap();
@@ -271,12 +271,12 @@ mod tests {
         let error = LockFile::acquire(&path, 1, |_| ()).unwrap_err().to_string();
         child.kill().unwrap();
         child.wait().unwrap();
-        // The one that took it, `flock`, has gone.
+        // The process that took the lock, `flock`, has ended.
         assert!(error.starts_with("another process uses it"), "{error}");
         LockFile::acquire(&path, TRIES, |_| ()).unwrap();
     }
 
-    /// The one that waits gets a lock on the file that is there, and not on one that its holder has removed.
+    /// The waiting thread gets a lock on the existing file, and not on a file that its holder has removed.
     #[test]
     fn a_temporary_lock_file_goes_with_its_lock() {
         let dir = tempfile::tempdir().unwrap();

@@ -130,7 +130,7 @@ mod tests {
         fs::write(victim.path().join(LOCK), "").unwrap();
         let at = |name: &str| parent.path().join(format!("{start}-{name}"));
         symlink(victim.path(), at("link")).unwrap();
-        // This one is just being made.
+        // The directory `new` has no lock file yet, because another process is creating it.
         fs::create_dir(at("new")).unwrap();
         for dead in ["dead", "dead-too"] {
             fs::create_dir(at(dead)).unwrap();

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 
-    /// As a shell makes of `<(…)` and `/dev/stdin`.
+    /// Shells create such paths for `<(…)` and `/dev/stdin`.
     #[test]
     fn a_pipe_without_a_name_is_one_too() {
         let (reader, _writer) = io::pipe().unwrap();
@@ -205,7 +205,7 @@ mod tests {
         fs::write(&path, "text").unwrap();
         assert_eq!(read_text_at_most(&path, 4).unwrap(), "text");
         assert_eq!(read_at_most(&path, 3).unwrap_err().to_string(), "it has more than 3 bytes");
-        // Reading all of this would take minutes, and memory that no machine has.
+        // Reading the whole file would take minutes, and more memory than a machine has.
         File::create(&path).unwrap().set_len(1 << 36).unwrap();
         assert_eq!(read_at_most(&path, 1 << 16).unwrap_err().kind(), io::ErrorKind::InvalidData);
         fs::write(&path, [0xff]).unwrap();

@@ -148,7 +148,7 @@ mod tests {
             context.seed()
         };
         assert_eq!(of("farm", 0, 7, 0), of("farm", 3, 7, 2));
-        // Results of earlier versions of a program can be repeated.
+        // Seeds must not change, so that results of earlier versions of a program can be repeated.
         let expected = [0xfe8e_41ae_ed63_9e6f, 0x01a6_213c_5824_3203];
         assert_eq!([of("farm", 0, 0, 0), of("farm", 0, 1, 0)], expected);
         let seeds =

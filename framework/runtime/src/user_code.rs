@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics whenever it is asked or dropped, as `when` says.
+    /// Value that panics when it is displayed or dropped, depending on its fields.
     #[derive(Debug)]
     struct Malicious {
         when_shown: bool,

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Names with many of the characters that are escaped.
+    /// Generates names with many of the characters that are escaped.
     fn name() -> impl Strategy<Value = String> {
         proptest::collection::vec(
             prop_oneof![

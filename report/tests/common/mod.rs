@@ -1,4 +1,4 @@
-//! Made-up logs for tests of the page.
+//! Synthetic logs for the tests of the page.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use armature::observe::{
     WaitedFor, WorkflowEnd, WorkflowStart,
 };
 
-/// A name that would be a script if it were not text.
+/// Name that would run as a script if the page did not escape it.
 pub(crate) const HOSTILE: &str =
     "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>\"'&";
 
-/// What rank `rank` of `ranks` tells of its time, in `parts` parts of `seconds`.
+/// Returns the activity records of `rank` among `ranks` ranks, in `parts` parts of `seconds` seconds.
 pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &str) -> Vec<Record> {
     let record = |at, event| Record { at, rank, run: 0, event };
     let start = RankStart {
@@ -27,7 +27,8 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
     };
     let mut records = vec![record(0.0, Event::RankStart(start))];
     for n in 1..=parts {
-        // Rank 1 works all the time, the others wait for it more and more, and lose their core for a while.
+        // Rank 1 works all the time. The other ranks wait for rank 1 more and more, and rank 2 loses its core at
+        // intervals.
         let work = if rank == 1 { 0.97 } else { 0.9 - 0.6 * f64::from(n) / f64::from(parts) };
         let lost = if n % 50 < 10 && rank == 2 { 0.3 } else { 0.0 };
         let activity = Activity {
@@ -54,7 +55,7 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
     records
 }
 
-/// A pipeline of four ranks whose mapping changes once, in which every name is this one.
+/// Returns the log of a pipeline on four ranks whose mapping changes once. Stages, hosts and program contain `name`.
 pub(crate) fn pipeline(name: &str) -> Log {
     let mut records: Vec<Record> = (0..4).flat_map(|n| rank(n, 4, 400, 0.025, name)).collect();
     let mut tell = |at, event| records.push(Record { at, rank: 0, run: 0, event });
@@ -68,20 +69,20 @@ pub(crate) fn pipeline(name: &str) -> Log {
     Log { records, notes: vec![format!("rank-1.jsonl: {name}")] }
 }
 
-/// A workflow of so many tasks on `ranks` ranks, each of which reads what up to three before it give. It takes a third longer than was
-/// planned; half of the way another plan was made.
+/// Returns the log of a workflow of `tasks` tasks on `ranks` ranks. Each task reads the results of up to three earlier
+/// tasks. The run takes a third longer than planned, and after half of the time a new plan is made.
 #[allow(dead_code, reason = "not every test program that shares this file uses it")]
 pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
     let task_name = |n: usize| format!("{name}-{n}");
     let reads = |n: usize| {
-        // Layers of growing width.
+        // The dependencies form layers of growing width.
         let some = [n / 2, n / 3, n.saturating_sub(ranks)];
         let mut some: Vec<usize> = some.into_iter().filter(|&of| of < n).collect();
         some.sort_unstable();
         some.dedup();
         some
     };
-    // By task: rank, begin and end, where each takes so long.
+    // Computes rank, begin and end of each task; each task takes `longer` times its planned time.
     let times = |longer: f64| {
         let (mut free, mut times) = (vec![0.0f64; ranks], Vec::new());
         for n in 0..tasks {
@@ -170,7 +171,7 @@ pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
     Log { records, notes: Vec::new() }
 }
 
-/// The kept log of a simulated run.
+/// Returns the stored log of a simulated run.
 #[allow(dead_code, reason = "not every test program that shares this file uses it")]
 pub(crate) fn kept(name: &str) -> Log {
     let path = repository().join("tests/golden/events").join(format!("{name}.jsonl"));

@@ -1,8 +1,8 @@
-//! A load that competes with a program for a core, or the same for simulated hosts:
+//! Load that competes with a program for a core, or an equivalent load for simulated hosts:
 //!
 //! ```text
-//! armature-burner burn CORE PERIOD BUSY PHASE           times in nanoseconds; ends when its standard input does
-//! armature-burner simgrid HOST SECONDS DUTY SEED SHARE  lines for a platform file, in front of its last
+//! armature-burner burn CORE PERIOD BUSY PHASE           times in nanoseconds; ends at the end of its standard input
+//! armature-burner simgrid HOST SECONDS DUTY SEED SHARE  prints lines to insert before the last line of a platform file
 //! ```
 
 use std::process::ExitCode;

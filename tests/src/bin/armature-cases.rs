@@ -1,11 +1,11 @@
-//! Runs cases of the whole-program tests on the ranks that it is started with:
+//! Runs cases of the whole-program tests on the ranks of the current MPI job:
 //!
 //! ```text
-//! mpirun -n 4 armature-cases [NAME…]     all cases, or these (faults too, by name)
-//! armature-cases --list                  their names
+//! mpirun -n 4 armature-cases [NAME…]     runs the named cases or faults, or all cases
+//! armature-cases --list                  lists the names of all cases
 //! ```
 //!
-//! The `ARMATURE_*` variables set what a run is like. Every rank prints a line a case.
+//! The `ARMATURE_*` variables configure the run. Every rank prints one line per case.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ fn run(session: &mut Session, cases: &[Case]) -> Result<(), BoxError> {
     say(&format!("rank {rank} of {size} on {transport}: {} cases", cases.len()));
     for case in cases {
         (case.run)(session).map_err(|e| match e.downcast::<armature::Error>() {
-            // It knows its rank, stage and item, and must stay what it is.
+            // An error of armature contains its rank, stage and item, and keeps its type.
             Ok(ours) => BoxError::from(*ours),
             Err(theirs) => BoxError::from(format!("case {}: {theirs}", case.name)),
         })?;

@@ -1,4 +1,4 @@
-//! Goes through all phases of a job and says in files where it is: see `armature_tests::phases`.
+//! Runs through all phases of a job and records the phase of each rank in files: see `armature_tests::phases`.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
-//! Runs random programs of small skeletons on the ranks that it is started with:
+//! Runs random programs of small skeletons on the ranks of the current MPI job:
 //!
 //! ```text
-//! mpirun -n 3 armature-programs SEED…              these, one after the other, on all ranks
-//! mpirun -n 3 armature-programs differ SEED        this one, on the last rank another one
-//! mpirun -n 3 armature-programs late RANK KIND     one skeleton (farm, pipeline, map, doall, sweeps), to which this rank
-//!                                                  comes LATE later than the others
-//! mpirun -n 3 armature-programs late-start RANK    nothing, but this rank starts MPI as late
+//! mpirun -n 3 armature-programs SEED…              one program per seed, in this order, on all ranks
+//! mpirun -n 3 armature-programs differ SEED        the program of this seed, and a different one on the last rank
+//! mpirun -n 3 armature-programs late RANK KIND     one skeleton (farm, pipeline, map, doall, sweeps), which rank RANK
+//!                                                  starts LATE after the other ranks
+//! mpirun -n 3 armature-programs late-start RANK    no skeleton; rank RANK initialises MPI LATE after the other ranks
 //! ```
 
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use armature::{BoxError, Config, Session};
 use armature_tests::programs::Program;
 
-/// A bit longer than a rank waits before it says so.
+/// Delay of a late rank, a little longer than the time after which waiting ranks log a message.
 const LATE: Duration = Duration::from_millis(11_500);
 
 fn main() -> ExitCode {

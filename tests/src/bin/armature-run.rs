@@ -1,4 +1,4 @@
-//! The `armature` command under a name of its own: the tests of this package start it.
+//! The `armature` command under another name, which the tests of this package start.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
-//! Squares numbers and keeps what is done in a journal, as a program does that is to survive its own death:
+//! Squares numbers and records the results in a journal, like a program that must survive its own crash:
 //!
 //! ```text
 //! mpirun -n 3 armature-squares DIR TASKS MILLISECONDS [WHAT]
 //! ```
 //!
-//! Each square takes so many milliseconds. In `DIR/log` there is a line `known N` for each that the journal had at a start
-//! and a line `computed N` for each that was computed. `WHAT` is what else happens: `fail` is an error at the last task,
-//! `linger` a last rank that does not end when the job has.
+//! Each square takes `MILLISECONDS`. `DIR/log` receives a line `known N` for each square that the journal contained
+//! at a start, and a line `computed N` for each square that was computed. `WHAT` adds a fault: `fail` makes the
+//! last task return an error, and `linger` keeps the last rank alive for 600 s after the end of the run.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -96,7 +96,7 @@ impl Squares {
     }
 }
 
-/// Adds a line to the log, in one piece: several ranks do.
+/// Appends a line to the log with a single write, because several ranks append to the log concurrently.
 fn note(dir: &Path, what: &str, task: u64) -> Result<(), BoxError> {
     let mut log: File = OpenOptions::new().create(true).append(true).open(dir.join("log"))?;
     log.write_all(format!("{what} {task}\n").as_bytes())?;

@@ -1,4 +1,4 @@
-//! A farm by hand, as the chapter "Farms" shows it: the program that is ported there.
+//! A farm written directly in MPI, as shown in the chapter "Farms", which ports this program to armature.
 //!
 //! ```text
 //! mpirun -n 3 factors-by-hand
@@ -6,9 +6,9 @@
 
 use mpi::traits::*;
 
-/// Numbers of a message.
+/// Numbers per message.
 const CHUNK: usize = 32;
-/// Messages that a worker has: one that it works on, one that waits.
+/// Outstanding messages per worker: one that the worker computes, and one that waits.
 const AHEAD: usize = 2;
 
 fn main() {
@@ -29,7 +29,7 @@ fn hand_out(world: &impl Communicator, numbers: &[u64]) -> Vec<Vec<u64>> {
     let mut chunks = numbers.chunks(CHUNK).enumerate();
     let mut give = |rank| {
         let Some((number, chunk)) = chunks.next() else { return 0 };
-        // The place of its first number comes before the chunk, so that the results find theirs.
+        // The index of the chunk's first number precedes the chunk. The worker returns this index with the results.
         world.process_at_rank(rank).send(&[&[(number * CHUNK) as u64], chunk].concat()[..]);
         1
     };
@@ -58,7 +58,7 @@ fn work(world: &impl Communicator) {
     let master = world.process_at_rank(0);
     loop {
         let (chunk, _) = master.receive_vec::<u64>();
-        // Nothing is the end.
+        // An empty message marks the end.
         let Some((place, numbers)) = chunk.split_first() else { return };
         let mut answer = vec![*place];
         for &number in numbers {

@@ -1,4 +1,4 @@
-//! Which core a thread runs on, and how much of it.
+//! Cores: thread affinity, and the share of a core that a thread gets.
 
 use std::hint::black_box;
 use std::thread;
@@ -8,13 +8,14 @@ use armature::BoxError;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The share of a core that a thread keeps that never rests: 1 where it is alone, a half beside a load that never
-/// rests either. It is the physical bound of what a rank on that core can do.
+/// Returns the share of a core that a thread gets if it never rests: 1 if the thread is alone, one half if it
+/// competes with a load that never rests either. The share is the upper bound for the performance of a rank on this
+/// core.
 ///
 /// # Errors
-/// If the core does not exist or may not be used.
+/// Returns an error if the core does not exist or may not be used.
 pub fn share(core: usize, time: Duration) -> Result<f64, BoxError> {
-    // On a thread of its own, so that the caller stays where it is.
+    // The measurement runs on a separate thread, so that the affinity of the calling thread does not change.
     let measure = move || -> Result<f64, String> {
         pin(core)?;
         let (start, before) = (Instant::now(), thread_time());
@@ -25,13 +26,13 @@ pub fn share(core: usize, time: Duration) -> Result<f64, BoxError> {
     Ok(share?)
 }
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// Puts the calling thread on a core.
+/// Binds the calling thread to a core.
 pub(super) fn pin(core: usize) -> Result<(), String> {
     if core >= CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));
@@ -41,11 +42,12 @@ pub(super) fn pin(core: usize) -> Result<(), String> {
     sched_setaffinity(None, &set).map_err(|e| format!("cannot run on core {core}: {e}"))
 }
 
-/// Puts this process, if mpirun has started it as one of several ranks, on its core. For rank programs, before they start
-/// MPI and threads. The cores are shared out in equal parts, the first ranks to the first core; with none it stays free.
+/// Binds this process to a core if mpirun has started the process as one of several ranks. A rank program calls
+/// this function before it starts MPI and threads. The ranks are divided evenly among the cores, the first ranks on
+/// the first core. If `cores` is empty, the process is not bound.
 ///
 /// # Errors
-/// If the core does not exist or may not be used.
+/// Returns an error if the core does not exist or may not be used.
 pub fn pin_rank(cores: &[usize]) -> Result<(), BoxError> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
     let place = number("OMPI_COMM_WORLD_RANK").zip(number("OMPI_COMM_WORLD_SIZE"));
@@ -55,10 +57,10 @@ pub fn pin_rank(cores: &[usize]) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The first two cores that this process may use.
+/// Returns the first two cores that this process may use.
 ///
 /// # Errors
-/// If there are not two.
+/// Returns an error if there are fewer than two.
 pub fn two_cores() -> Result<[usize; 2], BoxError> {
     let set = sched_getaffinity(None).map_err(|e| format!("cannot see the cores: {e}"))?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core));
@@ -68,7 +70,7 @@ pub fn two_cores() -> Result<[usize; 2], BoxError> {
     }
 }
 
-/// Keeps the core busy for so long.
+/// Keeps the current core busy for `time`.
 pub(super) fn spin(time: Duration) {
     let start = Instant::now();
     let mut x = 1u64;

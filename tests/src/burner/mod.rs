@@ -1,11 +1,12 @@
-//! A competing load: a process that keeps one core busy, all the time or in a square wave.
+//! Competing load: a process that keeps one core busy, continuously or in a square wave.
 //!
-//! The load is a program with the command `burn`: `armature-burner`, or the experiments' own binary started again. It stays
-//! in the session of its parent, as the ranks beside it do: where the kernel groups processes by session (autogroup), a
-//! load in a session of its own would take more than its half of the core. It ends when its [`Burner`] is dropped, and
-//! also if its parent is killed: it reads a pipe of which the parent has the other end.
+//! The load is a program with the command `burn`: either `armature-burner`, or the binary of the experiments, which
+//! starts itself again. The load stays in the session of its parent, like the ranks that it competes with. Where
+//! the kernel groups processes by session (autogroup), a load in a separate session would get more than half of the
+//! core. The load ends when its [`Burner`] is dropped, and also when its parent is killed, because the load reads a
+//! pipe whose other end belongs to the parent.
 //!
-//! The same [`Wave`] makes hosts of a simulated cluster slow and fast again ([`Wave::simgrid`]).
+//! A [`Wave`] can also slow down hosts of a simulated cluster periodically ([`Wave::simgrid`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), armature::BoxError> {
@@ -35,7 +36,7 @@ use armature::BoxError;
 pub use cores::{pin_rank, share, two_cores};
 pub use wave::Wave;
 
-/// A load to be started.
+/// Description of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     core: usize,
@@ -43,29 +44,31 @@ pub struct Load {
 }
 
 impl Load {
-    /// A load that never rests, on the core of this number of the system's.
+    /// Returns a load that never rests, on the core with this number in the system's numbering.
     pub fn on_core(core: usize) -> Self {
         Load { core, wave: Wave::STEADY }
     }
 
-    /// The load comes and goes.
+    /// Makes the load follow `wave`.
     pub fn wave(self, wave: Wave) -> Self {
         Load { wave, ..self }
     }
 
-    /// Starts the load; it is on its core when this returns. For programs that hand `burn` to [`main`].
+    /// Starts the load and returns when it runs on its core. The calling program must pass the command `burn` to
+    /// [`main`].
     ///
     /// # Errors
-    /// If this binary cannot be started again, or the core does not exist or may not be used.
+    /// Returns an error if this binary cannot be started again, or if the core does not exist or may not be used.
     pub fn start(self) -> Result<Burner, BoxError> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         self.start_from(&this)
     }
 
-    /// As [`start`](Load::start), from another binary that has the command `burn`: a test is not the program itself.
+    /// Starts the load like [`start`](Load::start), from another binary that has the command `burn`. Tests need
+    /// another binary, because a test binary does not have this command.
     ///
     /// # Errors
-    /// As [`start`](Load::start).
+    /// Returns an error under the conditions of [`start`](Load::start).
     pub fn start_from(self, binary: &Path) -> Result<Burner, BoxError> {
         let mut child = Command::new(binary)
             .arg("burn")
@@ -99,10 +102,10 @@ impl Load {
     }
 }
 
-/// What a load says when it is on its core.
+/// Line that a load prints when it runs on its core.
 const READY: &str = "ready\n";
 
-/// A load that runs; it ends when this is dropped.
+/// A running load, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Burner {
     child: Child,
@@ -110,15 +113,15 @@ pub struct Burner {
 }
 
 impl Burner {
-    /// Its process.
+    /// Returns the process number of the load.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// CPU time that it has had, in whole ticks of the system (10 ms as a rule).
+    /// Returns the CPU time of the load in whole clock ticks of the system (usually 10 ms).
     ///
     /// # Errors
-    /// If the system does not say.
+    /// Returns an error if the system does not report the CPU time.
     pub fn cpu_time(&self) -> Result<Duration, BoxError> {
         let path = format!("/proc/{}/stat", self.id());
         let text = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {path}: {e}"))?;
@@ -127,10 +130,11 @@ impl Burner {
         Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
-    /// The part of a core that it has had since it was started: a half beside a rank that never rests, if all is well.
+    /// Returns the share of a core that the load has had since its start. A steady load that competes with a rank
+    /// that never rests gets one half.
     ///
     /// # Errors
-    /// As [`cpu_time`](Burner::cpu_time).
+    /// Returns an error under the conditions of [`cpu_time`](Burner::cpu_time).
     pub fn part(&self) -> Result<f64, BoxError> {
         let time = self.since.elapsed();
         Ok(self.cpu_time()?.as_secs_f64() / time.as_secs_f64())
@@ -139,27 +143,30 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // Either fails only if it has ended already.
+        // Both calls fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ticks in user and in system mode, from the text of /proc/PID/stat: the 14th and 15th field, counted behind the name.
+/// Returns the sum of the ticks in user and in system mode from the text of `/proc/PID/stat`: the 14th and the 15th
+/// field, counted after the name, which may contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|field| field.parse::<u64>());
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
-/// The process of a load: `burn CORE PERIOD BUSY PHASE`, the last three in nanoseconds. Ends when its standard input does.
+/// Runs the process of a load: `burn CORE PERIOD BUSY PHASE`, the last three in nanoseconds. The process ends at
+/// the end of its standard input.
 ///
 /// # Errors
-/// If the arguments are wrong, or the core does not exist or may not be used.
+/// Returns an error if the arguments are wrong, or if the core does not exist or may not be used.
 pub fn main(words: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(words)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // Nobody writes: this returns when the parent closes its end or is gone, however that came.
+        // The parent never writes to the pipe. The call returns when the parent closes its end or ends for any
+        // reason.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
@@ -169,7 +176,7 @@ pub fn main(words: &[String]) -> Result<(), BoxError> {
     loop {
         match load.wave.at(start.elapsed()) {
             (true, left) => cores::spin(left),
-            // Woken early it looks again.
+            // A rest of more than an hour is split; the loop then checks the wave again.
             (false, left) => thread::sleep(left.min(Duration::from_secs(3600))),
         }
     }

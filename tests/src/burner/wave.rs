@@ -1,4 +1,4 @@
-//! A square wave: when a load is busy and when it rests. Real loads and simulated hosts follow the same one.
+//! Square wave that determines when a load is busy and when it rests, for real loads and simulated hosts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use armature::BoxError;
 use armature_apps::random::Random;
 
-/// A load that comes and goes: in each period it is busy at first, then it rests. Times are whole nanoseconds, so that
-/// whoever follows the wave sees its edges at the same moments.
+/// A periodic load. In each period the load is busy first and then rests. Times are whole nanoseconds, so that a
+/// real load and a simulated host see the edges at equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wave {
     period: u64,
@@ -19,10 +19,10 @@ impl Wave {
     /// A load that never rests.
     pub const STEADY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
 
-    /// A wave that begins with a rising edge, busy for the part `duty` of each `period`.
+    /// Returns a wave that begins with a rising edge and is busy for the fraction `duty` of each `period`.
     ///
     /// # Errors
-    /// If the period is zero or longer than a century, or the duty is not from 0 to 1.
+    /// Returns an error if the period is zero or longer than a century, or if the duty is not from 0 to 1.
     pub fn new(period: Duration, duty: f64) -> Result<Self, BoxError> {
         const CENTURY: u64 = 3_155_760_000_000_000_000;
         let length = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -35,35 +35,35 @@ impl Wave {
         Ok(Wave { period: length, busy, phase: 0 })
     }
 
-    /// The same wave, begun at a place of its period that depends on the seed alone.
+    /// Returns this wave with a start position in its period that depends only on the seed.
     pub fn seeded(self, seed: u64) -> Self {
         let part = f64::from(Random::new(seed).unit());
         Wave { phase: ((self.period as f64 * part) as u64).min(self.period - 1), ..self }
     }
 
-    /// The same wave, begun where it rests.
+    /// Returns this wave with its start at the falling edge, so that the load rests first.
     pub fn rest_first(self) -> Self {
         Wave { phase: self.busy % self.period, ..self }
     }
 
-    /// Whether the load is busy so long after the start, and how long that stays so.
+    /// Returns true if the load is busy at `time` after the start, and the remaining duration of this state.
     pub fn at(&self, time: Duration) -> (bool, Duration) {
         let place = self.place(time);
         let (busy, end) = if place < self.busy { (true, self.busy) } else { (false, self.period) };
         (busy, Duration::from_nanos(end - place))
     }
 
-    /// How long the load has been busy so long after the start.
+    /// Returns the total busy time of the load from the start until `time`.
     pub fn burnt(&self, time: Duration) -> Duration {
         let (whole, period) = (time.as_nanos() + u128::from(self.phase), u128::from(self.period));
         let busy = u128::from(self.busy);
         let nanos = whole / period * busy + (whole % period).min(busy) - u128::from(self.phase).min(busy);
-        // It is at most `time`.
+        // The result is at most `time`.
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The lines of a SimGrid platform file that give `host` the part `share` of its speed while the load is busy, and
-    /// all of it otherwise. They belong behind the zone that has the host.
+    /// Returns lines of a SimGrid platform file that reduce the speed of `host` to the fraction `share` while the
+    /// load is busy. The lines belong after the zone that contains the host.
     ///
     /// ```
     /// use armature_tests::burner::Wave;
@@ -79,7 +79,7 @@ impl Wave {
     /// ```
     ///
     /// # Errors
-    /// If the share is not above 0 and at most 1: a host that stands still cannot be simulated.
+    /// Returns an error if the share is not above 0 and at most 1. SimGrid cannot simulate a host of speed 0.
     pub fn simgrid(&self, host: &str, share: f64) -> Result<String, BoxError> {
         if !(share > 0.0 && share <= 1.0) {
             return Err(format!("a host beside a load keeps a part of its speed above 0, not {share}").into());
@@ -97,7 +97,8 @@ impl Wave {
         Ok(text)
     }
 
-    /// What it is at the start, and the edges until a period is over: nanoseconds, and whether it is busy from then on.
+    /// Returns the initial state and the edges of one period: the time in nanoseconds, and true if the load is busy
+    /// from then on.
     fn edges(&self) -> Vec<(u64, bool)> {
         let mut edges = Vec::new();
         let mut now = 0;
@@ -106,18 +107,18 @@ impl Wave {
             if edges.last().is_none_or(|&(_, before)| before != busy) {
                 edges.push((now, busy));
             }
-            // A rest comes after the busy part, at once where there is none: time goes on in any case.
+            // The remaining duration of a state is always positive, so that `now` increases.
             now += u64::try_from(left.as_nanos()).unwrap_or(self.period);
         }
         edges
     }
 
     fn place(&self, time: Duration) -> u64 {
-        // Smaller than the period.
+        // The remainder is smaller than the period, which is a `u64`.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 
-    /// As words of a command line; [`parse`](Wave::parse) reads them.
+    /// Returns the wave as words of a command line, which [`parse`](Wave::parse) reads.
     pub(super) fn words(&self) -> [String; 3] {
         [self.period, self.busy, self.phase].map(|nanos| nanos.to_string())
     }

@@ -1,4 +1,5 @@
-//! Loops over blocks of rows: the serial result, to the bit, wherever rows are and whenever they move.
+//! Loops over blocks of rows: the result equals the serial result to the bit, wherever the rows are and whenever
+//! they move.
 
 use std::ops::Range;
 
@@ -17,13 +18,13 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "rings-moving", run: |session| stencils_moving(session, 4..8, true) },
 ];
 
-/// Moves rows as each of some hundred seeds says.
+/// Moves rows under hundreds of seeds.
 pub(super) const SEEDS: [Case; 2] = [
     Case { name: "sweeps-seeds", run: |session| moving(session, 6..106) },
     Case { name: "stencils-seeds", run: stencils_seeds },
 ];
 
-/// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
+/// Declared operations per value, so that messages do not dominate the simulated time.
 const FLOPS: f64 = 2_000.0;
 
 fn fill(row: u64, values: &mut [f64]) {
@@ -58,7 +59,7 @@ impl DoAcross for Relax {
     }
 }
 
-/// The grid as bits, so that values are compared as such.
+/// Returns the bit patterns of the values, which are compared instead of the values.
 fn bits(grid: &[f64]) -> Vec<u64> {
     grid.iter().map(|value| value.to_bits()).collect()
 }
@@ -75,7 +76,8 @@ fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
     bits(&grid)
 }
 
-/// Sweeps in two runs; returns how often rows moved, on rank 0.
+/// Runs the sweeps in two parts and checks the result. Returns the number of row movements on rank 0, and 0
+/// elsewhere.
 fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
     let mut relax = DoAcrossLoop::new("relax", shape, Relax).settings(settings.clone());
     let mut movements = 0;
@@ -102,7 +104,7 @@ fn sweeps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// No rows, fewer than ranks, no columns.
+/// Grids without rows or columns, and grids with fewer rows than ranks.
 fn small(session: &mut Session) -> Result<(), BoxError> {
     for rows in [0, 1, 2, 3, session.size() as u64 + 1, session.size() as u64 + 2] {
         for columns in [0, 1, 2, 3, 9] {
@@ -123,7 +125,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// A step of the heat equation.
+/// Computes a step of the heat equation.
 fn step(b: &[f64], new: &mut [f64], width: usize) {
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
         for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
@@ -149,7 +151,7 @@ impl Stencil for Heat {
     }
 }
 
-/// A step of the whole grid, between fixed edges or with rows that are a ring.
+/// Computes a step of the whole grid, either between fixed edges or with periodic rows.
 fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     let mut old = serial.to_vec();
     if is_ring {
@@ -161,7 +163,8 @@ fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     }
 }
 
-/// Steps in two runs; returns how often rows moved, on rank 0.
+/// Runs the steps in two parts and checks the result. Returns the number of row movements on rank 0, and 0
+/// elsewhere.
 fn check_heat(
     session: &mut Session,
     shape: Shape,

@@ -1,4 +1,5 @@
-//! Results that every rank gets: all of them, in order, also none, fewer than ranks, and more than fit one message.
+//! Results that every rank receives, complete and in order: none, fewer than ranks, and more than one message
+//! holds.
 
 use std::ops::Range;
 
@@ -18,16 +19,16 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "collect-pipelines", run: pipelines },
 ];
 
-/// So many numbers of 8 bytes are more than a piece, which has 4 MiB.
+/// Number of 8-byte values that exceed one piece of a message, which holds 4 MiB.
 const MANY: u64 = 700_000;
 
-/// How many items, or units, there are: none, fewer than ranks, as many, and some.
+/// Returns the numbers of items or units to test: none, one, one fewer than ranks, one per rank, and 1000.
 fn counts(session: &Session) -> [u64; 5] {
     let ranks = session.size() as u64;
     [0, 1, ranks.saturating_sub(1), ranks, 1_000]
 }
 
-/// Fails unless this rank has just what is expected.
+/// Checks that this rank has exactly the expected results.
 fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T]) -> Result<(), BoxError> {
     that(got == expected, || {
         let (rank, got, expected) = (session.rank(), got.len(), expected.len());
@@ -35,7 +36,7 @@ fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T])
     })
 }
 
-/// Fails unless rank 0 alone has what is expected, with a summary that counts it.
+/// Checks that only rank 0 has results, that they are the expected ones, and that the summary counts them.
 fn at_root<T: PartialEq>(
     session: &Session,
     what: &str,
@@ -48,7 +49,7 @@ fn at_root<T: PartialEq>(
     that(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
-/// Units with a row of numbers and a text.
+/// A loop body whose units have a row of numbers and a text.
 struct Named(usize);
 
 impl DoAll for Named {
@@ -64,7 +65,7 @@ impl DoAll for Named {
     }
 }
 
-/// A grid whose inner values are counted up.
+/// A grid whose inner values grow by 1000 in each sweep or step.
 struct Counted;
 
 impl DoAcross for Counted {
@@ -154,7 +155,7 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             format!("task {n}")
         });
         let mut farm = farm.unordered();
-        // The same farm again has other results.
+        // The farm runs twice with different tasks.
         for first in [0, tasks] {
             let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
             let got = farm.collect_on_all(session, first..first + tasks)?;
@@ -164,7 +165,7 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             at_root(session, "names", alone, (&expected[..], tasks))?;
         }
     }
-    // A result of more than a piece, and many small ones.
+    // One result is larger than a piece of a message, and many results are small.
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     whole(session, "large", &large, &expected)?;
@@ -173,7 +174,8 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
     whole(session, "many", &many, &expected)
 }
 
-/// So many values of 256 bytes are more than a piece. Each of them is a message where a batch holds one item or the window few bytes.
+/// Number of 256-byte values that exceed one piece of a message. If a batch holds one item or the window holds few
+/// bytes, each value is sent in its own message.
 const WIDE: u64 = MANY / 32;
 
 fn wide(n: u64) -> [u64; 32] {

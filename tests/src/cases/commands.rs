@@ -1,4 +1,5 @@
-//! Workflows of commands, for ranks that can start some: in the directory of `ARMATURE_TEST_DIRECTORY`.
+//! Workflows of commands, for ranks that can start commands. The commands run in the directory
+//! `ARMATURE_TEST_DIRECTORY`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use armature::{BoxError, Session};
 use crate::Case;
 use crate::check::{noise, setting, that};
 
-/// Not among the cases that run everywhere.
+/// Cases that do not run on every transport.
 pub const CASES: &[Case] = &[
     Case { name: "workflow-commands", run: commands },
     Case { name: "workflow-deaths", run: deaths },
@@ -25,7 +26,8 @@ fn shell(name: &str, line: &str) -> Task {
     Task::new(name, Action::Shell(line.into()))
 }
 
-/// Commands and closures that read each other's files; commands that fail, at first or for good, and at their limits.
+/// Runs commands and closures that read each other's files, commands that fail once or always, and commands that
+/// reach their time or memory limit.
 fn commands(session: &mut Session) -> Result<(), BoxError> {
     let directory = directory()?;
     let mut builder = Description::builder("commands");
@@ -80,8 +82,9 @@ fn commands(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// A graph of `ARMATURE_TEST_TASKS` short tasks with values of `ARMATURE_TEST_VALUE_BYTES` bytes. Rank 0 says when it is under way.
-/// Whoever dies meanwhile, what final tasks give is right. `ARMATURE_TEST_JOURNAL` is a file in which values are kept.
+/// Runs a graph of `ARMATURE_TEST_TASKS` short tasks with values of `ARMATURE_TEST_VALUE_BYTES` bytes, while the
+/// test kills ranks. Rank 0 prints a line when the workflow is running. The results of the final tasks must be
+/// right even if ranks die. `ARMATURE_TEST_JOURNAL` is a file in which values are kept.
 fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 2_000)?;
     let mut builder = Description::builder("mortal");
@@ -120,7 +123,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     for number in 0..tasks {
         let parents = parents(number);
         parents.iter().for_each(|&parent| is_read[parent] = true);
-        // Inputs are in the order of the tasks.
+        // A task receives its inputs in the order of the tasks.
         let mut parents = parents;
         parents.sort_unstable();
         given.push(mix(number, parents.into_iter().map(|parent| given[parent]).collect()));
@@ -137,8 +140,8 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A task that ends the process of each rank that tries it, and may be tried twice. Rank 0 counts as so slow that the plan gives the task to
-/// another rank. `ARMATURE_TEST_JOURNAL` is the journal.
+/// Runs one task that aborts the process of each rank that tries it, and that may be tried twice. Rank 0 has a low
+/// declared speed, so that the plan assigns the task to another rank. `ARMATURE_TEST_JOURNAL` is the journal.
 fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("deadly");
     let mut task = Task::new("deadly", Action::Closure("abort".into()));
@@ -155,7 +158,8 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The last rank is four times as slow as the description says: it is planned anew, that rank gets less, and results are right.
+/// Runs a workflow whose last rank is four times as slow as the description says. The workflow must be replanned,
+/// this rank must receive fewer tasks, and the results must be right.
 fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
     const TASKS: usize = 60;
     let slow = session.size() - 1;
@@ -168,7 +172,8 @@ fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
     }
     builder.task(Task::new("all", Action::Closure("sum".into())));
     let description = builder.build()?;
-    // On a machine that is busy with something else planning may be found to cost too much.
+    // If another load uses the machine, a replan may be measured as too expensive. Therefore the workflow runs up
+    // to five times.
     for _ in 0..5 {
         let mut workflow = Workflow::from_description(description.clone())
             .closure("wait", move |_, cx| {

@@ -1,4 +1,4 @@
-//! Farms whose workers die: programs for tests that kill ranks, which no other transport than processes can do.
+//! Farms whose workers die. These cases are for tests that kill ranks, which requires ranks that are processes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::farms::{below, serial_tree};
 use crate::Case;
 use crate::check::{Work, noise, same, setting, that};
 
-/// Not among the cases that run everywhere.
+/// Cases that do not run on every transport.
 pub const CASES: &[Case] = &[
     Case { name: "farm-deaths", run: deaths },
     Case { name: "farm-journal-stream", run: journal_of_a_stream },
@@ -22,10 +22,11 @@ pub const CASES: &[Case] = &[
     Case { name: "farm-deaths-in-a-tree", run: deaths_in_a_tree },
 ];
 
-/// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
-/// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds,
-/// `ARMATURE_TEST_JOURNAL` a file in which results are kept, `ARMATURE_TEST_WORKERS` how many ranks do
-/// tasks at first, `ARMATURE_TEST_SUB_MASTERS` the number of sub-masters.
+/// Runs tasks of one to three milliseconds while the test kills ranks. Every result must arrive exactly once, and
+/// rank 0 prints the lost ranks. `ARMATURE_TEST_TASKS` is the number of tasks, `ARMATURE_TEST_SILENCE` the time in
+/// milliseconds for which a worker may be silent, `ARMATURE_TEST_CHUNKING` the chunking policy,
+/// `ARMATURE_TEST_JOURNAL` a file in which results are kept, `ARMATURE_TEST_WORKERS` the initial number of ranks
+/// that run tasks, and `ARMATURE_TEST_SUB_MASTERS` the number of sub-masters.
 fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
@@ -38,7 +39,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         work.take(Duration::from_micros(1_000 + noise(7, x) % 2_000));
         noise(3, x)
     });
-    // A task may be in the hands of each rank that is killed: it is not to be taken for what killed them.
+    // Each killed rank may hold a task. Three retries keep the farm from blaming such a task for the deaths.
     farm = farm.chunking(chunking).silence_limit(silence).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, &tasks);
@@ -65,8 +66,9 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Tasks of one to three milliseconds that make tasks. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
-/// `ARMATURE_TEST_JOURNAL` is a file in which results are kept.
+/// Runs tasks of one to three milliseconds that generate tasks, while the test kills ranks. Every result must
+/// arrive exactly once, and rank 0 prints the lost ranks. `ARMATURE_TEST_JOURNAL` is a file in which results are
+/// kept.
 fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..16).map(|root| (noise(8, root), 7)).collect();
@@ -75,7 +77,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         more.extend(below(node));
         node.0
     });
-    // As above: a task may be in the hands of each that is killed.
+    // Each killed rank may hold a task, as in [`deaths`].
     farm = farm.silence_limit(Duration::from_secs(2)).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, "");
@@ -96,8 +98,8 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A farm that can be killed and started again, in the directory `ARMATURE_TEST_DIR`: there its journal is, and a file
-/// `computed` that gets a line for every task that is done. A task is an iteration and a number.
+/// Returns a farm that can be killed and restarted. The directory `ARMATURE_TEST_DIR` contains its journal and a
+/// file `computed`, which receives one line per computed task. A task is an iteration and a number.
 fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
     let work = Work::on(session);
     let dir = PathBuf::from(std::env::var("ARMATURE_TEST_DIR")?);
@@ -105,14 +107,14 @@ fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
     let square = move |(iteration, x): (u64, u64)| {
         work.take(Duration::from_micros(500 + noise(x, iteration) % 1_000));
         let mut log = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        // In one piece: several ranks do.
+        // Each line is a single write, because several ranks append to the file concurrently.
         log.write_all(format!("{iteration} {x}\n").as_bytes())?;
         Ok(noise(iteration, x))
     };
     Ok(Farm::try_new("kept", square).chunking(Chunking::Fixed(2)).journal(dir.join("journal"), "1"))
 }
 
-/// `ARMATURE_TEST_TASKS` tasks.
+/// Runs `ARMATURE_TEST_TASKS` tasks as one stream.
 fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
     let mut out = Vec::new();
@@ -126,7 +128,7 @@ fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// `ARMATURE_TEST_TASKS` tasks in ten sets, of which each depends on the results before.
+/// Runs `ARMATURE_TEST_TASKS` tasks in ten iterations, each of which depends on the results of the previous one.
 fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64 / 10;
     let set = |iteration: u64, from: u64| -> Vec<(u64, u64)> {
@@ -148,7 +150,7 @@ fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Never ends its first attempt at task 17.
+/// A worker that never finishes its first attempt at task 17.
 struct Hangs;
 
 impl Worker for Hangs {
@@ -163,23 +165,24 @@ impl Worker for Hangs {
     }
 }
 
-/// A task that hangs takes its rank with it, and is done by another one.
+/// A hanging task costs its rank, and another rank runs the task again.
 fn hung(session: &mut Session) -> Result<(), BoxError> {
     let mut farm = Farm::worker("hung", || Ok(Hangs)).task_limit(Duration::from_secs(1)).retries(1);
     let Some((out, summary)) = farm.collect(session, 0..100)?.into_parts() else { return Ok(()) };
     same(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     that(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::say(&format!("farm complete, lost {:?}", summary.lost));
-    // A rank that has ended by now would take the job with it under most launchers.
+    // The job must survive for another second. If the process of the lost rank had already ended, most launchers
+    // would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
     crate::say("rank 0 goes on behind the farm");
     Ok(())
 }
 
-/// The task that ends the process of whoever does it.
+/// Task that ends the process of the rank that runs it.
 const DEADLY: u64 = 40;
 
-/// Ends its process in one task, as `how` says.
+/// A worker whose process ends in task [`DEADLY`], in the way given by `how`.
 struct Dies {
     how: String,
     time: Duration,
@@ -192,14 +195,15 @@ impl Worker for Dies {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.begun, true) {
-            // Rank 0 must not be the first to get the deadly one: it is the end of the job there.
+            // Rank 0 must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {
             match self.how.as_str() {
                 "abort" => std::process::abort(),
                 "exit" => std::process::exit(3),
-                // Rust's own handler takes the first one, and leaves the next to the system.
+                // Rust's own handler catches the first SIGSEGV and then restores the default action, which ends the
+                // process.
                 "segfault" => loop {
                     kill_process(getpid(), Signal::SEGV)?;
                 },
@@ -211,9 +215,10 @@ impl Worker for Dies {
     }
 }
 
-/// One task ends the process of whoever does it, as `ARMATURE_TEST_KILL` says; all others have their results in the end.
-/// `ARMATURE_TEST_MICROSECONDS` is how long a task takes, `ARMATURE_TEST_RETRIES` how often it is tried again,
-/// `ARMATURE_TEST_DEDICATED` keeps rank 0 from doing tasks, `ARMATURE_TEST_FAIL_FAST` lets it end the job; and as for `farm-deaths`.
+/// Runs a farm in which one task ends the process of the rank that runs it, in the way given by
+/// `ARMATURE_TEST_KILL`. All other tasks must have results. `ARMATURE_TEST_MICROSECONDS` is the duration of a task,
+/// `ARMATURE_TEST_RETRIES` the number of retries, `ARMATURE_TEST_DEDICATED` keeps rank 0 from running tasks, and
+/// with `ARMATURE_TEST_FAIL_FAST` the failed task ends the job. The other variables are those of `farm-deaths`.
 fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let how = std::env::var("ARMATURE_TEST_KILL")?;
     let tasks = setting("ARMATURE_TEST_TASKS", 300)? as u64;

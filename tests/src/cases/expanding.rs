@@ -1,4 +1,4 @@
-//! Stages that make several items of one, and stages that give something at the end of the stream.
+//! Stages that produce several items from one item, and stages that produce an item at the end of the stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "finish", run: finish },
 ];
 
-/// Adds up what passes, and gives the sum behind it.
+/// A stage that emits a running sum of its items, and the last sum again at the end of the stream.
 #[derive(Default)]
 struct Sums(u64);
 
@@ -27,7 +27,7 @@ impl Sums {
         self.0
     }
 
-    /// These sums and the last one again.
+    /// Returns the running sums of `items`, with the last sum repeated.
     fn of(items: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut sums = Sums::default();
         let mut all: Vec<u64> = items.into_iter().map(|x| sums.add(x)).collect();
@@ -58,7 +58,7 @@ impl Stage for Sums {
     }
 }
 
-/// None to four of most items, forty of some.
+/// Produces up to four items from most items, and forty from some.
 fn some(x: u64) -> impl Iterator<Item = u64> {
     let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
     (0..count).map(move |k| noise(k, x))
@@ -68,7 +68,7 @@ fn keeps(x: &u64) -> bool {
     !x.is_multiple_of(3)
 }
 
-/// Two stages that make several items of one, with others before, between and behind them, also where batches are small.
+/// Two expanding stages with other stages before, between and after them, also with small batches.
 fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
@@ -103,13 +103,13 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let unordered = unordered.unordered().batch(BatchMode::Fixed(1)).window(3);
     let expected: Vec<u64> = (0..items).flat_map(some).flat_map(|x| [x; 2]).collect();
     match unordered.collect(session)?.on_root() {
-        // They come in any order, and are put into that of the source.
+        // The items arrive in any order. `collect` sorts them into the order of the source.
         Some(got) => same(session, "unordered", &got, &expected),
         None => Ok(()),
     }
 }
 
-/// Another mapping after every few items, beside stages that remember.
+/// Changes the mapping after every four items, with expanding and stateful stages.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 80u64;
@@ -140,7 +140,7 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Of each of a few items far more are made than may be in flight.
+/// Each of three items expands into far more items than may be in flight.
 fn of_many(session: &mut Session) -> Result<(), BoxError> {
     let (each, window, batch) = (20_000u64, 4, 100);
     let flying = Arc::new(AtomicU64::new(0));
@@ -153,22 +153,23 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             x * each + k
         })
     };
-    // On rank 0, where they can be counted against those that the sink gets.
+    // The expanding stage is on rank 0, so that its items can be counted against the items in the sink.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
     let ran = pipeline
-        // Without a calibration, in which batches have the size that suits it.
+        // A given mapping avoids the calibration, which chooses its own batch sizes.
         .mapping(MappingChoice::Orderly)
         .window(window)
         .batch(BatchMode::Fixed(batch))
         .for_each(session, "sum", |x| {
-            // Before it is taken off: this is when most are in flight.
+            // The maximum is updated before the count decreases, because the count is highest at this moment.
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;
     let Some(summary) = ran.into_summary() else { return Ok(()) };
     let most = most.into_inner();
-    // The window, the piece that the sink waits for, one that is being made, and one at the sink.
+    // The bound allows for the window, the batch that the sink waits for, one batch in production, and one at the
+    // sink.
     that(most <= ((window + 3) * batch) as u64, || {
         format!("{most} items were in flight at once\n{summary}")
     })?;
@@ -178,7 +179,7 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// Stages give something at the end, on whatever rank they are then, also of a stream without items.
+/// Stages emit an item at the end of the stream on any rank, also if the stream is empty.
 fn finish(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 50u64] {
         let expected = Sums::of(Sums::of(0..items).into_iter().map(|x| x / 2));

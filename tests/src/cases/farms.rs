@@ -1,4 +1,5 @@
-//! Farms: every result once, in order or not, whatever the chunks, with failing tasks and over iterations.
+//! Farms: every result arrives once, in order or unordered, with any chunking, with failing tasks and over
+//! iterations.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -25,14 +26,15 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-worklist", run: worklist },
 ];
 
-/// Farms whose user code takes longer than ranks may be silent, for a limit of two seconds, or than a job may go on that has failed.
+/// Farms whose user code takes longer than ranks may be silent under a limit of two seconds, or longer than a
+/// failed job may continue.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
     Case { name: "farm-fail-beside-slow", run: fails_beside_slow },
 ];
 
-/// Policies of every sort.
+/// Chunking policies of every kind.
 const CHUNKINGS: [Chunking; 7] = [
     Chunking::Auto,
     Chunking::Static,
@@ -70,10 +72,10 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
 }
 
 fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
-    // With a window of a hundred bytes there are a dozen in a chunk.
+    // With a window of a hundred bytes, a chunk holds about a dozen of these tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
-    // Twice: the worker and what was learned stay.
+    // The farm runs twice and keeps its worker and its measurements.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         same(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
@@ -144,7 +146,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     }
     same(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
 
-    // From nothing to more than one message takes, as bytes and as numbers that keep their memory.
+    // Sizes range from empty to more than one message holds, both for bytes and for vectors of numbers.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::Fixed(4));
@@ -160,7 +162,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     same(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
 }
 
-/// Fails at the first attempts at some tasks, at all attempts at others.
+/// A worker that fails in the first attempt at some tasks and in all attempts at others.
 struct Stumbles;
 
 impl Worker for Stumbles {
@@ -196,7 +198,7 @@ fn failing(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Relaxation on a ring: every value of a step comes from three of the step before.
+/// Relaxation on a ring: every value of a step depends on three values of the previous step.
 fn iterations(session: &mut Session) -> Result<(), BoxError> {
     let step = |v: &[f64]| -> Vec<(f64, f64, f64)> {
         let n = v.len();
@@ -216,7 +218,7 @@ fn iterations(session: &mut Session) -> Result<(), BoxError> {
     that(is_right, || "tasks were miscounted".into())
 }
 
-/// Iterations that begin with fewer workers than there are ranks, and go on with as many as pay.
+/// Iterations that start with fewer workers than ranks and continue with as many workers as pay off.
 fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -240,7 +242,7 @@ fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Workers under one sub-master, and under as many as can be.
+/// Workers under one sub-master, and under the maximum number of sub-masters.
 fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -264,13 +266,13 @@ fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The nodes below one of an uneven tree.
+/// Returns the children of a node of an uneven tree.
 pub(super) fn below(&(node, depth): &(u64, u32)) -> Vec<(u64, u32)> {
     let count = if depth == 0 { 0 } else { noise(9, node) % 5 };
     (0..count).map(|n| (noise(node, n), depth - 1)).collect()
 }
 
-/// A tree in the order of the serial program.
+/// Returns the nodes of a tree in the order of the serial program.
 pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
     let mut open: Vec<(u64, u32)> = roots.iter().rev().copied().collect();
     let mut found = Vec::new();
@@ -281,7 +283,7 @@ pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
     found
 }
 
-/// Tasks that make tasks, in the serial order and as they come.
+/// Tasks that generate tasks, with results in serial order and in order of arrival.
 fn explore(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..6).map(|root| (noise(8, root), 6)).collect();
@@ -312,7 +314,7 @@ fn explore(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The sink makes tasks: a breadth-first search.
+/// A breadth-first search in which the sink generates tasks.
 fn worklist(session: &mut Session) -> Result<(), BoxError> {
     let next = |n: u64| [2 * n % 307, (3 * n + 1) % 307];
     let (mut seen, mut serial, mut at) = (BTreeSet::from([1]), vec![1], 0);
@@ -341,8 +343,8 @@ fn nap(millis: u64) {
     std::thread::sleep(std::time::Duration::from_millis(millis));
 }
 
-/// Workers that are made slowly, a slow task for each rank, under a sub-master if there are three ranks, and tasks that take long to
-/// be made from results.
+/// A farm with slow worker construction, a slow task for each rank, and a slow function that creates tasks from
+/// results. With at least three ranks, workers are under a sub-master.
 fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     const SLOW: u64 = 2_500;
     struct Slow(u64);
@@ -372,7 +374,7 @@ fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     that(ran.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
 }
 
-/// The last rank fails while the others are in tasks that take far longer than the job may go on.
+/// The last rank fails while the other ranks run tasks that take far longer than a failed job may continue.
 fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
     let (is_last, tasks) = (session.rank() + 1 == session.size(), 3 * session.size() as u64);
     let torn = |_: u64| -> Result<u64, BoxError> {
@@ -384,7 +386,7 @@ fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// One call takes longer than the limit, and those of one chunk do together.
+/// One call of the sink or the source takes longer than the limit, and so do the calls for one chunk together.
 fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {

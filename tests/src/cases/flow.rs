@@ -1,4 +1,4 @@
-//! Flow: what is in flight is bounded by the window, also where slow stages stand beside fast ones.
+//! Flow control: the window bounds the items in flight, also if slow and fast stages alternate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,17 +14,17 @@ use crate::mappings::every_kind;
 pub(super) const CASES: &[Case] =
     &[Case { name: "window", run: window }, Case { name: "slow-and-fast", run: slow_and_fast }];
 
-/// Checks the bound where `ARMATURE_WINDOW` and `ARMATURE_BATCH` fix it, and the result everywhere.
+/// Checks the bound if `ARMATURE_WINDOW` and `ARMATURE_BATCH` set it, and the result in any case.
 fn window(session: &mut Session) -> Result<(), BoxError> {
     let fixed = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     bounded(session, fixed("ARMATURE_WINDOW"), fixed("ARMATURE_BATCH"))
 }
 
-/// A pipeline whose drawn but not yet delivered items are counted: never more than `window` batches of `batch`
-/// items, as far as these are fixed.
+/// Runs a pipeline and counts the items that the source has emitted and the sink has not received. There must never
+/// be more than `window` batches of `batch` items, if both are given.
 ///
 /// # Errors
-/// If more are in flight, or if the result is not the serial one.
+/// Returns an error if more items are in flight, or if the result is not the serial one.
 pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize>) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, false, true], session.size()) {
@@ -49,7 +49,8 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .for_each(session, "count", |x| {
-                    // Before it is taken off: this is when most are in flight.
+                    // The maximum is updated before the count decreases, because the count is highest at this
+                    // moment.
                     most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
                     flying.fetch_sub(1, Ordering::SeqCst);
                     out.push(x);
@@ -73,7 +74,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
     Ok(())
 }
 
-/// Slow stages before and behind fast ones, so that queues build up in front of each kind of stage.
+/// Slow stages before and after fast ones, so that queues build up in front of both kinds of stages.
 fn slow_and_fast(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let times = [0, 400, 0, 0, 800, 100];

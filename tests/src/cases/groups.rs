@@ -1,4 +1,4 @@
-//! Skeletons on groups of ranks of one session, side by side.
+//! Skeletons that run concurrently on groups of ranks of one session.
 
 use armature::farm::Farm;
 use armature::loops::map;
@@ -9,10 +9,11 @@ use crate::check::that;
 
 pub(super) const CASES: &[Case] = &[Case { name: "groups", run: groups }];
 
-/// Ranks split by their number, by nothing, and into groups of groups; those of a group do what only they do.
+/// Splits the ranks by their number, into one group, and into nested groups. Each group runs skeletons
+/// independently of the other groups.
 ///
 /// # Errors
-/// What does not hold.
+/// Returns an error if a group has wrong members or a skeleton has a wrong result.
 pub fn groups(session: &mut Session) -> Result<(), BoxError> {
     let (rank, size) = (session.rank(), session.size());
     for kinds in [1, 2, 3] {
@@ -21,7 +22,7 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         let members = session.split(Some(colour as u32), 0, |group| {
             that(group.size() == expected.len(), || format!("a group of {} ranks", group.size()))?;
             let members = group.all_gather(rank)?;
-            // As many skeletons as the group likes.
+            // The number of skeletons depends on the group.
             for run in 0..=colour as u64 {
                 let squares = map(group, "squares", 0..20 + run, |n| n * n)?;
                 that(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;
@@ -33,7 +34,7 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         that(members == Some(expected), || format!("rank {rank}: a group of {members:?}"))?;
         session.barrier()?;
     }
-    // The other way round, without rank 0, and a group within the group.
+    // The ranks in reverse order without rank 0, and nested groups.
     let backwards = session.split((rank > 0).then_some(7), -(rank as i64), |group| {
         let first = group.all_gather(rank)?;
         let inner = group.split(Some(group.rank() as u32 / 2), 0, |inner| Ok(inner.all_gather(rank)?))?;

@@ -1,5 +1,6 @@
-//! Memory follows the window in bytes, and what a workflow may hold: how much a process has at most while a farm or a pipeline runs whose tasks or results
-//! are wide, whose sink is slow, or whose first task keeps all others waiting.
+//! Peak memory of farms, pipelines and workflows must follow the window in bytes and the memory limit of a
+//! workflow. The cases have large tasks or results, a slow sink, or a first task that delays the delivery of all
+//! other results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::Case;
 use crate::check::{noise, that};
 use crate::process_memory::status;
 
-/// Each in a process of its own, since the most that one has ever had is what is looked at.
+/// Cases that each need a process of their own, because they measure the peak memory of the process.
 pub const CASES: &[Case] = &[
     Case { name: "memory-farm-tasks", run: |s| farm(s, Load::Tasks) },
     Case { name: "memory-farm-results", run: |s| farm(s, Load::Results) },
@@ -25,18 +26,19 @@ pub const CASES: &[Case] = &[
     Case { name: "memory-workflow", run: workflow },
 ];
 
-/// What takes memory.
+/// Kind of data that takes memory.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
-    /// Tasks of 1 MiB, and a slow sink.
+    /// Tasks of 1 MiB and a slow sink.
     Tasks,
     /// Results of 1 MiB from tasks of 1 KiB, and a slow sink.
     Results,
-    /// The first task of this rank sleeps, while the other's results of 10 kB to 2 MB come behind it.
+    /// The first task on the rank with this number sleeps. Meanwhile the other ranks produce later results of 10 kB
+    /// to 2 MB, which must wait for its result.
     Late(usize),
 }
 
-/// Bytes that no window holds.
+/// Approximate total size of the data in bytes, more than any window holds.
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 
@@ -54,7 +56,7 @@ impl Load {
         task
     }
 
-    /// What does the tasks on a rank.
+    /// Returns the function that computes the tasks on a rank.
     fn work(self, rank: usize) -> impl FnMut(Vec<u8>) -> Vec<u8> + Send + Clone + 'static {
         let mut sleeps = self == Load::Late(rank);
         move |task| {
@@ -77,7 +79,7 @@ impl Load {
         result
     }
 
-    /// The sink: `count` results came before.
+    /// Checks the result in the sink, after `count` earlier results.
     fn take(self, result: &[u8], count: u64) -> Result<(), BoxError> {
         if !matches!(self, Load::Late(_)) {
             std::thread::sleep(Duration::from_millis(2));
@@ -86,7 +88,7 @@ impl Load {
     }
 }
 
-/// Says how much memory `run` takes at most beyond what there was before, in MiB.
+/// Runs `run` and prints the peak memory of the process beyond its previous memory, in MiB.
 fn peak(
     session: &mut Session,
     run: impl FnOnce(&mut Session) -> Result<(), BoxError>,
@@ -127,19 +129,20 @@ fn pipeline(session: &mut Session, load: Load) -> Result<(), BoxError> {
     })
 }
 
-/// Arrays that a rank of the workflow may hold.
+/// Number of arrays that a rank of the workflow may hold.
 pub const ARRAYS: usize = 6;
-/// Bytes of one.
+/// Size of an array in bytes.
 pub const ARRAY: usize = 4 * MIB;
 
-/// Tasks that make arrays, and as many that read two of them each and take their time, in which nobody on their rank receives or sends.
+/// Runs a workflow in which half of the tasks create arrays and the other half read two arrays each. A reading task
+/// sleeps, and during this time its rank neither receives nor sends.
 fn workflow(session: &mut Session) -> Result<(), BoxError> {
     const SOURCES: usize = 24;
     let run = |session: &mut Session, bytes: usize| -> Result<(), BoxError> {
         let mut builder = Description::builder("arrays");
         for number in 0..2 * SOURCES {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
-            // Two arrays beside the encoded ones that they were.
+            // A reader holds two decoded arrays in addition to the encoded ones.
             task.memory = (number >= SOURCES).then_some(2 * bytes as u64);
             builder.task(task);
         }
@@ -148,7 +151,7 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
                 builder.edge(source.to_string(), (SOURCES + reader).to_string(), bytes as u64);
             }
         }
-        // A part of an array is left for what an array is beside its numbers.
+        // The additional quarter of an array covers the metadata of the arrays.
         let mut workflow = Workflow::from_description(builder.build()?).unplanned();
         workflow = workflow.memory((ARRAYS * bytes + bytes / 4) as u64).closure("add", move |inputs, cx| {
             if inputs.is_empty() {
@@ -166,7 +169,7 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
             that(got == [expected], || format!("reader {reader} gave {got:?}, expected {expected}"))
         })
     };
-    // What the process takes beside arrays it has taken after a first run with small ones.
+    // The first run with small arrays allocates all memory that does not depend on the size of the arrays.
     run(session, ARRAY / 32)?;
     peak(session, |session| run(session, ARRAY))
 }

@@ -1,4 +1,4 @@
-//! The cases: programs whose result must be the serial one on any ranks.
+//! Cases: programs whose result must equal the serial result on any number of ranks.
 
 mod blocks;
 mod collect;
@@ -30,13 +30,14 @@ pub use serial::moves_state;
 
 use crate::Case;
 
-/// Cases of loops that take longer than one should everywhere: units move as hundreds of seeds say.
+/// Loop cases with hundreds of seeds, which select the movements of units or rows. They take too long to run on
+/// every transport.
 pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
 
-/// Cases of every skeleton whose user code takes long.
+/// Cases whose user code takes long: farms and loops.
 pub const SLOW: &[&[Case]] = &[farms::SLOW, units::SLOW];
 
-/// The cases of every file.
+/// Cases of all files that run on every transport.
 pub(crate) const ALL: &[&[Case]] = &[
     order::CASES,
     serial::CASES,

@@ -1,4 +1,5 @@
-//! Order and exactly once: one to six stages, every kind of mapping, both ways of dispatch.
+//! Pipelines deliver every item exactly once and in order: with up to six stages, every kind of mapping and both
+//! dispatch modes.
 
 use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};
@@ -18,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
 
 const DISPATCH: [Dispatch; 2] = [Dispatch::OnDemand, Dispatch::RoundRobin];
 
-/// What stage `n` makes of an item.
+/// Returns the result of stage `n` for an item.
 fn step(n: usize, x: u64) -> u64 {
     x.wrapping_mul(2 * n as u64 + 3).rotate_left(7) ^ n as u64
 }
@@ -58,7 +59,7 @@ fn order(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Replicas overtake each other, because some items take long.
+/// Replicas of a stage overtake each other, because some items take long.
 fn overtaking(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false; 3], session.size()) {
@@ -75,7 +76,7 @@ fn overtaking(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Without order every item still comes exactly once.
+/// An unordered pipeline still delivers every item exactly once.
 fn unordered(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, true, false], session.size()) {
@@ -103,7 +104,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// No item, one, and about as many as there are replicas.
+/// Streams of no item, of one item, and of about as many items as there are replicas.
 fn counts(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 2, 5, 9] {
         for kind in every_kind(&[false, true, false, false], session.size()) {
@@ -134,7 +135,8 @@ fn counts(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Filters drop some items, or all; those behind see the rest in order, and the summary counts them.
+/// Filters drop some or all items. The following stages receive the remaining items in order, and the summary
+/// counts the dropped items.
 fn filters(session: &mut Session) -> Result<(), BoxError> {
     for keep in [0, 1, 3, 8] {
         let keeps = move |seed: u64, x: u64| noise(seed, x) % 8 < keep;
@@ -166,7 +168,7 @@ fn filters(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A source and a sink, and nothing between them.
+/// A pipeline of a source and a sink without stages.
 fn no_stages(session: &mut Session) -> Result<(), BoxError> {
     let mut out = Vec::new();
     Pipeline::source("numbers", || 0..50u8).for_each(session, "collect", |item| out.push(item))?;

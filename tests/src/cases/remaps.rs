@@ -15,7 +15,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "phases", run: phases },
 ];
 
-/// Adds up what passes, so that it must see every item once, in order, and never forget.
+/// A stage that combines all items into a running value. The value is right only if the stage receives every item
+/// once and in order, and keeps its state.
 #[derive(Default)]
 struct Sums(u64);
 
@@ -48,13 +49,14 @@ fn keeps(x: u64) -> bool {
     x % 7 != 3
 }
 
-/// Two stages that remember, between others that are uneven and drop items.
+/// Returns the expected results of two stateful stages with an uneven, filtering stage between them.
 fn expected(items: u64) -> Vec<u64> {
     let (mut first, mut second) = (Sums::default(), Sums::default());
     (0..items).map(|x| first.add(x)).filter(|&x| keeps(x)).map(|x| second.add(x)).collect()
 }
 
-/// Runs that pipeline with a change of mapping after every `step` items; returns how many there were (rank 0).
+/// Runs this pipeline with a change of mapping after every `step` items. Returns the number of changes on rank 0,
+/// and 0 elsewhere.
 fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
@@ -87,7 +89,7 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
     Ok(ran.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
-/// Through every kind of mapping, in the middle of the stream.
+/// Changes the mapping through every kind in the middle of the stream.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
         let made = run(session, 300, 20, dispatch)?;
@@ -96,13 +98,14 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// One change as soon as the last one is in force, whatever is still being handed over.
+/// Starts each change of mapping as soon as the previous one is in effect, even if stage states are still being
+/// transferred.
 fn in_a_row(session: &mut Session) -> Result<(), BoxError> {
     run(session, 200, 1, Dispatch::OnDemand).map(drop)
 }
 
-/// Work that moves from one stage to another in the middle of the stream. Where balancing is live, the mapping may
-/// follow it; on simulated hosts, where times are exact, it must.
+/// The work moves from one stage to another in the middle of the stream. With live balancing, the mapping may
+/// follow the work. On simulated hosts, where times are exact, the mapping must follow it.
 fn phases(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 400u64;

@@ -1,4 +1,4 @@
-//! Serial stages: state between items, on whichever rank they are, also when the planner moves them.
+//! Serial stages keep their state between items on any rank, also if the planner moves them to another rank.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "at-root", run: at_root },
 ];
 
-/// Numbers the items and refuses those that do not come in order. Its state can be moved.
+/// A stage that numbers the items and returns an error if they arrive out of order. Its state can be moved.
 #[derive(Default)]
 struct Number {
     seen: u64,
@@ -60,7 +60,7 @@ fn expected(items: u64) -> Vec<(u64, u64)> {
     (0..items).filter(|&x| keeps(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
 }
 
-/// A stage with state between replicated ones sees every item once and in order.
+/// A serial stage between replicated stages receives every item once and in order.
 fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, true, false, true], session.size()) {
@@ -108,14 +108,15 @@ fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), 
     same(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
     let Some(summary) = ran.into_summary() else { return Ok(()) };
     that(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
-    // Large fixed batches end the stream before there is anything to plan for.
+    // With large fixed batches, the stream ends before the planner has anything to plan.
     if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
         that(summary.predicted.is_some(), || format!("nothing was planned:\n{summary}"))?;
     }
     Ok(())
 }
 
-/// The calibration run's items are part of the stream, whether it ends in calibration or after.
+/// The items of the calibration run are part of the stream, whether the stream ends during the calibration or
+/// later.
 fn auto(session: &mut Session) -> Result<(), BoxError> {
     planned(session, 0, Dispatch::OnDemand)?;
     planned(session, 5, Dispatch::OnDemand)?;
@@ -123,12 +124,12 @@ fn auto(session: &mut Session) -> Result<(), BoxError> {
     planned(session, 300, Dispatch::RoundRobin)
 }
 
-/// Wherever the planner puts a dear serial stage, it goes on numbering where it stopped.
+/// A slow serial stage continues its numbering on any rank to which the planner moves it.
 fn auto_moves_state(session: &mut Session) -> Result<(), BoxError> {
     moves_state(session).map(drop)
 }
 
-/// As [`Number`], but slow enough that it deserves a rank of its own.
+/// A stage like [`Number`] that is slow enough to need a rank of its own.
 struct Slow(Number, Work);
 
 impl Stage for Slow {
@@ -149,11 +150,11 @@ impl Stage for Slow {
     }
 }
 
-/// Lets the planner move a dear serial stage away from rank 0, where it has begun; returns (on rank 0) whether
-/// it did. On a loaded machine it may have measured that another rank is not worth it.
+/// Runs a pipeline in which the planner may move a slow serial stage away from rank 0, where the stage starts.
+/// Returns true on rank 0 if the stage moved. On a loaded machine, the planner may find that the move does not pay.
 ///
 /// # Errors
-/// If the result is not the serial one.
+/// Returns an error if the result is not the serial one.
 pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
@@ -173,7 +174,7 @@ pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
     Ok(summary.ranks[1..].iter().any(|r| r.stages[1].items > 0))
 }
 
-/// A stage that belongs to rank 0 stays there.
+/// A stage that is pinned to rank 0 stays there.
 fn at_root(session: &mut Session) -> Result<(), BoxError> {
     for mapping in [MappingChoice::Orderly, MappingChoice::Auto] {
         let mut out = Vec::new();
@@ -189,7 +190,7 @@ fn at_root(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Tells which rank it runs on.
+/// A stage that returns the rank on which it runs.
 struct Where;
 
 impl Stage for Where {

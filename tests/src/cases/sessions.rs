@@ -1,4 +1,4 @@
-//! Several pipelines in one session, with and without pauses between them, and mappings that come from a file.
+//! Several pipelines in one session, with and without pauses between them, and mappings from a file.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "body-only", run: |_| Ok(()) },
 ];
 
-/// Short pipelines one right after the other: nothing of one reaches the next.
+/// Short pipelines run in immediate succession. No item or message of one pipeline may reach the next one.
 fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
     for run in 0..60u64 {
         let mut out = Vec::new();
@@ -30,7 +30,7 @@ fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Each rank does work of its own before each pipeline, so they never come at the same time.
+/// Each rank computes alone before each pipeline, so that the ranks enter the pipeline at different times.
 fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for run in 0..4u64 {
@@ -47,7 +47,7 @@ fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A mapping over several lines with comments; only rank 0 has the file.
+/// Reads a mapping of several lines with comments from a file that only rank 0 has.
 fn mapping_file(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join(format!("mapping-{}.txt", session.rank()));

@@ -1,4 +1,4 @@
-//! What shows on simulated hosts, where times are exact: declared work, and links.
+//! Properties that are visible on simulated hosts, where times are exact: declared work and links.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::check::{Work, same, setting, that};
 pub(super) const CASES: &[Case] =
     &[Case { name: "declared", run: declared }, Case { name: "slow-link", run: slow_link }];
 
-/// Items of the case, and its stages.
+/// Number of items of the case.
 const ITEMS: u64 = 16;
 const STAGES: usize = 3;
 const TURNS: u64 = 100_000;
 
-/// Does a little real work and declares as much as it is told.
+/// A stage that does a little real work and declares the given number of operations.
 struct Declares(f64);
 
 impl Stage for Declares {
@@ -24,14 +24,14 @@ impl Stage for Declares {
     type Out = u64;
 
     fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<u64> {
-        // Real work of some milliseconds, which would show in simulated time if it were counted there.
+        // The real work takes some milliseconds, which would be visible in the simulated time if it were counted.
         let turns = cx.declare(self.0, || (0..TURNS).fold(0u64, |sum, n| std::hint::black_box(sum + n % 2)));
         Ok((turns == TURNS / 2).then_some(item + 1))
     }
 }
 
-/// Three stages one after the other that declare `ARMATURE_CASES_MEGAFLOPS` an item, 1000 unless set. On a
-/// simulated rank 0 it prints the simulated time; `ci/smpi/test.sh` compares runs by that.
+/// Runs three stages in sequence that each declare `ARMATURE_CASES_MEGAFLOPS` per item (1000 by default). A
+/// simulated rank 0 prints the simulated time, by which `ci/smpi/test.sh` compares runs.
 fn declared(session: &mut Session) -> Result<(), BoxError> {
     let flops = setting("ARMATURE_CASES_MEGAFLOPS", 1000)? as f64 * 1e6;
     let start = session.elapsed();
@@ -47,12 +47,13 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
     }
-    // A real rank does the work (the result says so) and is not charged besides: that would be a minute.
+    // A real rank does the work, which the result proves, and is not charged for the declared operations, which
+    // would take about a minute.
     let took = session.elapsed().saturating_sub(start);
     that(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
 }
 
-/// Passes large items on, one after the other, and may move.
+/// A stage that passes on large items in order and can be moved.
 struct Carries(Work);
 
 impl Stage for Carries {
@@ -73,8 +74,9 @@ impl Stage for Carries {
     }
 }
 
-/// Three stages in a row on three ranks. With `ARMATURE_CASES_SLOW_LINK=1` ranks 1 and 2 are far from each other, which
-/// no probe from rank 0 can see; the mapping, balanced live, must come not to use that link any more.
+/// Runs three serial stages on three ranks. With `ARMATURE_CASES_SLOW_LINK=1`, the link between ranks 1 and 2 is
+/// slow, which no probe from rank 0 can detect. Live balancing must replace the mapping by one that does not use
+/// this link.
 fn slow_link(session: &mut Session) -> Result<(), BoxError> {
     let slow = setting("ARMATURE_CASES_SLOW_LINK", 0)? == 1;
     let (items, bytes) = if slow { (400, 20_000) } else { (20, 200) };

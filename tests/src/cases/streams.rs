@@ -1,4 +1,4 @@
-//! The example programs that are pipelines of large items: a search in a text, and a product of matrices.
+//! Example programs that are pipelines of large items: a text search and a matrix product.
 
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BatchMode, BoxError, Session};
@@ -20,8 +20,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "matmul-stream", run: streamed_product },
 ];
 
-/// A pipeline, of whose stages `serial` says which are, with every kind of mapping one after the other; each is left after
-/// some items. `plan` instead leaves it to the framework.
+/// Returns the pipeline with a change to each kind of mapping in turn, every three items. `serial` marks the serial
+/// stages. If `plan` is true, the framework chooses the mapping instead.
 fn mapped<'p, T>(job: Pipeline<'p, T>, session: &Session, serial: &[bool], plan: bool) -> Pipeline<'p, T> {
     if plan {
         return job;
@@ -34,8 +34,8 @@ fn mapped<'p, T>(job: Pipeline<'p, T>, session: &Session, serial: &[bool], plan:
         .fold(job, |job, (kind, after)| job.remap_after(after, kind.mapping.clone()))
 }
 
-/// Patterns of two letters, so that nearly everything overlaps; hashes that tell nearly nothing, and all; segments shorter
-/// than a pattern, and long ones.
+/// Searches for patterns of two letters, so that most matches overlap. The hashes distinguish almost nothing or
+/// almost everything, and the segments are shorter than a pattern or long.
 fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     let text: Vec<u8> =
         (0..3_000).map(|n| if noise(11, n).is_multiple_of(3) { b'a' } else { b'b' }).collect();
@@ -54,7 +54,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Single dot products, and blocks that do not divide the product.
+/// Multiplies matrices by single dot products and by blocks that do not divide the product evenly.
 fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
     let factors = Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) };

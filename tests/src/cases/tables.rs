@@ -1,4 +1,5 @@
-//! Tables that are filled once: what the serial program finds in them, wherever rows are and whenever they move.
+//! Tables that are filled once: the ranks find the same values as the serial program, wherever the rows are and
+//! whenever they move.
 
 use armature::loops::{Cells, Line, Settings, Shape, Table, TableLoop};
 use armature::{BoxError, Session};
@@ -9,16 +10,16 @@ use crate::check::{noise, that};
 pub(super) const CASES: &[Case] =
     &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
 
-/// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
+/// Declared operations per value, so that messages do not dominate the simulated time.
 const FLOPS: f64 = 2_000.0;
 
-/// A value, made of those around it.
+/// Computes a value from its neighbours.
 fn mix(before: u64, above: u64, left: u64, at: u64) -> u64 {
     (before ^ above.rotate_left(9)).wrapping_add(left.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         ^ at
 }
 
-/// What lies above the table in a column; the corner is left of it.
+/// Returns the value above the table in `column`; `None` is the corner to the left of the first column.
 fn above(column: Option<u64>) -> u64 {
     noise(1_000, column.map_or(0, |column| column + 1))
 }
@@ -27,14 +28,14 @@ fn left(row: u64) -> u64 {
     noise(2_000, row)
 }
 
-/// How many values there are, and the largest with its place.
+/// Number of values, and the largest value with its row and column.
 type Found = (u64, Option<(u64, u64, u64)>);
 
 fn both(one: Found, other: Found) -> Found {
     (one.0 + other.0, one.1.max(other.1))
 }
 
-/// What has been found in this rank's rows.
+/// A table body that keeps the count and the largest value of this rank's rows.
 struct Largest(Found);
 
 impl Table for Largest {
@@ -82,7 +83,8 @@ fn serial(shape: Shape) -> Found {
     found
 }
 
-/// Fills a table of this shape; returns how often rows moved, on rank 0.
+/// Fills a table of this shape and checks the result. Returns the number of row movements on rank 0, and 0
+/// elsewhere.
 fn check(session: &mut Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
     let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
     let movements = table.run(session)?.summary().map_or(0, |summary| summary.movements);

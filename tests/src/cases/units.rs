@@ -1,4 +1,4 @@
-//! Loops over units that do not depend on each other: every unit once a pass, with its own data, wherever it is.
+//! Loops over independent units: every unit is computed once per pass with its own data, on any rank.
 
 use std::ops::Range;
 
@@ -17,17 +17,17 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "closures", run: closures },
 ];
 
-/// Moves units as each of hundreds of seeds says.
+/// Moves units under hundreds of seeds.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
-/// Cases in which user code takes longer than ranks may be silent, or than a job may go on that has failed.
+/// Cases in which user code takes longer than a rank may be silent, or longer than a failed job may continue.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "units-slow", run: slow },
     Case { name: "units-fail-beside-slow", run: fails_beside_slow },
 ];
 
-/// Units with a row of numbers and a text, both of which say whose they are and how often that was done. Passes wait for each
-/// other, or not.
+/// A loop body whose units have a row of numbers and a text. Both identify the unit and count its computations. If
+/// `NOWAIT` is true, there is no barrier between passes.
 struct Marked<const NOWAIT: bool> {
     work: Work,
     width: usize,
@@ -58,7 +58,7 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// A loop in two runs of so many passes, with barriers and without; returns how they went.
+/// Runs loops of two runs of `passes` passes each, with and without barriers. Returns the summaries.
 fn check(
     session: &mut Session,
     units: u64,
@@ -109,7 +109,7 @@ fn units(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// No units, and fewer than ranks.
+/// Loops without units, and with fewer units than ranks.
 fn few(session: &mut Session) -> Result<(), BoxError> {
     for units in [0, 1, 2, session.size() as u64 - 1, session.size() as u64 + 1] {
         check(session, units, 2, &Settings::new())?;
@@ -131,7 +131,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// Rows that are larger than messages at once, or in the head of one, can be.
+/// Rows that are too large for an eager message or for the head of a message.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     struct Large;
     impl DoAll for Large {
@@ -154,7 +154,8 @@ fn nap(seconds: u64) {
     std::thread::sleep(std::time::Duration::from_secs(seconds));
 }
 
-/// Units that take three seconds among many that take next to nothing: on rank 0, on the last one, and where units are made.
+/// Runs loops in which a few units take three seconds and the others almost no time. The slow calls are on rank 0,
+/// on the last rank, and in the creation of units.
 fn slow(session: &mut Session) -> Result<(), BoxError> {
     const UNITS: u64 = 300;
     struct Slow {
@@ -194,7 +195,7 @@ fn slow(session: &mut Session) -> Result<(), BoxError> {
     that(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
 }
 
-/// The last rank fails while the others are in units that take far longer than the job may go on.
+/// The last rank fails while the other ranks compute units that take far longer than a failed job may continue.
 fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
     let is_last = session.rank() + 1 == session.size();
     let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);
@@ -205,7 +206,7 @@ fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What every rank has, put together on rank 0: a loop with a unit for each rank that is never run.
+/// Gathers the numbers of all ranks on rank 0, by a loop with one unit per rank that is collected without any pass.
 fn from_all(session: &mut Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     struct Mine(Vec<u64>);
     impl DoAll for Mine {

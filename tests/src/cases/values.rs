@@ -1,4 +1,4 @@
-//! Values for all ranks, before, between and after skeletons.
+//! Collective operations on values, before, between and after skeletons.
 
 use armature::farm::Farm;
 use armature::loops::{OldGrid, ParallelFor, Shape, Stencil, StencilLoop, Until};
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "until-convergence", run: until_convergence },
 ];
 
-/// Goes by serde, and owns memory.
+/// A value that is transferred by serde and owns memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     rank: usize,
@@ -31,7 +31,7 @@ impl Part {
     }
 }
 
-/// Fails on any rank, not on rank 0 alone.
+/// Compares two values and returns an error on any rank, not only on rank 0.
 #[track_caller]
 fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, got: &T, expected: &T) -> Result<(), BoxError> {
     let place = std::panic::Location::caller();
@@ -58,7 +58,7 @@ fn values(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What a skeleton gave decides about the next one.
+/// The results of each skeleton determine the size of the next one.
 fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     let (rank, mut tasks) = (session.rank(), 5_u64);
     for run in 0..6_u64 {
@@ -83,7 +83,7 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// More than a piece, in the memory that it is and by serde.
+/// Transfers values that are larger than one piece of a message: one as plain memory and one by serde.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     let rank = session.rank();
     let numbers = |seed: usize| (0..300_000).map(|n| noise(seed as u64, n)).collect::<Vec<u64>>();
@@ -96,12 +96,12 @@ fn large(session: &mut Session) -> Result<(), BoxError> {
 
 const PLATE: Shape = Shape { rows: 23, columns: 14 };
 
-/// The heat equation, and the largest change since it was asked for.
+/// Heat equation, with the largest change since the previous convergence check.
 struct Plate {
     change: f64,
 }
 
-/// Rows of `new` from those of `old` around them; returns the largest change.
+/// Computes the rows of `new` from the surrounding rows of `old`, and returns the largest change.
 fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
     let mut change = 0.0_f64;
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -132,7 +132,8 @@ impl Stencil for Plate {
     }
 }
 
-/// Loops until convergence, whose rows move, end after the step of the serial loop and with its values.
+/// Loops that run until convergence while their rows move must end after the same step as the serial loop, with the
+/// values of the serial loop.
 fn until_convergence(session: &mut Session) -> Result<(), BoxError> {
     let (rank, width) = (session.rank(), PLATE.columns);
     for (seed, every) in [(1, 1), (2, 3), (3, 10)] {

@@ -1,4 +1,4 @@
-//! Workflows: what each task gives is that of the serial evaluation, whatever the ranks, the memory and the failures.
+//! Workflows: each task's result equals that of the serial evaluation, for any ranks, memory limits and failures.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ fn task(name: impl ToString) -> Task {
     Task::new(name.to_string(), Action::Closure("mix".into()))
 }
 
-/// What a task gives for what its parents give.
+/// Computes the result of a task from the results of its parents.
 fn mix(number: u64, inputs: impl IntoIterator<Item = u64>) -> u64 {
     inputs.into_iter().fold(noise(1, number), |sum, input| sum.rotate_left(7) ^ input)
 }
 
-/// The numbers of a graph's parents by task, as text in tasks' order; all are smaller than the task's own.
+/// Parents of each task, in the order of the task names as text. All parents have smaller numbers than the task.
 type Parents = Vec<Vec<usize>>;
 
 fn describe(parents: &Parents, adjust: impl Fn(usize, &mut Task)) -> Result<Description, BoxError> {
@@ -44,7 +44,7 @@ fn edge(builder: &mut DescriptionBuilder, from: usize, to: usize, size: u64) {
     builder.edge(from.to_string(), to.to_string(), size);
 }
 
-/// What each task gives, one after the other.
+/// Computes the results of all tasks one after the other.
 fn serial(parents: &Parents) -> Vec<u64> {
     let mut given = Vec::new();
     for (number, parents) in (0..).zip(parents) {
@@ -53,7 +53,7 @@ fn serial(parents: &Parents) -> Vec<u64> {
     given
 }
 
-/// Checks the final tasks' values on rank 0.
+/// Runs the workflow and checks the results of its final tasks on rank 0.
 fn check(
     session: &mut Session,
     what: &str,
@@ -103,7 +103,7 @@ fn wide(session: &mut Session) -> Result<(), BoxError> {
     check(session, "wide", &parents, &mut workflow).map(drop)
 }
 
-/// Up to three parents each, most of them near.
+/// Returns a random graph in which each task has up to three parents among the 30 tasks before it.
 fn graph(seed: u64, tasks: usize) -> Parents {
     let parent = |number: usize, which: u64| {
         let back = 1 + noise(seed + which, number as u64) as usize % 30;
@@ -133,7 +133,7 @@ fn random(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Tasks whose run times and memory are known.
+/// Workflows whose tasks have known run times and memory.
 fn planned(session: &mut Session) -> Result<(), BoxError> {
     for seed in 0..3 {
         let parents = graph(seed, 60);
@@ -149,7 +149,7 @@ fn planned(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Values of a hundred kilobytes where a rank may have a few of them.
+/// A workflow with values of 100 kB on ranks that may hold only a few of them.
 fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     const WORDS: usize = 12_500;
     const SIZE: u64 = 8 * WORDS as u64 + 100;
@@ -158,7 +158,7 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("graph");
     for (number, inputs) in parents.iter().enumerate() {
         let mut one = task(number);
-        // No edge says how large it is what final tasks give.
+        // The results of final tasks have no edge that declares their size.
         let is_read = parents.iter().any(|parents| parents.contains(&number));
         one.memory = (!is_read).then_some(SIZE);
         builder.task(one);
@@ -185,7 +185,7 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// Tasks that fail at their first try, some of them by a panic.
+/// A workflow in which some tasks fail in their first attempt, by an error or by a panic.
 fn failing(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let parents = graph(5, 100);

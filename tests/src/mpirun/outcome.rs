@@ -1,27 +1,28 @@
-//! What came of a job, and how a failing test shows it.
+//! Outcome of a job, and its display in failing tests.
 
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What came of a job.
+/// Outcome of a job.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How the launcher ended.
+    /// Exit status of the launcher.
     pub status: ExitStatus,
-    /// What all ranks printed.
+    /// Standard output of all ranks.
     pub stdout: String,
-    /// What all ranks complained about.
+    /// Standard error of all ranks.
     pub stderr: String,
-    /// From start to end.
+    /// Time from the start to the end of the job.
     pub took: Duration,
-    /// Processes of the job that were still there two seconds after its end (they have been ended since).
+    /// Processes of the job that still existed two seconds after its end. They have been killed since.
     pub left_behind: Vec<String>,
-    /// Whether the limit was reached.
+    /// True if the job reached its time limit.
     pub hung: bool,
 }
 
 impl Outcome {
-    /// Lines on stderr that begin with the name of a program of armature, all of which are called `armature…`.
+    /// Returns the lines of standard error that begin with the name of a program of armature. All these names begin
+    /// with `armature`.
     pub fn errors(&self) -> Vec<&str> {
         let is_error = |line: &&str| {
             let program = line.split_once(": ").map_or("", |(program, _)| program);
@@ -36,7 +37,7 @@ impl std::fmt::Display for Outcome {
         let Outcome { status, stdout, stderr, took, left_behind, hung } = self;
         let hung = if *hung { ", ended after its limit" } else { "" };
         writeln!(f, "{status} after {took:?}{hung}")?;
-        // What others keep of a long output may be its beginning.
+        // Error lines come first, because a long output may be truncated after its beginning.
         self.errors().into_iter().try_for_each(|line| writeln!(f, "{line}"))?;
         if !left_behind.is_empty() {
             writeln!(f, "left behind: {left_behind:#?}")?;

@@ -1,8 +1,8 @@
-//! The processes of a job, found by a variable that they inherit.
+//! Processes of a job, identified by an environment variable that they inherit.
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Every process of a job has it.
+/// Environment variable that identifies the processes of a job.
 pub(super) const MARK: &str = "ARMATURE_TEST_JOB";
 
 /// A process of a job.
@@ -12,7 +12,7 @@ pub(super) struct Process {
     pub(super) environ: Vec<u8>,
 }
 
-/// The processes that carry `mark`, without those that have ended and are not yet waited for.
+/// Returns the processes that carry `mark`, without terminated processes that have not been waited for.
 pub(super) fn processes(mark: &str) -> Vec<Process> {
     let entry = format!("{MARK}={mark}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {
@@ -29,11 +29,11 @@ pub(super) fn processes(mark: &str) -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Ends all processes that carry `mark`.
+/// Kills all processes that carry `mark`.
 pub(super) fn end(mark: &str) {
     for process in processes(mark) {
         if let Some(pid) = Pid::from_raw(process.id) {
-            // It may have ended by itself meanwhile.
+            // The process may have ended in the meantime.
             let _ = kill_process(pid, Signal::KILL);
         }
     }

@@ -1,4 +1,4 @@
-//! Skeletons whose tasks depend on one another, with large messages: searches and workflows.
+//! Skeletons whose tasks depend on one another and exchange large messages: searches and workflows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,10 +10,10 @@ use armature::{BoxError, Session};
 use super::{DEADLY, NUMBERS, Rank, WORDS};
 use crate::check::{noise, same, that};
 
-/// Tasks that depend on no other.
+/// Number of tasks without dependencies.
 const WIDTH: u64 = 10;
 
-/// The tasks that depend on a task of a search or a workflow, and the task itself.
+/// Returns `task` and all tasks of a search or a workflow that depend on it, directly or indirectly.
 fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u64> {
     let (mut all, mut open) = (BTreeSet::new(), vec![task]);
     while let Some(next) = open.pop() {
@@ -25,8 +25,8 @@ fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u6
 }
 
 impl Rank {
-    /// A task, of which `DEADLY` ends the process if `is_deadly`. On rank 0 that task fails before any rank has died of it: it is then
-    /// tried elsewhere.
+    /// Computes task `n`. If `is_deadly` is true, task `DEADLY` aborts the process. On rank 0 the first attempt at
+    /// task `DEADLY` fails instead if no rank has died in it yet, and the task is retried on another rank.
     fn task(&self, n: u64, is_deadly: bool) -> Result<Vec<u64>, BoxError> {
         self.work()?;
         if is_deadly && n == DEADLY {
@@ -40,7 +40,7 @@ impl Rank {
         Ok(vec![noise(3, n); WORDS])
     }
 
-    /// Numbers of which each makes another one.
+    /// Explores a set of numbers, each of which generates at most one other number.
     pub(super) fn explore(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
         let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {
@@ -61,7 +61,7 @@ impl Rank {
         check(session, (0..NUMBERS, out), (failed, summary.lost.len()), missing)
     }
 
-    /// Numbers of which each depends on two.
+    /// Runs a workflow over numbers, each of which depends on up to two smaller numbers.
     pub(super) fn workflow(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(2).collect::<Vec<u64>>();
         let mut builder = Description::builder("numbers");
@@ -91,8 +91,8 @@ impl Rank {
     }
 }
 
-/// Checks what tasks of these numbers gave. If one was deadly, those `missing` gave nothing: it failed after two tries, each of
-/// which cost one rank at most.
+/// Checks the results of the tasks in `numbers`. If one task was deadly, the tasks in `missing` have no result: the
+/// deadly task failed after two attempts, each of which killed at most one rank, and the other tasks depend on it.
 fn check(
     session: &Session,
     (numbers, out): (Range<u64>, BTreeMap<u64, Vec<u64>>),

@@ -1,5 +1,5 @@
-//! Ranks of [`phases`](super) are killed, each job in one moment of its life: nobody hangs, the exit code is right, and
-//! who has finished has right results.
+//! Kills one rank of a [`phases`](super) job at a given moment. No job may hang, the exit code must be right, and a
+//! job that finishes must have right results.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,21 +14,22 @@ use super::{Act, Deed, Phase, Skeleton, go, mark};
 use crate::check::noise;
 use crate::mpirun::{Job, Outcome, linked};
 
-/// Ranks of a job.
+/// Number of ranks of a job.
 pub const RANKS: usize = 3;
 
-/// How soon a job has to be over, with its restart if it has one. It takes some seconds.
+/// Time limit of a job, including its restart if there is one. A job takes some seconds.
 const SOON: Duration = Duration::from_secs(60);
 
-/// How long a rank takes from a phase into what comes next: into `MPI_Init`, or to where ranks wait for each other to leave.
+/// Time in which a rank gets from a phase to the blocking call behind it: `MPI_Init`, or the wait for the other
+/// ranks to leave the session.
 const FURTHER: Duration = Duration::from_millis(300);
 
-/// When a rank is killed.
+/// Moment at which a rank is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Moment {
-    /// Before it starts MPI.
+    /// Before the rank initialises MPI.
     Launched,
-    /// In `MPI_Init`, where it waits for another rank.
+    /// In `MPI_Init`, where the rank waits for another rank.
     Starting,
     /// In the session, before the first skeleton.
     Started,
@@ -38,16 +39,16 @@ pub enum Moment {
     Between,
     /// In the session, after the last skeleton.
     Ended,
-    /// It has done its part and waits for the others to leave.
+    /// After the rank has finished its part, while it waits for the other ranks to leave the session.
     Leaving,
-    /// It has left the session.
+    /// After the rank has left the session.
     Left,
-    /// In a task of a farm that ends the process of whoever does it.
+    /// In a task of a farm that aborts the process of the rank that runs it.
     Task,
 }
 
 impl Moment {
-    /// All of them, in their order.
+    /// All moments in chronological order, followed by [`Moment::Task`].
     pub const ALL: [Moment; 9] = [
         Moment::Launched,
         Moment::Starting,
@@ -60,8 +61,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// The phase in which the victim is or has been, and whether it goes on from there and another rank holds instead; `None`
-    /// where nobody needs to kill it.
+    /// Returns the last phase that the victim enters. The second value is true if the victim continues from this
+    /// phase while another rank holds in it. Returns `None` if a task kills the victim.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -77,18 +78,18 @@ impl Moment {
     }
 }
 
-/// One rank to be killed.
+/// One rank to kill.
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
-    /// When.
+    /// Moment of the kill.
     pub moment: Moment,
-    /// Who.
+    /// Rank to kill.
     pub rank: usize,
-    /// What the job runs.
+    /// Skeleton that the job runs.
     pub skeleton: Skeleton,
-    /// By `armature run --recover`, which MPICH has not.
+    /// True if the job runs under `armature run --recover`, which MPICH does not support.
     pub recover: bool,
-    /// By `armature run --restarts 1`.
+    /// True if the job runs under `armature run --restarts 1`.
     pub restarts: bool,
 }
 
@@ -104,19 +105,20 @@ impl fmt::Display for Kill {
     }
 }
 
-/// What is run.
+/// Programs that a [`Kill`] runs.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The command `armature`.
+    /// Path of the command `armature`.
     pub armature: PathBuf,
-    /// A program that does what [`main`](super::main) does.
+    /// Path of a program that calls [`main`](super::main).
     pub program: PathBuf,
-    /// Arguments in front of those that `main` gets.
+    /// Arguments of the program that precede the arguments of `main`.
     pub words: Vec<String>,
 }
 
 impl Kill {
-    /// The `number`th of a campaign: all moments take turns, the rest looks random.
+    /// Returns the kill with index `number` of a campaign. Successive kills cycle through all moments; the other
+    /// properties are pseudorandom.
     pub fn drawn(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
         let moment = Moment::ALL[number % Moment::ALL.len()];
@@ -133,19 +135,21 @@ impl Kill {
         }
     }
 
-    /// Whether the others go on: a running farm or workflow does without a worker, and who has left has done its part.
+    /// Returns true if the other ranks continue after the kill: a running farm, search or workflow does without a
+    /// worker, and a rank that has left the session has finished its part.
     fn is_forgiven(&self) -> bool {
         let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
         self.recover && (self.moment == Moment::Left || is_replaced)
     }
 
-    /// Whether the job is started again: not where it has finished.
+    /// Returns true if the job is restarted. A job whose victim has already left the session is not restarted.
     fn is_restarted(&self) -> bool {
         self.restarts && !self.is_forgiven() && self.moment != Moment::Left
     }
 
-    /// Whether it ends well: a task that kills does so in each attempt.
+    /// Returns true if the job succeeds. A task that aborts its process does so in each attempt, so that a restart
+    /// does not help.
     fn ends_well(&self) -> bool {
         self.is_forgiven() || self.is_restarted() && self.moment != Moment::Task
     }
@@ -153,7 +157,7 @@ impl Kill {
     /// Runs the job and kills the rank.
     ///
     /// # Errors
-    /// When anything is not as it must be: says what, with all that the job has printed.
+    /// Returns an error with the complete output of the job if the job does not end as expected.
     pub fn run(&self, subject: &Subject) -> Result<Outcome, String> {
         let dir = tempfile::tempdir().map_err(|e| format!("no directory: {e}"))?;
         let mut line: Vec<OsString> = vec![subject.armature.clone().into(), "run".into()];
@@ -191,7 +195,7 @@ impl Kill {
         Ok(outcome)
     }
 
-    /// Whether that is what must come of it.
+    /// Checks that the outcome is the expected one.
     fn check(&self, outcome: &Outcome, mpi: Mpi) -> Result<(), String> {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
@@ -199,11 +203,13 @@ impl Kill {
         let codes: &[i32] = match (self.ends_well(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
-            // Not a kill, but an abort.
+            // The process ends by SIGABRT instead of SIGKILL.
             (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
             (false, false, Mpi::OpenMpi) => &[137],
-            // Its launcher joins the statuses of all processes by "or": that of the one that died, bare or as a shell does,
-            // and where a rank of them ends by it, the signals (9 and 15) by which the launcher ends the others.
+            // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the rank
+            // that died appears either as the bare signal number or as 128 plus the signal number. If the signal
+            // number appears, the result may also contain the signals 9 and 15, by which the launcher ends the
+            // other ranks.
             (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 15, 134, 143],
             (false, false, Mpi::Mpich) => &[9, 15, 137, 143],
         };
@@ -221,12 +227,12 @@ impl Kill {
     }
 }
 
-/// Kills the process that has left this mark, and waits for its end.
+/// Kills the process whose number is in the file `mark`, and waits for its end.
 fn kill(mark: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(mark).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // What the others do next they do without it.
+    // The other ranks continue only after the victim has ended.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();
@@ -238,7 +244,7 @@ fn kill(mark: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// How many were killed in each moment, a line each.
+/// Returns one line per moment with the number of kills at this moment.
 pub fn histogram(kills: &[Kill]) -> String {
     let mut counts: BTreeMap<Moment, usize> = Moment::ALL.map(|moment| (moment, 0)).into();
     for kill in kills {

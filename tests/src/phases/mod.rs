@@ -1,12 +1,12 @@
-//! A program that goes through all phases of a job and leaves in files where each rank is, so that ranks can be killed in
-//! every one of them, or end by themselves, or by a task; and [`kills`], which does that.
+//! A program that runs through all phases of a job and records the phase of each rank in files. Tests can kill
+//! ranks in every phase, make them end, or run a task that aborts its process. The module [`kills`] kills ranks.
 //!
 //! ```text
 //! mpirun -n 3 armature-phases DIR SKELETON [PHASE:RANK:ACT]…
 //! ```
 //!
-//! A rank that comes to a phase writes its process number to `DIR/PHASE.RANK`. The job runs its skeleton twice, and rank 0
-//! prints `run 1 is right`, `run 2 is right`, `all is right`.
+//! A rank that enters a phase writes its process number to `DIR/PHASE.RANK`. The job runs its skeleton twice, and
+//! rank 0 prints `run 1 is right`, `run 2 is right`, `all is right`.
 
 mod dependent;
 pub mod kills;
@@ -26,33 +26,36 @@ use armature::{BoxError, Config, Session};
 use crate::check::{noise, same, that};
 use crate::say;
 
-/// How long a rank holds at most: longer than a test waits for it to be killed.
+/// Maximum time for which a rank holds. It is not shorter than the time for which a test waits before it kills the
+/// rank.
 const HOLD: Duration = Duration::from_secs(60);
 
-/// Items, tasks, units or rows of a run. With a millisecond each, a run is long enough for every rank to get some.
+/// Number of items, tasks, units or rows of a run. At one millisecond each, a run is long enough for every rank to
+/// get some of them.
 const NUMBERS: u64 = 120;
 const EACH: Duration = Duration::from_millis(1);
 
-/// Words of a large message: MPI sends it only when its receiver is there.
+/// Words of a large message, which MPI sends only after its receiver has posted the receive.
 const WORDS: usize = 12_500;
 
-/// The task of a deadly skeleton that ends a process.
+/// Task of a deadly skeleton that aborts its process.
 const DEADLY: u64 = 60;
 
-/// Where a rank is.
+/// Phase of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
-    /// In `main`, before MPI is started.
+    /// In `main`, before MPI is initialised.
     Launched,
     /// In the session, before the first skeleton.
     Started,
-    /// In its second piece of user code of the first skeleton: the result of the first one is under way.
+    /// In the second call of user code on this rank, in the first skeleton, while the result of the first call is
+    /// being sent.
     Working,
     /// Between the two skeletons.
     Between,
     /// In the session, after the last skeleton.
     Ended,
-    /// Behind the session.
+    /// After the end of the session.
     Left,
 }
 
@@ -67,22 +70,22 @@ impl Phase {
     ];
 }
 
-/// What is run twice.
+/// Skeleton that the program runs twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skeleton {
     /// A farm of closures.
     Farm,
-    /// A farm one of whose tasks ends the process of whoever does it, in the first run.
+    /// A farm in which one task aborts the process of the rank that runs it, in the first run.
     DeadlyFarm,
-    /// A farm whose tasks make tasks.
+    /// A farm whose tasks generate tasks.
     Explore,
-    /// A search one of whose tasks ends the process of each rank that tries it, in the first run.
+    /// A search in which one task aborts the process of each rank that tries it, in the first run.
     DeadlyExplore,
     /// A workflow of closures.
     Workflow,
-    /// A workflow one of whose tasks ends the process of each rank that tries it, in the first run.
+    /// A workflow in which one task aborts the process of each rank that tries it, in the first run.
     DeadlyWorkflow,
-    /// One stage on all ranks.
+    /// A pipeline of one stage on all ranks.
     Pipeline,
     /// A loop over units.
     Units,
@@ -102,7 +105,7 @@ impl Skeleton {
         (Skeleton::Units, "units"),
         (Skeleton::Sweep, "sweep"),
     ];
-    /// Those that kill nobody.
+    /// Skeletons that kill no rank.
     pub const ALL: [Skeleton; 6] = [
         Skeleton::Farm,
         Skeleton::Explore,
@@ -112,12 +115,12 @@ impl Skeleton {
         Skeleton::Sweep,
     ];
 
-    /// Returns true if other ranks take the place of one that dies in a task.
+    /// Returns true if other ranks take over the work of a rank that dies in a task.
     pub fn survives_deaths(self) -> bool {
         !matches!(self, Skeleton::Pipeline | Skeleton::Units | Skeleton::Sweep)
     }
 
-    /// The skeleton of the second run, in which no task ends a process.
+    /// Returns the skeleton of the second run, in which no task aborts a process.
     fn harmless(self) -> Self {
         match self {
             Skeleton::DeadlyFarm => Skeleton::Farm,
@@ -128,16 +131,16 @@ impl Skeleton {
     }
 }
 
-/// What a rank does where it is.
+/// Action of a rank in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Stays until there is a file `DIR/go`.
+    /// Waits until the file `DIR/go` exists, at most for 60 s.
     Hold,
-    /// Ends by `exit(3)`.
+    /// Calls `exit(3)`.
     Exit,
-    /// Ends by `exit(0)`.
+    /// Calls `exit(0)`.
     Quit,
-    /// Ends by `abort`.
+    /// Calls `abort`.
     Abort,
     /// Returns an error.
     Fail,
@@ -156,7 +159,7 @@ impl Act {
     ];
 }
 
-/// Texts for the values of a list, and back.
+/// Implements conversion to and from text for an enum with a list `NAMED`.
 macro_rules! named {
     ($($kind:ty),*) => {$(
         impl fmt::Display for $kind {
@@ -179,14 +182,14 @@ macro_rules! named {
 }
 named!(Phase, Skeleton, Act);
 
-/// Something that a rank does in a phase.
+/// Action of one rank in one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deed {
-    /// Where.
+    /// Phase in which the rank acts.
     pub phase: Phase,
-    /// Who.
+    /// Rank that acts.
     pub rank: usize,
-    /// What.
+    /// Action of the rank.
     pub act: Act,
 }
 
@@ -207,10 +210,10 @@ impl FromStr for Deed {
     }
 }
 
-/// The program.
+/// Runs the program.
 ///
 /// # Errors
-/// Wrong arguments, wrong results, and what a deed asks for.
+/// Returns an error if the arguments or the results are wrong, or if a deed requests an error.
 pub fn main(words: &[String]) -> Result<(), BoxError> {
     let [dir, skeleton, deeds @ ..] = words else {
         return Err("expected DIR SKELETON [PHASE:RANK:ACT]…".into());
@@ -224,36 +227,38 @@ pub fn main(words: &[String]) -> Result<(), BoxError> {
     me.at(Phase::Left)
 }
 
-/// This process's rank, as launchers say before MPI is started.
+/// Returns the rank of this process from the launcher's environment variables, which are available before MPI is
+/// initialised.
 fn launched_as() -> Option<usize> {
     let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// Where a rank says that it has come to a phase.
+/// Returns the path of the file that a rank writes when it enters a phase.
 fn mark(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
-/// Holds end when there is this file.
+/// Returns the path of the file that ends all holds.
 fn go(dir: &Path) -> PathBuf {
     dir.join("go")
 }
 
-/// One rank of the program.
+/// State of one rank of the program.
 struct Rank {
     dir: PathBuf,
     rank: usize,
     deeds: Vec<Deed>,
-    /// Pieces of user code that this rank has begun.
+    /// Number of calls of user code that this rank has begun.
     pieces: AtomicUsize,
 }
 
 impl Rank {
-    /// Says that it has come to a phase, and does what it is to do there.
+    /// Records that this rank has entered `phase`, and performs the rank's deeds for the phase.
     fn at(&self, phase: Phase) -> Result<(), BoxError> {
         let mark = mark(&self.dir, phase, self.rank);
-        // By another name first: who sees the file finds the number in it.
+        // The file is written under another name and then renamed, so that a reader never sees it without the
+        // process number.
         let new = mark.with_extension(format!("{}.new", self.rank));
         std::fs::write(&new, std::process::id().to_string())?;
         std::fs::rename(&new, &mark)?;
@@ -277,7 +282,7 @@ impl Rank {
         }
     }
 
-    /// To be called in user code of a skeleton.
+    /// Simulates one unit of work in user code of a skeleton; the second call enters [`Phase::Working`].
     fn work(&self) -> Result<(), BoxError> {
         std::thread::sleep(EACH);
         if self.pieces.fetch_add(1, Ordering::Relaxed) == 1 { self.at(Phase::Working) } else { Ok(()) }
@@ -319,7 +324,7 @@ impl Rank {
             Skeleton::DeadlyFarm => {
                 let (mut out, mut failed) = (Vec::new(), Vec::new());
                 let deadly = |n: u64| if n == DEADLY { std::process::abort() } else { work(n) };
-                // Rank 0 must not be the first to have it.
+                // Rank 0 must not run the deadly task, because the job ends if rank 0 dies.
                 let mut farm = Farm::try_new("numbers", deadly).dedicated_master();
                 farm.for_each_result(session, 0..NUMBERS, |n, result| match result {
                     Ok(x) => out.push(x),
@@ -363,7 +368,7 @@ impl Rank {
     }
 }
 
-/// Counts how often each value was computed.
+/// Counts the computations of each value.
 struct Count<'a>(&'a Rank);
 
 impl DoAcross for Count<'_> {

@@ -1,12 +1,12 @@
-//! Names in the book that belong to others, so that our sources need not have them.
+//! Names in the book that the sources need not define, because they belong to other projects.
 
-/// Beginnings of paths and variables of others.
+/// Prefixes of paths and variables of other projects.
 pub(crate) const BEGINNINGS: [&str; 14] = [
     "std::", "bytes::", "mpi::", "serde::", "MPI_", "OMPI_", "PMI_", "SLURM_", "SRUN_", "PBS_", "HYDRA_",
     "UCX_", "RUST_", "orte_",
 ];
 
-/// Whole names, by owner.
+/// Complete names, grouped by owner.
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("the standard library", &["ControlFlow::Break"]),
     ("Cargo", &["--open", "--git", "--bin"]),

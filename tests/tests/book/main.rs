@@ -1,7 +1,8 @@
-//! The book is true: each name of code in it exists, each link leads somewhere, and each page is in the table of contents.
+//! Checks that the book matches the sources: each code name exists, each link has a target, and each page is in the
+//! table of contents.
 //!
-//! A name that is renamed or goes is named here with its page and line. Put the new one there. A name that belongs to
-//! somebody else (a launcher's option, a crate's function) goes into `foreign.rs`.
+//! If a test reports the page and line of a name that was renamed or removed, put the new name into the page. A name
+//! that belongs to another project (a launcher's option, a crate's function) goes into `foreign.rs`.
 
 mod foreign;
 mod names;
@@ -14,17 +15,18 @@ use std::path::{Path, PathBuf};
 use page::Page;
 use sources::Sources;
 
-/// The pages, besides those in `docs` and `bench/results`.
+/// Checked pages outside of `docs` and `bench/results`.
 const PAGES: [&str; 3] = ["README.md", "bench/README.md", "examples/README.md"];
 
-/// What was measured once, with the names of its time.
+/// Directory of measured results. The pages in this directory keep the names that were valid at the time of the
+/// measurement.
 const HISTORY: &str = "bench/results/";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a directory of the repository").into()
 }
 
-/// Every page, with its name from the root of the repository.
+/// Returns every page, with its path relative to the root of the repository.
 fn pages() -> Vec<(String, Page)> {
     let root = root();
     let mut names: Vec<String> = PAGES.map(String::from).into();
@@ -48,7 +50,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// The directory of a page.
+/// Returns the directory of a page.
 fn beside(page: &str) -> &str {
     page.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
@@ -96,7 +98,7 @@ fn links_lead_somewhere() {
     none(&faults, "the book links to what is not there");
 }
 
-/// Without `x/..`.
+/// Returns the path without `.` and `..` components.
 fn simplified(path: &Path) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.to_str().expect("names of pages are plain").split('/') {
@@ -122,7 +124,8 @@ fn each_page_is_in_the_table_of_contents() {
     none(&faults, "docs/SUMMARY.md does not list");
 }
 
-/// Rust in the book is compiled and run as documentation tests of the crates that take its pages up.
+/// Checks that each page with Rust code is included by a crate, because a crate's documentation tests compile and run
+/// the Rust code of the pages that the crate includes.
 #[test]
 fn each_page_with_rust_is_compiled() {
     let crates = ["framework/runtime/src/lib.rs", "framework/planner/src/lib.rs"].map(read).concat();
@@ -133,7 +136,8 @@ fn each_page_with_rust_is_compiled() {
         if !crates.contains(&format!("include_str!(\"../../../{name}\")")) {
             faults.push(name.clone());
         }
-        // Indented code and fences without a language would be compiled as Rust, too.
+        // Documentation tests also compile indented code and fences without a language as Rust, so each fence needs a
+        // language.
         faults.extend(
             page.blocks.iter().filter(|b| b.language.is_empty()).map(|b| format!("{name}:{}", b.line)),
         );
@@ -141,7 +145,8 @@ fn each_page_with_rust_is_compiled() {
     none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
 }
 
-/// The options of a skeleton: its methods that give back what they are called on, without those that add a stage or a closure.
+/// Returns the options of a skeleton: the public methods that take `self` and return `Self`, except those that add a
+/// stage or a closure.
 fn options_of(files: &[&str]) -> BTreeSet<String> {
     const SETTINGS: &str = "framework/runtime/src/loops/settings.rs";
     let chainable = |text: &str| -> Vec<String> {
@@ -171,7 +176,7 @@ fn options_of(files: &[&str]) -> BTreeSet<String> {
     found
 }
 
-/// The page of options has all that there are, and no others, for each skeleton.
+/// Checks that the table in `docs/options.md` lists, for each skeleton, exactly the options that the skeleton has.
 #[test]
 fn the_table_of_options_is_true() {
     const COLUMNS: [&[&str]; 8] = [
@@ -200,7 +205,7 @@ fn the_table_of_options_is_true() {
     }
 }
 
-/// The packages that the book has readers install are those that the set-up for building does.
+/// Checks that the pages install exactly the build packages of `ci/setup.sh`.
 #[test]
 fn packages_are_those_of_the_setup() {
     let setup = read("ci/setup.sh");
@@ -214,7 +219,7 @@ fn packages_are_those_of_the_setup() {
     }
 }
 
-/// What programs are told to depend on is what the workspace itself depends on.
+/// Checks that the dependencies in the book have the versions that the workspace uses.
 #[test]
 fn dependencies_have_the_versions_of_the_workspace() {
     let workspace = read("Cargo.toml");

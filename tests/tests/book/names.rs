@@ -1,11 +1,11 @@
-//! Names of code within a span or a line of a block, and whether the sources have them.
+//! Code names in a span or in a line of a code block, and their lookup in the sources.
 
 use std::fmt;
 
 use crate::foreign;
 use crate::sources::{Sources, identifier};
 
-/// Something that the sources must have.
+/// Name that the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
     /// `ARMATURE_X`.
@@ -14,7 +14,7 @@ pub(crate) enum Name {
     Option(String),
     /// `Type::member`.
     Member(String, String),
-    /// A file or a directory.
+    /// File or directory.
     File(String),
     /// Any other name: a type, a method, a value of an option, a variable, an experiment.
     Word(String),
@@ -33,7 +33,8 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// Whether the sources have it, or others own it; `beside` is the directory of the page.
+    /// Returns true if the sources define the name or the name belongs to another project. `beside` is the directory of
+    /// the page.
     pub(crate) fn exists(&self, sources: &Sources, beside: &str) -> bool {
         match self {
             Name::Setting(name) => sources.has_setting(name),
@@ -50,10 +51,11 @@ fn is_foreign(name: &str) -> bool {
         || foreign::NAMES.iter().any(|(_, names)| names.contains(&name))
 }
 
-/// The names in a span of code.
+/// Returns the names in a code span.
 pub(crate) fn of_span(span: &str) -> Vec<Name> {
     let mut found = Vec::new();
-    // A value of a variable or an option may be anything: a file of the user's, a number.
+    // The value of a variable or an option may be anything, for example a number or a file of the user, so only the
+    // part before `=` is a name.
     let (name, is_single) = match span.split_once('=') {
         Some((name, value)) if !name.contains(' ') && !value.contains(' ') => (name, true),
         _ => (span, !span.contains(' ')),
@@ -66,7 +68,8 @@ pub(crate) fn of_span(span: &str) -> Vec<Name> {
     found
 }
 
-/// The names in a line of a block: documentation tests look after Rust, and what programs print is no name.
+/// Returns the names in a line of a code block. Only shell and TOML blocks have names: documentation tests check Rust,
+/// and the output of programs has no names to check.
 pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     let mut found = Vec::new();
     if matches!(language, "sh" | "toml" | "bash") {
@@ -75,7 +78,7 @@ pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     found
 }
 
-/// A text with spaces: variables, options, files of the repository and members of types in it.
+/// Adds the names in a text with spaces: variables, options, files of the repository and members of types.
 fn command(text: &str, found: &mut Vec<Name>) {
     const ROOMS: [&str; 8] =
         ["ci/", "docs/", "apps/", "framework/", "launch/", "bench/", "tests/", "hostfiles/"];
@@ -90,7 +93,7 @@ fn command(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// A text without spaces.
+/// Adds the names in a text without spaces.
 fn single(text: &str, found: &mut Vec<Name>) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.starts_with("ARMATURE_") {
@@ -106,7 +109,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     } else if is_file(text) {
         found.push(Name::File(text.into()));
     } else {
-        // `.map(f)`, `summary.tasks`, `LoopOptions`: the names before arguments.
+        // The names before the arguments are checked, as in `.map(f)`, `summary.tasks` and `LoopOptions`.
         let head = text.split(['(', '<', '[', '{']).next().unwrap_or_default().trim_start_matches('.');
         let words: Vec<&str> = head.split('.').collect();
         let looks = |word: &&str| word.len() > 1 && word.chars().all(is_name) && !word.starts_with('-');
@@ -117,7 +120,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// A path of Rust: `Farm::map`, `armature::journal`, `Chunking::…`.
+/// Adds the names in a Rust path: `Farm::map`, `armature::journal`, `Chunking::…`.
 fn path(text: &str, found: &mut Vec<Name>) {
     if foreign::BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
         return;
@@ -136,7 +139,7 @@ fn path(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Whether it looks like a file or directory of a repository: `ci/test.sh`, `src/bin/`, `Cargo.toml`.
+/// Returns true if the text looks like a file or directory of a repository: `ci/test.sh`, `src/bin/`, `Cargo.toml`.
 fn is_file(text: &str) -> bool {
     const ENDINGS: [&str; 6] = [".rs", ".sh", ".md", ".toml", ".env", ".txt"];
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');

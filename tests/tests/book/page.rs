@@ -1,36 +1,36 @@
-//! A page of the book: its code spans, code blocks, links and headings, each with its line.
+//! Page of the book: code spans, code blocks, links and headings. Spans, blocks and links have line numbers.
 
-/// Code between backticks.
+/// Code span between backticks.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) line: usize,
     pub(crate) text: String,
 }
 
-/// A fenced block of code.
+/// Fenced code block.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Block {
-    /// The line of its opening fence.
+    /// Line number of the opening fence.
     pub(crate) line: usize,
-    /// What stands behind the opening fence: `rust,no_run`, `sh`.
+    /// Text after the opening fence: `rust,no_run`, `sh`.
     pub(crate) language: String,
     pub(crate) text: String,
 }
 
-/// The target of a link or picture.
+/// Target of a link or a picture.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Link {
     pub(crate) line: usize,
     pub(crate) target: String,
 }
 
-/// A page of Markdown, taken apart.
+/// Parsed Markdown page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) spans: Vec<Span>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) links: Vec<Link>,
-    /// The anchors of its headings.
+    /// Anchors of the headings.
     pub(crate) anchors: Vec<String>,
 }
 
@@ -57,14 +57,16 @@ impl Page {
                     prose.push_str(line);
                 }
             }
-            // Lines of blocks count as empty ones, so that places in the prose keep their line.
+            // Each line of a block becomes an empty line in `prose`, so that line numbers in `prose` match those of the
+            // page.
             prose.push('\n');
         }
         page.read_prose(&prose);
         page
     }
 
-    /// Spans first, because what looks like a link within one is none.
+    /// Reads the spans and links of the prose. Spans are removed first, because text in a span that looks like a link
+    /// is not a link.
     fn read_prose(&mut self, prose: &str) {
         let mut without_spans = String::new();
         let (mut rest, mut line) = (prose, 1);
@@ -73,7 +75,7 @@ impl Page {
             let (before, behind) = rest.split_at(start + ticks);
             without_spans.push_str(&before[..start]);
             line += before.matches('\n').count();
-            // A span ends in its paragraph, or is none.
+            // A span ends in the paragraph in which it begins; otherwise the backtick does not open a span.
             let paragraph = &behind[..behind.find("\n\n").unwrap_or(behind.len())];
             let Some(end) = closing(paragraph, ticks) else {
                 rest = behind;
@@ -97,7 +99,7 @@ impl Page {
     }
 }
 
-/// The place of the run of `ticks` backticks that closes a span.
+/// Returns the position of the run of exactly `ticks` backticks that closes a span.
 fn closing(text: &str, ticks: usize) -> Option<usize> {
     let mut place = 0;
     while let Some(found) = text[place..].find('`') {
@@ -110,7 +112,7 @@ fn closing(text: &str, ticks: usize) -> Option<usize> {
     None
 }
 
-/// The anchor that a heading gets on the web pages of repositories.
+/// Returns the anchor that repository web pages generate for a heading.
 fn anchor(title: &str) -> String {
     let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -1,36 +1,37 @@
-//! What the sources define: names, members of types, options of commands, settings, files.
+//! Index of the names that the sources define: words, members of types, options of commands, settings, files.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What is looked at besides Rust files: scripts, environments of MPI libraries, manifests, peers.
+/// Extensions of the indexed files besides `rs`: scripts, environments of MPI libraries, manifests, programs of other
+/// systems.
 const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 
-/// Directories that hold nothing that was written by hand.
+/// Directories without hand-written files.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// The book's own checks: the examples in them are no names of the sources.
+/// Directory of the checks in this program. It is not indexed, because test examples do not define names.
 const OURS: &str = "tests/tests/book";
 
-/// The settings and the beginnings of names that are left to tests and scripts.
+/// Source file that lists the settings, and the prefixes of variables that are reserved for tests and scripts.
 const SETTINGS: &str = "framework/runtime/src/session/config/variables.rs";
 
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Words of code and of strings, without comments.
+    /// Words in code and strings; comments are excluded.
     words: HashSet<String>,
-    /// `(Type, member)`: methods, variants, fields, constants.
+    /// `(Type, member)` pairs: methods, variants, fields, constants.
     members: HashSet<(String, String)>,
     /// Long options, with their dashes.
     options: HashSet<String>,
-    /// Variables that begin with `ARMATURE_`; those that end in `_` are beginnings.
+    /// Variables that begin with `ARMATURE_`; an entry that ends in `_` is a prefix.
     settings: Vec<String>,
-    /// Files and directories, from the root of the repository.
+    /// Files and directories, relative to the root of the repository.
     files: Vec<String>,
 }
 
 impl Sources {
-    /// Reads the repository.
+    /// Indexes the repository.
     ///
     /// # Panics
     /// If a file cannot be read.
@@ -69,13 +70,13 @@ impl Sources {
         self.add(&text, is_rust);
     }
 
-    /// Takes up what this text of a source defines.
+    /// Adds the names that the text of one source file defines.
     pub(crate) fn add(&mut self, text: &str, is_rust: bool) {
         let mut scopes: Vec<(usize, String)> = Vec::new();
         let mut is_option = false;
         for line in text.lines() {
             let code = if is_rust { without_comment(line) } else { line };
-            // `#SBATCH --nodes` and its like are no comments.
+            // `#SBATCH --nodes` and other directives of batch systems are not comments.
             if !is_rust && ["# ", "#!"].iter().any(|start| code.trim_start().starts_with(start)) {
                 continue;
             }
@@ -98,8 +99,8 @@ impl Sources {
         }
     }
 
-    /// Sources are formatted, so a scope ends with a brace that is indented as its head is, and its members are one step
-    /// further in.
+    /// Adds the members of types. The sources are formatted, so a scope ends with a brace at the indentation of its
+    /// first line, and the members of the scope are indented one step further.
     fn add_members(&mut self, code: &str, scopes: &mut Vec<(usize, String)>) {
         let depth = code.len() - code.trim_start().len();
         let code = code.trim();
@@ -121,14 +122,15 @@ impl Sources {
                 self.members.insert((name.clone(), member.into()));
             }
         }
-        // Behind `where` the brace stands alone, and its scope has been opened by the head.
+        // After a `where` clause the brace is on a line of its own; the first line of the item has already opened the
+        // scope.
         let is_head = code.ends_with('{') || !code.ends_with([';', '}', ',', ')']);
         if is_head && let Some(name) = scope(code) {
             scopes.push((depth, name.into()));
         }
     }
 
-    /// Options that clap names after their field: `#[arg(long)]`, and then the field.
+    /// Adds options that clap derives from a field: the line `#[arg(long)]`, and then the line of the field.
     fn add_option(&mut self, code: &str, is_option: &mut bool) {
         let code = code.trim();
         if code.starts_with("#[arg(") {
@@ -155,7 +157,8 @@ impl Sources {
         self.options.contains(option)
     }
 
-    /// Also for a beginning that stands for many: `ARMATURE_TEST_`.
+    /// Returns true if the setting exists. A prefix in the list, for example `ARMATURE_TEST_`, matches all settings
+    /// that begin with the prefix.
     pub(crate) fn has_setting(&self, name: &str) -> bool {
         let is_it = |setting: &String| {
             setting == name || setting.ends_with('_') && name.starts_with(setting.as_str())
@@ -163,8 +166,8 @@ impl Sources {
         self.settings.iter().any(is_it)
     }
 
-    /// Whether a file or directory is there: from the root, from `beside`, or somewhere by the last parts of its path, between which
-    /// there may be others; with or without `.rs`.
+    /// Returns true if a file or directory matches `name`, with or without `.rs`. The name is relative to the root or
+    /// to `beside`, or consists of the last components of a path, between which other components may be omitted.
     pub(crate) fn has_file(&self, name: &str, beside: &str) -> bool {
         let mut name = name.trim_start_matches("./").trim_end_matches('/');
         let mut from = beside;
@@ -180,13 +183,14 @@ impl Sources {
     }
 }
 
-/// Whether the path ends with the name's last part, and its other parts come before that, in their order.
+/// Returns true if the last component of `name` is the last component of `path`, and the other components of `name`
+/// occur in `path` in the same order.
 fn ends_in(path: &str, name: &str) -> bool {
     let (mut path, mut name) = (path.rsplit('/'), name.rsplit('/'));
     path.next() == name.next() && name.all(|part| path.any(|above| above == part))
 }
 
-/// The type that a scope's members belong to.
+/// Returns the type that owns the members of a scope.
 fn scope(code: &str) -> Option<&str> {
     let code = code.trim_end_matches('{').trim();
     for word in ["struct ", "enum ", "trait "] {
@@ -200,7 +204,7 @@ fn scope(code: &str) -> Option<&str> {
     Some(identifier(of.rsplit("::").next().filter(|_| !of.contains('<')).unwrap_or(of)))
 }
 
-/// The length of generics that stand at the beginning.
+/// Returns the length of the generic parameters at the beginning of the text.
 fn generics(text: &str) -> usize {
     let mut depth = 0_usize;
     let bytes = text.as_bytes();
@@ -217,13 +221,13 @@ fn generics(text: &str) -> usize {
     text.len()
 }
 
-/// The identifier at the beginning, or nothing.
+/// Returns the identifier at the beginning of the text; empty if there is none.
 pub(crate) fn identifier(text: &str) -> &str {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
     if text.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &text[..end] }
 }
 
-/// The line without a comment; `//` in a string, as in addresses, begins none.
+/// Returns the line without its comment. `//` after a colon, as in a URL, does not begin a comment.
 fn without_comment(line: &str) -> &str {
     let mut from = 0;
     while let Some(found) = line[from..].find("//") {

@@ -1,4 +1,4 @@
-//! What the tests of the `ferret` command share.
+//! Helper functions for the tests of the `ferret` command.
 
 use armature_tests::program::{fails, succeeds};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn bad(directory: &Path, arguments: &[&str]) -> String {
     fails(&mut ferret(directory, arguments))
 }
 
-/// A directory with a collection of 24 scenes and its database `db`.
+/// Returns a directory with a collection of 24 scenes and its database `db`.
 pub(crate) fn collection() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);

@@ -1,10 +1,11 @@
-//! A loop whose units only declare their cost, for simulated clusters.
+//! Loop whose units only declare their cost, for simulated clusters.
 //!
-//! Words are NAME=VALUE: the `kind` of loop (`all`, `sweep`), its `units`, their cost in operations (`unit`) and
-//! their `bytes`, `passes` that count, and passes before them that do not (`settle`), the `block` of units or columns (0:
-//! chosen), `live` or not, the `shares` of the ranks at first, the scheduler's `quantum` in seconds, and the `noise` of each
-//! rank's speed, as a part of it, with its `seed`: a new factor for each half of a second. Prints
-//! `result seconds S total S movements N interacting S computing-R S units-R N …` with the last two for each rank R.
+//! Arguments have the form NAME=VALUE: the `kind` of loop (`all`, `sweep`), the number of `units`, the cost of a unit
+//! in operations (`unit`), the `bytes` of a unit, the number of measured `passes` and of warm-up passes before them
+//! (`settle`), the `block` of units or columns (0: chosen by the framework), `live` or not, the initial `shares` of
+//! the ranks, the scheduler's `quantum` in seconds, and the relative `noise` of each rank's speed with its `seed`; a
+//! new random factor applies in every half second. Prints `result seconds S total S movements N interacting S
+//! computing-R S units-R N …`; the last two values appear once per rank R.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     run("armature-bench-simulated-loop", Simulated::parse, Simulated::rank)
 }
 
-/// What is run.
+/// Parameters of the loop.
 #[derive(Default)]
 struct Simulated {
     kind: String,
@@ -83,7 +84,7 @@ impl Simulated {
             self.settings()?,
             Declares { what: self, rank: session.rank() as u64, clock: session.stopwatch() },
         );
-        // Units are the rows between the edges.
+        // The units are the rows between the two edge rows.
         let shape = Shape { rows: self.units + 2, columns: self.bytes };
         match self.kind.as_str() {
             "all" => {
@@ -127,7 +128,7 @@ impl Simulated {
     }
 }
 
-/// Does nothing, for as long as it is told.
+/// Kernel that declares operations and computes nothing.
 struct Declares<'a> {
     what: &'a Simulated,
     rank: u64,
@@ -135,13 +136,13 @@ struct Declares<'a> {
 }
 
 impl Declares<'_> {
-    /// So many units, as fast as this rank is now.
+    /// Declares the operations of `units` units, scaled by the current noise factor of this rank.
     fn work(&self, units: f64) {
         let mut operations = self.what.unit * units;
         if self.what.noise > 0.0 {
             let half = (2.0 * self.clock.elapsed().as_secs_f64()) as u64;
             let seed = self.what.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.rank << 40) ^ half;
-            // The deviation is a positive number.
+            // `Normal::new` fails only for a deviation that is not finite; `noise` is positive here.
             let normal =
                 Normal::new(1.0, self.what.noise).map(|n| n.sample(&mut StdRng::seed_from_u64(seed)));
             operations *= normal.unwrap_or(1.0).max(0.1);

@@ -1,7 +1,8 @@
-//! A workflow whose tasks only declare their work, on simulated hosts, by a plan that was made before.
+//! Workflow whose tasks only declare their work, run on simulated hosts by a given plan.
 //!
-//! Its one word is `job=FILE`, a [`Job`] in JSON. Prints `result seconds S sent S spilled S misplaced N`: the simulated seconds, the
-//! bytes that ranks sent each other and wrote to disk, and the number of tasks that ran elsewhere than planned.
+//! The only argument is `job=FILE`, a [`Job`] in JSON. Prints `result seconds S sent S spilled S misplaced N`: the
+//! simulated seconds, the bytes that ranks sent to each other, the bytes written to disk, and the number of tasks
+//! that ran elsewhere than planned.
 
 use std::process::ExitCode;
 
@@ -27,7 +28,7 @@ fn parse(words: &[String]) -> Outcome<Job> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Bytes by which a value is larger when it is encoded.
+/// Upper bound of the bytes that encoding adds to a value.
 const AROUND: u64 = 64;
 
 fn rank(job: &Job, session: &mut Session) -> Outcome {

@@ -1,9 +1,10 @@
-//! One rank is killed in each phase of a job under `armature run`, with recovery and without: does the job end, with the
-//! right exit code, and are the results right where it has finished?
+//! One rank is killed in each phase of a job under `armature run`, with and without recovery. The experiment checks
+//! that the job ends with the right exit code, and that the results of finished jobs are right.
 //!
-//! 50 jobs of three ranks that run a farm, a search, a workflow, a pipeline or a loop twice; the moments of [`Moment`] take turns, from before
-//! MPI is started to behind the session. What is right is told in `docs/deaths.md`: only a worker of a running farm or workflow is done
-//! without, and only with recovery.
+//! 50 jobs of three ranks run a farm, a search, a workflow, a pipeline or a loop twice. The kills cycle through the
+//! values of [`Moment`], from before the start of MPI to after the end of the session. The expected behaviour is
+//! specified in `docs/deaths.md`: a job survives only the death of a worker of a running farm or workflow, and only
+//! with recovery.
 
 use armature_tests::mpirun::linked;
 use armature_tests::phases::kills::{Kill, Moment, Subject, histogram};

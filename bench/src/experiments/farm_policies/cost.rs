@@ -1,4 +1,4 @@
-//! What the automatic choice costs: the time of a simulated chunk.
+//! Cost of the automatic policy: the time that it takes to simulate a chunk.
 
 use armature_planner::farm::Chunking;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,11 +9,11 @@ use crate::stats::median_interval;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seconds of a simulated chunk that the automatic choice reckons with.
+/// Seconds per simulated chunk that the automatic policy assumes.
 const ASSUMED: f64 = 0.25e-6;
 
-/// Seconds with which a chunk is simulated: how much longer the same iterations take with the automatic choice than
-/// with a policy that has none, by the chunks that it has simulated.
+/// Returns the measured seconds per simulated chunk: the additional time of the same iterations with the automatic
+/// policy over a policy that simulates nothing, divided by the number of simulated chunks.
 pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome<f64> {
     let rounds = if smoke { 2 } else { 11 };
     let mut table = Table::new(&["setting", "simulated chunks", "per iteration", "ns/chunk"]);
@@ -41,13 +41,13 @@ pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
     Ok(interval.value)
 }
 
-/// Seconds that this thread has computed: others on the machine do not count.
+/// Returns the CPU time of this thread in seconds, which does not include the time of other processes.
 fn computed() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-/// Chunks that are simulated, and seconds for each: the median of some rounds.
+/// Returns the number of simulated chunks and the seconds per chunk, as the median of several rounds.
 fn of(setting: &Setting, rounds: usize) -> Outcome<(u64, f64)> {
     let iterations = setting.tasks(ITERATIONS, 1)?;
     let timed = |chunking| {

@@ -1,9 +1,9 @@
-//! The chunking policies in the simulator: sizes and order against values that were computed independently, and the
-//! automatic choice against the best fixed policy.
+//! The chunking policies in the simulator: efficiencies and order against independently computed values, and the
+//! automatic policy against the best fixed policy.
 //!
-//! The automatic choice is judged on the rows of the table and on configurations that were drawn at random from seeds
-//! of their own: other means, deviations, block lengths, networks, numbers of workers; and on tasks whose times change
-//! along their numbers. What it costs is counted in chunks that it simulates, whose time is measured.
+//! The automatic policy is judged on the rows of the table, on random configurations drawn from separate seeds (other
+//! means, deviations, block lengths, networks and numbers of workers), and on tasks whose times vary with their
+//! index. Its cost is counted in chunks that it simulates; the time of a simulated chunk is measured.
 
 mod cost;
 mod reference;
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The fixed policies, in the order of the reference.
+/// Fixed policies, in the order of the reference.
 const FIXED: [Chunking; 10] = [
     Chunking::Static,
     Chunking::Fsc,
@@ -39,38 +39,39 @@ const FIXED: [Chunking; 10] = [
     Chunking::Af,
 ];
 const ITERATIONS: usize = 15;
-/// The automatic choice reaches this part of the best fixed policy's efficiency.
+/// Fraction of the best fixed policy's efficiency that the automatic policy must reach.
 const MARK: f64 = 0.95;
 
-/// One farm with its tasks.
+/// Farm with the distribution of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Setting {
     workers: usize,
     messages: MessageCosts,
-    /// Bytes of an iteration, half of them in each direction.
+    /// Bytes transferred in an iteration, half of them in each direction.
     volume: f64,
     shape: TaskShape,
 }
 
-/// What came of some iterations.
+/// Results of several iterations.
 struct Finish {
     busy: f64,
-    /// Seconds of all iterations.
+    /// Total seconds of all iterations.
     time: f64,
     workers: usize,
-    /// The last choice that was made.
+    /// Policy of the last automatic choice.
     choice: Option<String>,
-    /// Chunks that were simulated for choices.
+    /// Number of chunks that were simulated to choose policies.
     simulated: u64,
 }
 
 impl Finish {
-    /// Efficiency (%).
+    /// Returns the efficiency in percent.
     fn efficiency(&self) -> f64 {
         self.efficiency_with(0.0)
     }
 
-    /// The same if each simulated chunk takes the master so many seconds in which nobody else gets on.
+    /// Returns the efficiency in percent if each simulated chunk delays the master and all workers by `chunk_cost`
+    /// seconds.
     fn efficiency_with(&self, chunk_cost: f64) -> f64 {
         100.0 * self.busy / (self.workers as f64 * (self.time + chunk_cost * self.simulated as f64))
     }
@@ -82,7 +83,7 @@ impl Setting {
         Knowledge { messages: self.messages, task_bytes: each, result_bytes: each, ..Knowledge::default() }
     }
 
-    /// The tasks of some iterations.
+    /// Draws the tasks of `iterations` iterations.
     fn tasks(&self, iterations: usize, seed: u64) -> Outcome<Vec<Tasks>> {
         Ok(self.shape.iterations(seed)?.take(iterations).map(|times| Tasks::new(&times)).collect())
     }
@@ -104,7 +105,7 @@ impl Setting {
         Finish { busy, time, workers: self.workers, choice, simulated: chunker.simulated_chunks() }
     }
 
-    /// Efficiency (%) with every fixed policy.
+    /// Returns the efficiency in percent of every fixed policy.
     fn fixed(&self, iterations: &[Tasks]) -> Vec<f64> {
         FIXED.iter().map(|&chunking| self.run(chunking, iterations).efficiency()).collect()
     }
@@ -134,7 +135,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.lines("", &plot)
 }
 
-/// The best of the fixed policies.
+/// Returns the best fixed policy and its efficiency.
 fn best(fixed: &[f64]) -> (Chunking, f64) {
     let pairs = FIXED.into_iter().zip(fixed.iter().copied());
     pairs.fold((FIXED[0], 0.0), |best, next| if next.1 > best.1 { next } else { best })

@@ -1,4 +1,5 @@
-//! The rows of the reference: every policy against its value, and the automatic choice against the best.
+//! The rows of the reference: every policy against its expected value, and the automatic policy against the best
+//! policy.
 
 use armature_planner::farm::{Chunking, MessageCosts};
 
@@ -10,19 +11,19 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const REFERENCE: &str = include_str!("reference.txt");
-/// Seeds of the rows' task times.
+/// Seeds of the task times of the rows.
 const SEEDS: std::ops::Range<u64> = 1..11;
-/// The 99.5 % quantile of Student's t for as many values less one.
+/// 99.5 % quantile of Student's t for the number of seeds minus one degrees of freedom.
 const QUANTILE: f64 = 3.250;
-/// How far a value with one digit behind the point may be off besides.
+/// Additional tolerance for values that are rounded to one decimal.
 const ROUNDING: f64 = 0.051;
 
-/// A line of the reference.
+/// Row of the reference.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) setting: Setting,
     fast: bool,
-    /// Efficiencies (%) of the fixed policies, for one seed that is not known.
+    /// Efficiencies of the fixed policies in percent, for one unknown seed.
     expected: Vec<f64>,
 }
 
@@ -54,28 +55,29 @@ impl Row {
     }
 }
 
-/// The rows, or a few of them.
+/// Returns all rows, or a few of them with `smoke`.
 pub(super) fn rows(smoke: bool) -> Outcome<Vec<Row>> {
     let lines = REFERENCE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.step_by(if smoke { 24 } else { 1 });
     rows.map(Row::parse).collect()
 }
 
-/// Efficiencies (%) with the fixed policies for each of some seeds.
+/// Returns the efficiencies of the fixed policies in percent, for each of the seeds.
 fn efficiencies(row: &Row, seeds: std::ops::Range<u64>, iterations: usize) -> Outcome<Vec<Vec<f64>>> {
     seeds.map(|seed| Ok(row.setting.fixed(&row.setting.tasks(iterations, seed)?))).collect()
 }
 
-/// How far off one value may be that comes of another seed than `samples` do, in points, in 99 of 100 cases: Student's
-/// prediction interval.
+/// Returns the tolerance, in percentage points, within which a value from another seed than those of `samples` lies
+/// in 99 of 100 cases (Student's prediction interval).
 fn tolerance(samples: &[f64]) -> f64 {
     let (middle, n) = (mean(samples), samples.len() as f64);
     let variance = samples.iter().map(|sample| (sample - middle).powi(2)).sum::<f64>() / (n - 1.0);
     QUANTILE * (variance * (1.0 + 1.0 / n)).sqrt() + ROUNDING
 }
 
-/// Which policy is better than which, by how many points at least: what holds on the fast network whatever the seed.
-/// The paper's claim that DAF is the best of all does not.
+/// Checks the order of policies, with the minimum difference in percentage points, that holds on the fast network for
+/// every seed; returns the violations. The paper's claim that DAF is always the best policy does not hold for every
+/// seed and is not checked.
 fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
     let TaskShape { spread, block, .. } = row.setting.shape;
     let of = |chunking| means[FIXED.iter().position(|&other| other == chunking).unwrap_or(0)];
@@ -95,7 +97,8 @@ fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
         .collect()
 }
 
-/// Every policy against its value, and the automatic choice against the best. Returns how the latter came out.
+/// Compares every policy with its expected value and the automatic policy with the best policy. Returns the ratios of
+/// the automatic policy to the best policy.
 pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome<Vec<f64>> {
     let seeds = if smoke { 1..3 } else { SEEDS };
     let mut columns = vec!["setting"];
@@ -151,7 +154,7 @@ pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
     Ok(ratios)
 }
 
-/// Whether a policy is off as a whole.
+/// Prints the deviation of each policy over all rows, which shows whether a policy is wrong as a whole.
 fn by_policy(report: &mut Report, differences: &[Vec<f64>], off: &[usize]) -> Outcome {
     let mut table = Table::new(&["policy", "outside", "mean difference [points]", "largest [points]"]);
     for ((chunking, differences), &off) in FIXED.into_iter().zip(differences).zip(off) {
@@ -187,13 +190,13 @@ mod tests {
         assert_eq!(seen, 120);
     }
 
-    /// Two seeds: the full comparison is the experiment's.
+    /// Checks the order of policies with two seeds; the experiment makes the full comparison.
     #[test]
     fn what_is_better_on_the_fast_network_is() {
         let mut seen = 0;
         for row in rows(false).unwrap().iter().filter(|row| row.fast && row.setting.shape.spread > 0.1) {
             let tasks = [1, 2].map(|seed| row.setting.tasks(ITERATIONS, seed).unwrap());
-            // No rule is about the others.
+            // No rule concerns the other policies.
             let of = |chunking: Chunking| match chunking {
                 Chunking::Static | Chunking::Fsc | Chunking::Daf => {
                     mean(&tasks.each_ref().map(|tasks| row.setting.run(chunking, tasks).efficiency()))
@@ -212,7 +215,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // DAF no better than static: neither rule about static nor those about FSC hold.
+        // With DAF no better than the static policy, both the rules about static and those about FSC fail.
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);
@@ -222,7 +225,7 @@ mod tests {
     fn the_tolerance_is_that_of_one_more_value() {
         assert!((tolerance(&[5.0; 10]) - ROUNDING).abs() < 1e-12);
         let samples: Vec<f64> = (1..=10).map(f64::from).collect();
-        // Deviation 3.0277, by √1.1 and t.
+        // The deviation is 3.0277; it is multiplied by √1.1 and by t.
         assert!((tolerance(&samples) - (3.250 * 3.02765 * 1.048_81 + ROUNDING)).abs() < 1e-3);
     }
 }

@@ -1,4 +1,4 @@
-//! Settings that nobody has looked at while the automatic choice was written.
+//! Settings that were not used in the development of the automatic policy.
 
 use armature_planner::farm::{Chunking, MessageCosts};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -10,14 +10,15 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seed of the settings and their tasks.
+/// Seed of the settings and of their tasks.
 const SEED: u64 = 733_019;
 const SETTINGS: usize = 150;
-/// Draws of the tasks of a setting, where a policy is judged by its mean. With large blocks of like tasks an iteration has no
-/// more of them than workers; then chance makes one policy of ten the best of a single draw, which nobody can know before.
+/// Number of draws of the tasks of a setting; a policy is judged by its mean over all draws. With large blocks of
+/// equal tasks an iteration has no more blocks than workers. One of the ten policies is then the best of a single
+/// draw by chance, which no policy can predict.
 const DRAWS: u64 = 5;
 
-/// Random settings, workers that the master cannot serve among them.
+/// Draws random settings, including some with more workers than the master can serve.
 fn settings(count: usize, seed: u64) -> Vec<Setting> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut log = move |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
@@ -36,8 +37,8 @@ fn settings(count: usize, seed: u64) -> Vec<Setting> {
     std::iter::repeat_with(one).take(count).collect()
 }
 
-/// Iterations in which what was learned pays. Returns the efficiencies by those of the best fixed policy, in the mean of all
-/// draws.
+/// Runs many iterations, so that the automatic policy benefits from what it has learned. Returns the efficiencies
+/// relative to the best fixed policy, as means over all draws.
 pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool) -> Outcome<Vec<f64>> {
     let settings = settings(if smoke { 3 } else { SETTINGS }, SEED);
     let draws = if smoke { 2 } else { DRAWS };
@@ -54,7 +55,7 @@ pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool)
     Ok(ratios)
 }
 
-/// A single iteration, in which everything has to be learned.
+/// Runs a single iteration, in which the automatic policy starts without measurements.
 pub(super) fn one_iteration(report: &mut Report, chunk_cost: f64, smoke: bool) -> Outcome<Vec<f64>> {
     let settings = settings(if smoke { 3 } else { SETTINGS }, SEED + 1);
     let of_draws = contests(report, "single", &settings, 1, 1, chunk_cost)?;
@@ -69,8 +70,8 @@ pub(super) fn one_iteration(report: &mut Report, chunk_cost: f64, smoke: bool) -
     Ok(ratios)
 }
 
-/// The efficiency of the automatic choice by that of the best fixed policy: in the first draw of a setting's tasks, and by
-/// the means of all draws.
+/// Efficiency of the automatic policy relative to the best fixed policy: in the first draw of a setting's tasks, and
+/// for the means over all draws.
 struct Draws {
     first: f64,
     mean: f64,
@@ -105,7 +106,7 @@ fn contests(
     ]);
     let (mut ratios, mut charged) = (Vec::new(), Vec::new());
     for (seed, setting) in (SEED..).zip(settings) {
-        // No other setting has these seeds.
+        // The offset keeps the seeds of different settings disjoint.
         let rows = (0..draws).map(|draw| setting.tasks(iterations, seed + draw * 1_000_000));
         let rows = rows.collect::<Outcome<Vec<_>>>()?;
         let fixed: Vec<Vec<f64>> = rows.iter().map(|rows| setting.fixed(rows)).collect();

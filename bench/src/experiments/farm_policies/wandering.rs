@@ -1,5 +1,5 @@
-//! Tasks whose times change along their numbers: rows of a picture, a front in a mesh. What was measured first says little
-//! of what comes then.
+//! Tasks whose times vary with their index, such as the rows of a picture or a front in a mesh. The first
+//! measurements say little about later tasks.
 
 use std::f64::consts::TAU;
 
@@ -15,11 +15,11 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seed of the settings and their tasks.
+/// Seed of the settings and of their tasks.
 const SEED: u64 = 911_382;
 const SETTINGS: usize = 140;
 
-/// How the level goes along the tasks.
+/// Shape of the task times as a function of the task index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Course {
     Rising,
@@ -36,7 +36,8 @@ const COURSES: [Course; 7] =
     [Course::Rising, Course::Falling, Course::Hump, Course::Step, Course::Wave, Course::Whole, Course::Edge];
 
 impl Course {
-    /// Levels of `count` tasks, by any unit: between 1 and `height` where it is not a picture.
+    /// Returns the levels of `count` tasks in arbitrary units; for shapes other than pictures they lie between 1 and
+    /// `height`.
     fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
         let along = |level: &dyn Fn(f64) -> f64| -> Vec<f64> {
             (0..count).map(|i| 1.0 + (height - 1.0) * level(i as f64 / count as f64)).collect()
@@ -53,7 +54,8 @@ impl Course {
     }
 }
 
-/// Steps until points leave, row by row, of the Mandelbrot set around `center`.
+/// Returns, for each row of a picture of the Mandelbrot set around `center`, the total number of steps until its
+/// points escape.
 fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
     const COLUMNS: usize = 160;
     const LIMIT: u32 = 400;
@@ -72,7 +74,8 @@ fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
     (0..rows).map(row).collect()
 }
 
-/// One iteration in each of some random settings. Returns the automatic choice's efficiencies by those of the best.
+/// Runs one iteration in each of several random settings. Returns the efficiencies of the automatic policy relative
+/// to the best fixed policy.
 pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     let mut table = Table::new(&[
         "course",
@@ -129,7 +132,8 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     Ok(ratios)
 }
 
-/// A farm on a fast network with its tasks, which scatter around the level by up to a third.
+/// Draws a farm on a fast network and its tasks, whose times have a relative deviation of 3 % to 30 % from their
+/// level.
 fn draw(course: Course, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
     let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
     let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);

@@ -1,4 +1,4 @@
-//! What the runs on all platforms come to: tables, a plot and the marks.
+//! Results of the runs on all platforms: tables, a plot and the marks.
 
 use super::super::ferret_costs::Bound;
 use super::{
@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
-/// What HeDPM gained in the paper.
+/// Speed-up of HeDPM in the paper.
 const PAPER: f64 = 9.2;
 
-/// Prints all platforms.
+/// Prints the results of all platforms.
 pub(super) fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",

@@ -1,9 +1,10 @@
-//! A load that never rests beside one of two ranks: loops whose units move against splits that stay.
+//! Permanent load next to one of two ranks: loops whose units move, against fixed splits.
 //!
-//! Ranks are pinned to two cores, the load is on the second all the time. By hand in MPI: equal halves, and the best of
-//! several fixed splits, which is looked for in short runs beforehand. What counts begins when each has settled. All ways are
-//! compared in seconds a pass, so that each can run for the same time. The bound is what the machine can do beside the load:
-//! the part of the loaded core that a thread keeps is measured after each run.
+//! Ranks are pinned to two cores, and the load runs on the second core all the time. The MPI programs written by hand
+//! use equal halves, and the best of several fixed splits, which is found in short runs in advance. Each measurement
+//! begins after a warm-up in which the program settles. All alternatives are compared in seconds per pass, so that
+//! each can run for the same time. The bound is the capacity of the machine next to the load: after each run, the
+//! experiment measures the share of the loaded core that a thread gets.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -25,18 +26,19 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// With six rounds the interval of a median is from the least to the largest; with fewer there is none.
+/// Number of rounds. With six rounds the interval of a median reaches from the smallest to the largest sample; with
+/// fewer rounds there is no interval.
 const ROUNDS: usize = 6;
-/// Seconds of a run that count, and before them.
+/// Measured seconds of a run; the next constant is the duration of the warm-up in seconds.
 const SECONDS: f64 = 32.0;
 const SETTLE: f64 = 4.0;
-/// The round that warms up is shorter by this, and so are the runs that look for a split.
+/// Factor by which the warm-up round and the runs that search for a split are shorter.
 const WARM_UP: f64 = 8.0;
-/// Long enough for many turns of the scheduler.
+/// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
-/// Parts of the rows that the undisturbed rank may have.
+/// Fractions of the rows on the undisturbed rank to try.
 const SPLITS: [f64; 4] = [0.55, 0.6, 0.667, 0.72];
-/// Name, loop, rows, passes that tell how long one is, and the mark against equal halves.
+/// Cases: name, loop, rows, passes that calibrate the time of a pass, and the mark against equal halves.
 const CASES: [(&str, Kernel, usize, usize, f64); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 4, 1.4),
     ("SOR 8000", Kernel::Sor, 8000, 6, 1.25),
@@ -65,7 +67,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let (alone, ours_alone) = (seconds_per_pass(&job)?, seconds_per_pass_of_ours(&job)?);
         let scale = if smoke { 0.01 } else { 1.0 };
         let (kept, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-        // A pass takes up to twice as long as alone.
+        // A pass takes up to twice as long as without the load.
         let beside = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };

@@ -1,8 +1,8 @@
-//! How good is the width of strips that the framework chooses? Against the best of several that were set by hand.
+//! Quality of the strip width that the framework chooses, against the best of several widths set by hand.
 //!
-//! The sweep runs on two undisturbed ranks. First each width has a few rounds, of which the best is chosen; then that one
-//! and the framework's own choice take turns. The best of many looks better than it is, which is in the framework's disfavour
-//! only in the first part, which decides nothing.
+//! The sweep runs on two undisturbed ranks. First, each width runs in a few rounds, and the best width is selected;
+//! then the best width and the framework's own choice run in turn. The best of many samples looks better than it is.
+//! This bias is against the framework, but affects only the first part, which decides nothing.
 
 use crate::{
     Experiment, Lines, Mark, Outcome, Report, Table, Target,
@@ -22,9 +22,10 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 24;
-/// Fewer take a width for the best that is not: it then loses to the chosen ones.
+/// Number of rounds of the search. With fewer rounds, the search may select a width that is not the best, which then
+/// loses to the chosen widths.
 const SEARCH_ROUNDS: usize = 9;
-/// Name, rows, sweeps before the clock starts, and sweeps that count.
+/// Cases: name, rows, warm-up sweeps, and measured sweeps.
 const CASES: [(&str, usize, usize, usize); 2] = [("SOR 2000", 2000, 200, 250), ("SOR 1000", 1000, 800, 1000)];
 const WIDTHS: [usize; 11] = [4, 6, 8, 10, 12, 16, 24, 32, 64, 128, 500];
 

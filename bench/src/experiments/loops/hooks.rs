@@ -1,11 +1,12 @@
-//! What hooks and balancing cost where there is nothing to balance.
+//! Cost of hooks and balancing where there is nothing to balance.
 //!
-//! Such costs are too small to be seen in the time of a run, so they are measured alone and multiplied. *Hook*: one rank does
-//! blocks that compute next to nothing; what a block takes is what the framework adds to each. A real run tells how many
-//! blocks it had, and how long they computed. *Balancer*: in the same run each rank sums up the time that its interactions take,
-//! with the decisions of rank 0. *Log*: the same blocks with a log of events, those of a sweep on two ranks with a message for each; what they take
-//! longer. *Run*: two ranks run a loop that has nothing to do, again and again; what a run takes is an
-//! upper bound of what it takes to find out that both run the same.
+//! These costs are too small to be visible in the time of a run, so they are measured separately and multiplied by
+//! their counts. *Hook*: one rank runs blocks with next to no computation; the time of a block is the overhead that
+//! the framework adds to each block. A real run provides the number of blocks and their computing time. *Balancer*:
+//! in the same run each rank sums up the time of its interactions, which include the decisions of rank 0. *Log*: the
+//! same blocks with an event log; for a sweep, two ranks with one message per block; the cost is the additional time.
+//! *Run*: two ranks repeatedly run a loop without work; the time of a run is an upper bound of the cost of the
+//! agreement that both ranks run the same loop.
 
 use std::{ops::Range, path::Path, time::Instant};
 
@@ -31,18 +32,18 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 10;
-/// Runs of a loop without work in a measurement.
+/// Number of runs of a loop without work in one measurement.
 const RUNS: u64 = 20_000;
-/// Seconds that such a run may take: loops of a millisecond are run one after the other, and 5 % is what they may lose.
+/// Maximum seconds of a run without work: loops of a millisecond run one after the other may lose 5 %.
 const RUN: f64 = 50e-6;
-/// Blocks of a measurement of the hook alone.
+/// Number of blocks in one measurement of the hook alone.
 const BLOCKS: u64 = 200_000;
-/// Strips of a measurement of the log: their jobs and messages are all written, which those of longer runs are not. The opening of
-/// the log counts, too.
+/// Number of strips in one measurement of the log. In a run of this length all jobs and messages are written to the
+/// log, which is not the case in longer runs. The time includes the opening of the log.
 const LOGGED_STRIPS: u64 = 2000;
-/// Measurements of the log, each with one without.
+/// Number of measurements of the log, each paired with a measurement without the log.
 const LOGGED_PAIRS: usize = 40;
-/// Name, loop, rows, passes before the clock starts, and passes that count.
+/// Cases: name, loop, rows, warm-up passes, and measured passes.
 const CASES: [(&str, Kernel, usize, usize, usize); 2] =
     [("matmul 1000", Kernel::Matmul, 1000, 2, 6), ("SOR 2000", Kernel::Sor, 2000, 200, 400)];
 
@@ -69,7 +70,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             (Kernel::Matmul, _) => hook_of_doall(blocks, log),
             _ => hook_of_sweep(1, blocks, log),
         };
-        // The first warms up.
+        // The first measurement is a warm-up.
         let hooks = (0..6).map(|_| hook(None)).skip(1).collect::<Outcome<Vec<f64>>>()?;
         let hook = median(&hooks);
         let logged = |log: Option<&Path>| match kernel {
@@ -120,7 +121,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// The seconds of rank 0, on ranks that are threads.
+/// Runs `body` on ranks that are threads and returns the seconds that rank 0 measured.
 fn seconds(
     ranks: usize,
     log: Option<&Path>,
@@ -130,7 +131,7 @@ fn seconds(
     Ok(armature::run(&config.progress(Progress::Off).events(log.map(Path::to_path_buf)), body)?)
 }
 
-/// Seconds that a block of a DOALL loop takes which has one unit of a few operations.
+/// Returns the seconds per block of a DOALL loop whose blocks have one unit of a few operations.
 fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
     seconds(1, log, |session| {
         let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).block_size(1).balance(Balance::Live);
@@ -141,7 +142,7 @@ fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
     })
 }
 
-/// Seconds that a strip of a sweep takes which is one value wide, and one high on each rank.
+/// Returns the seconds per strip of a sweep whose strips are one value wide, with one row per rank.
 fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> Outcome<f64> {
     seconds(ranks, log, |session| {
         let shape = Shape { rows: ranks as u64 + 2, columns: 1002 };
@@ -154,7 +155,7 @@ fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> Outcome<f64> 
     })
 }
 
-/// Next to nothing, but the compiler does not know.
+/// Kernel with next to no computation, which the compiler cannot remove.
 struct Tiny;
 
 impl DoAll for Tiny {

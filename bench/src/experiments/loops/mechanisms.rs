@@ -1,11 +1,12 @@
-//! What the filter, the threshold and the period of a balancer do beside a load, and how long a loop takes on how many hosts:
-//! plots like those of Siegell and Steenkiste (1997), by the planner's simulator.
+//! Effects of the filter, the threshold and the period of a balancer next to a load, and the time of a loop by the
+//! number of hosts: plots like those of Siegell and Steenkiste (1997), made with the planner's simulator.
 //!
-//! *Period* (their Fig. 19): efficiency by the number of hosts for several periods of balancing, with all else off, as they have
-//! it: no filter, no threshold, costs are not weighed, all ranks wait for instructions. *Filter* (Fig. 22), *threshold* under a
-//! constant load (Fig. 23) and one that comes and goes (Fig. 24): the rate that a rank beside a load seems to have, and the
-//! units that it is given. *Hosts* (Figs. 25 to 30): time and efficiency of loops whose units are cheap, dear and very dear to
-//! move, balanced as the framework does it. `loop-oscillating` says how near programs come to that.
+//! *Period* (their Fig. 19): efficiency by the number of hosts for several balancing periods, with all other
+//! mechanisms off, as in the paper: no filter, no threshold, no weighing of costs, and all ranks wait for
+//! instructions. *Filter* (Fig. 22), *threshold* under a constant load (Fig. 23) and under a load that alternates
+//! (Fig. 24): the measured rate of a rank next to a load, and the number of units assigned to it. *Hosts* (Figs. 25
+//! to 30): time and efficiency of loops whose units are cheap, expensive and very expensive to move, with the
+//! balancing of the framework. `loop-oscillating` compares these results with real programs.
 
 use armature_planner::loops::{LoopOptions, MovementCosts, PeriodOptions, Reach, Smoothing};
 use armature_planner::simulate::loops::{Balancing, Load, LoopRun, LoopSystem, Sharing};
@@ -28,26 +29,29 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const SEEDS: u64 = 10;
-/// Hosts of the course of a run, and hosts by which times are told.
+/// Hosts of the runs whose course is plotted; the next constant lists the numbers of hosts for the comparison of
+/// times.
 const RANKS: usize = 4;
 const HOSTS: [usize; 7] = [2, 3, 4, 5, 6, 7, 8];
-/// Seconds of a period of the load, which is on in the second half.
+/// Periods of the load in seconds; the load is on in the second half of a period.
 const PERIODS: [f64; 2] = [60.0, 20.0];
-/// Rows of the loop whose course is told; seconds of a pass, and passes.
+/// Rows of the loop whose course is plotted; the next constants are the seconds of a pass and the number of passes.
 const UNITS: u64 = 1000;
 const PASS: f64 = 0.25;
 const PASSES: u64 = 960;
-/// Seconds that a load which never goes away stays: more than any simulated run takes.
+/// Duration in seconds of a permanent load: longer than any simulated run.
 const ALWAYS: f64 = 1e6;
-/// Seconds that a process runs while others wait, and periods of balancing in these.
+/// Time slice of the scheduler in seconds; the next constants are the balancing periods in multiples of the time
+/// slice.
 const QUANTUM: f64 = 0.1;
 const PAPERS: f64 = 10.0;
 const SCALES: [f64; 4] = [5.0, PAPERS, 20.0, 40.0];
-/// Seconds of an interaction and of a movement of so many rows; noise of rates from pass to pass.
+/// Seconds of an interaction; the next constants are the costs of moving rows, and the noise of the rates from pass
+/// to pass.
 const INTERACTION: f64 = 5e-3;
 const MOVEMENT: MovementCosts = MovementCosts { fixed: 30e-3, per_unit: 2.7e-3 };
 const NOISE: f64 = 0.01;
-/// Seconds of a loop on one host, whatever their number, and its passes.
+/// Seconds of a loop on one host, for any number of hosts; the next constant is the number of passes.
 const SEQUENTIAL: f64 = 960.0;
 const ALL_PASSES: u64 = 480;
 
@@ -65,14 +69,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// So many seeds, and one of so many passes.
+/// Number of seeds, and the factor by which the number of passes is reduced.
 struct Extent {
     seeds: u64,
     part: u64,
 }
 
 impl Extent {
-    /// Runs of all seeds.
+    /// Runs the system with all seeds.
     fn runs(&self, system: &LoopSystem, balancing: &Balancing) -> Outcome<Vec<LoopRun>> {
         let passes = system.passes / self.part;
         let run = |seed| LoopSystem { seed, passes, ..system.clone() }.run(balancing);
@@ -88,7 +92,7 @@ fn percent(run: &LoopRun) -> f64 {
     100.0 * run.efficiency()
 }
 
-/// SOR on some hosts, beside the first of which there is a load that takes turns with the rank.
+/// Returns the system of SOR on `ranks` hosts; on the first host, a load and the rank take turns.
 fn sor(ranks: usize, load: Load) -> LoopSystem {
     let mut system = LoopSystem::equal(ranks, UNITS, PASSES, PASS);
     system.loads = vec![load];
@@ -103,7 +107,7 @@ fn half_of(period: f64) -> Load {
     Load { rank: 0, off: 0.5 * period, on: 0.5 * period }
 }
 
-/// The paper's rules alone, of which the filter, the threshold and the weighing of costs may be off.
+/// Returns the paper's rules alone; the filter, the threshold and the weighing of costs are optional.
 fn rules(scale: f64, smoothing: Smoothing, threshold: f64, margin: Option<f64>) -> LoopOptions {
     let period = PeriodOptions { quantum: QUANTUM, quantum_scale: scale, ..PeriodOptions::default() };
     let reach = Reach::Neighbours;
@@ -144,7 +148,7 @@ fn period(report: &mut Report, extent: &Extent) -> Outcome {
     report.lines("period", &plot)
 }
 
-/// A mechanism that is looked at: name of the plot and its title, load, and the ways to balance.
+/// Mechanism to plot: name of the plot, its title, the load, and two ways to balance.
 type Look = (&'static str, &'static str, Load, [(&'static str, Balancing); 2]);
 
 fn courses(report: &mut Report, extent: &Extent) -> Outcome {

@@ -11,21 +11,22 @@ pub(super) mod simgrid;
 
 use crate::{Outcome, loops::job::Job};
 
-/// Seconds of a pass by hand on two ranks that nothing disturbs.
+/// Returns the seconds per pass of the program written by hand on two undisturbed ranks.
 fn seconds_per_pass(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     Ok(job.by_hand(2)?.seconds / passes as f64)
 }
 
-/// Seconds of a pass with the framework, without balancing, on two ranks that nothing disturbs: after as many passes, in which
-/// it chooses the width of strips.
+/// Returns the seconds per pass of the framework without balancing on two undisturbed ranks. The same number of
+/// passes runs first as a warm-up, in which the framework chooses the strip width.
 fn seconds_per_pass_of_ours(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     let job = Job { settle: passes, columns: 0, live: false, ..job.clone() };
     Ok(job.with_framework(2)?.seconds / passes as f64)
 }
 
-/// The strip width among some with which the sweep by hand is fastest on two ranks, and all times.
+/// Returns the width, among `tried`, with which the hand-written sweep is fastest on two ranks, and the times of all
+/// widths.
 fn best_columns(job: &Job, tried: &[usize], rounds: usize) -> Outcome<(usize, Vec<(usize, f64)>)> {
     let mut times = Vec::new();
     for &columns in tried {

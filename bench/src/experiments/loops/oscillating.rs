@@ -1,14 +1,17 @@
-//! Loads that come and go: does balancing lose where it cannot win, and does it do what the planner's simulator says?
+//! Loads that alternate: whether balancing costs time where it cannot gain any, and whether it agrees with the
+//! planner's simulator.
 //!
-//! *Real*: matmul and SOR on two ranks pinned to two cores, a load on the second in a square wave. Its periods are the
-//! paper's 60 s and 20 s, a tenth as long: the balancer's own period follows the scheduler's turns, which are at least that
-//! much shorter today. The framework with balancing and without it take turns; in each round the wave begins elsewhere.
+//! *Real*: matmul and SOR on two ranks pinned to two cores, with a square-wave load on the second core. The periods
+//! of the load are a tenth of the paper's 60 s and 20 s, because the balancer's own period follows the time slices of
+//! the scheduler, which are shorter on current systems by at least this factor. The framework runs with and without
+//! balancing in turn; the phase of the wave differs in each round.
 //!
-//! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period; units that are
-//! cheap, dear and very dear to move. The framework runs under SimGrid, and `simulate::loops` runs the balancer alone on the
-//! same system: units that may go anywhere move while ranks compute and in the middle of passes, others between passes, in which
-//! all ranks stop. How the first would fare by the paper's simulation, which stops all ranks for them, too, is told beside.
-//! Noise has ten seeds; those of the simulator and of the program are not the same.
+//! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period,
+//! and units that are cheap, expensive and very expensive to move. The framework runs under SimGrid, and
+//! `simulate::loops` runs the balancer alone on the same system. Units that may go anywhere move while ranks compute
+//! and in the middle of passes; other units move between passes, in which all ranks stop. For the former, the table
+//! also shows the result of the paper's simulation, which stops all ranks for every movement. The noise has ten
+//! seeds; the seeds of the simulator and of the program differ.
 
 use std::{cell::RefCell, path::Path, time::Duration};
 
@@ -43,9 +46,10 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 8;
 /// Seconds of a real run.
 const SECONDS: f64 = 12.0;
-/// Seconds of a period of the real load.
+/// Periods of the real load in seconds.
 const PERIODS: [f64; 2] = [6.0, 2.0];
-/// Name, loop, rows, and passes without balancing that tell how long one is, after as many.
+/// Cases: name, loop, rows, and the number of passes without balancing that calibrate the time of a pass, after a
+/// warm-up of the same number.
 const CASES: [(&str, Kernel, usize, usize); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 3),
     ("SOR 4000", Kernel::Sor, 4000, 60),
@@ -57,22 +61,24 @@ const LIVE: &str = "balanced";
 const FOLDER: &str = "target/bench/loop-oscillating";
 const HOSTS: [usize; 3] = [4, 6, 8];
 const SIMULATED_PERIODS: [f64; 2] = [60.0, 20.0];
-/// Name, loop, units, and seconds that one takes to move.
+/// Cases: name, loop, number of units, and the seconds to move one unit.
 pub(super) const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("cheap", Kind::All, 1000, 2.7e-3),
     ("dear", Kind::Sweep, 2000, 5.3e-3),
     ("very dear", Kind::Sweep, 2000, 20e-3),
 ];
 const SEEDS: usize = 10;
-/// Seconds of a pass, passes, and bytes of a unit.
+/// Seconds of a pass; the next constants are the number of passes and the bytes of a unit.
 const PASS: f64 = 0.5;
 const PASSES: usize = 480;
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
-/// Seconds between two hooks of a rank whose units may go anywhere: what the framework makes blocks last.
+/// Seconds between two hooks of a rank whose units may go anywhere, which is the block duration that the framework
+/// aims at.
 pub(super) const HOOK: f64 = 8e-3;
-/// The framework's part of what a movement saves that it may cost below the threshold, where units may go anywhere.
+/// Maximum cost of a movement below the threshold, relative to the time that the movement saves, where units may go
+/// anywhere; the value of the framework.
 const AT_ONCE: f64 = 0.1;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -95,7 +101,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let alone = seconds_per_pass_of_ours(&job)?;
         let seconds = if smoke { 0.1 } else { SECONDS };
-        // Half of the time a pass takes up to twice as long.
+        // During half of the time a pass takes up to twice as long.
         let passes = (seconds / (1.4 * alone)).ceil() as usize;
         let job = Job { passes, settle: passes.div_ceil(10), columns: 0, ..job };
         for (period, what) in periods {
@@ -153,7 +159,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("real", &plot)
 }
 
-/// Efficiency and movements: of the program, and of the planner's simulator.
+/// Efficiency and number of movements of the program, and of the planner's simulator.
 type Pair = ((f64, f64), (f64, f64));
 
 fn simulated(report: &mut Report, smoke: bool) -> Outcome {
@@ -251,7 +257,7 @@ fn simulated(report: &mut Report, smoke: bool) -> Outcome {
     report.table("simulated", &table)
 }
 
-/// A simulated system.
+/// Parameters of a simulated system.
 struct Case {
     name: &'static str,
     kind: Kind,
@@ -263,7 +269,7 @@ struct Case {
 }
 
 impl Case {
-    /// Efficiency and movements of the program.
+    /// Returns the efficiency and the number of movements of the program.
     fn program(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
         let wave = Wave::new(Duration::from_secs_f64(self.period), 0.5)?.rest_first();
         let job = Simulated {
@@ -287,7 +293,7 @@ impl Case {
         Ok((run.efficiency(&job), run.movements))
     }
 
-    /// Efficiency and movements of the planner's simulator.
+    /// Returns the efficiency and the number of movements of the planner's simulator.
     fn simulator(&self, seed: u64, balancing: &Balancing) -> Outcome<(f64, f64)> {
         let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
         system.loads = vec![PlannerLoad { rank: 0, off: 0.5 * self.period, on: 0.5 * self.period }];
@@ -301,7 +307,7 @@ impl Case {
     }
 }
 
-/// How the framework balances a loop.
+/// Returns the balancing that the framework uses for a loop.
 pub(super) fn balancing(kind: Kind) -> Balancing {
     match kind {
         Kind::All => Balancing::Overlapped(options(kind)),

@@ -1,8 +1,9 @@
-//! What the framework costs where nothing disturbs two ranks: against the same kernels by hand in static MPI.
+//! Overhead of the framework on two undisturbed ranks, against the same kernels written by hand in static MPI.
 //!
-//! By hand the strips of the sweep have the width that is best of several; the framework chooses its own, and balances
-//! live, as it does by default. Passes in which it makes this choice come before the clock starts, on both sides. Serial
-//! loops say what an efficiency refers to: the plain one goes row by row, the blocked one strip by strip.
+//! In the hand-written sweep, the strips have the best of several widths; the framework chooses its own width, and
+//! balances live, as it does by default. The passes in which the framework makes this choice are part of the warm-up,
+//! which both programs run. Serial loops are the reference for the efficiency: the plain loop proceeds row by row,
+//! the blocked loop strip by strip.
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
@@ -23,13 +24,13 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 30;
-/// Name, loop, rows, passes before the clock starts, and passes that count.
+/// Cases: name, loop, rows, warm-up passes, and measured passes.
 const CASES: [(&str, Kernel, usize, usize, usize); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 2, 6),
     ("SOR 2000", Kernel::Sor, 2000, 150, 300),
     ("heat 2000", Kernel::Heat, 2000, 40, 200),
 ];
-/// Widths of strips that are tried by hand.
+/// Strip widths to try in the hand-written sweep.
 const COLUMNS: [usize; 6] = [6, 8, 10, 14, 20, 40];
 
 const BY_HAND: &str = "MPI by hand";
@@ -68,7 +69,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
         for (who, samples) in rounds.iter() {
             let time = median_interval(samples);
-            // Both serial loops have one rank.
+            // Both serial loops run on one rank.
             let ranks = if who == PLAIN || who == BLOCKED { 1.0 } else { 2.0 };
             let against =
                 |serial: &str| rounds.ratio(serial, who).map(|ratio| digits(ratio.value / ranks, 3));
@@ -89,7 +90,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &plot)
 }
 
-/// Seconds of the serial loop, from fewer passes.
+/// Returns the seconds of the serial loop, extrapolated from fewer passes.
 fn serial(job: &Job) -> Outcome<f64> {
     let passes = job.passes.div_ceil(10);
     let run = Job { settle: 1, passes, ..job.clone() }.by_hand(1)?;

@@ -1,8 +1,9 @@
-//! What does a row of a sweep cost a rank that holds more of them? A balancer counts on it that twice as many take twice as long.
+//! Cost of a row of a sweep for a rank that holds more rows. The balancer assumes that twice as many rows take twice
+//! as long.
 //!
-//! Two undisturbed ranks, none of which gives rows away: in halves, and with two thirds of the rows on the second rank,
-//! which should take 4/3 times as long. By hand the strips have the width that is best of several in halves; the framework
-//! chooses its own in each run, before the clock starts.
+//! Two undisturbed ranks run without moving rows: with equal halves, and with two thirds of the rows on the second
+//! rank, which should take 4/3 times as long. In the hand-written sweep, the strips have the width that is the best
+//! of several for equal halves; the framework chooses its own width in each run, during the warm-up.
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
@@ -22,13 +23,13 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 16;
-/// Name, rows, passes before the clock starts, and passes that count.
+/// Cases: name, rows, warm-up passes, and measured passes.
 const CASES: [(&str, usize, usize, usize); 2] = [("SOR 4000", 4000, 60, 60), ("SOR 2000", 2000, 150, 200)];
-/// Widths of strips that are tried by hand.
+/// Strip widths to try in the hand-written sweep.
 const COLUMNS: [usize; 5] = [10, 20, 32, 45, 80];
-/// The part of the rows on the first rank.
+/// Fraction of the rows on the first rank.
 const LESS: f64 = 1.0 / 3.0;
-/// How much longer two thirds of the rows should take than half.
+/// Ideal ratio of the time with two thirds of the rows to the time with half of them.
 const IDEAL: f64 = 4.0 / 3.0;
 
 const HAND_HALVES: &str = "by hand, halves";

@@ -1,11 +1,12 @@
-//! Unequal hosts whose speeds stay: do loops settle at the distribution that suits them? And what does rank 0 of 256 do
-//! beside its work?
+//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution, and the share of its
+//! time that rank 0 of 256 spends on balancing.
 //!
-//! *Unequal*: 16 simulated hosts with speeds from 1 to 8. Units begin in equal numbers; after the passes in which they settle,
-//! a pass is timed against that of units in proportion to the speeds, known beforehand and never moved, after as many passes.
+//! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of units; after the
+//! warm-up passes in which the loop settles, the time of the passes is compared with that of a fixed distribution in
+//! proportion to the known speeds, after the same number of warm-up passes.
 //!
-//! *Large*: 256 simulated hosts. Simulated time passes for messages, but not for what rank 0 computes to decide; that is measured
-//! alone, on this machine, and added for each interaction.
+//! *Large*: 256 simulated hosts. Simulated time includes messages, but not the computing time of rank 0's decisions;
+//! the latter is measured separately on this machine and added for each interaction.
 
 use std::{path::Path, time::Instant};
 
@@ -30,14 +31,15 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const FOLDER: &str = "target/bench/loop-simgrid";
 const SEEDS: u64 = 5;
 const HOSTS: usize = 16;
-/// Slowest and fastest host.
+/// Speeds of the slowest and of the fastest host.
 const SPEEDS: (f64, f64) = (1.0, 8.0);
 const KINDS: [(&str, Kind); 2] = [("DOALL", Kind::All), ("DOACROSS", Kind::Sweep)];
 const UNITS: usize = 2000;
 const BYTES: usize = 1024;
-/// 1 Gbit/s.
+/// Bandwidth of 1 Gbit/s in bytes per second.
 const BANDWIDTH: f64 = 125e6;
-/// Seconds of a pass at equal speed 1 on all hosts together, and how many there are.
+/// Seconds of a pass if all hosts have speed 1; the next constants are the numbers of warm-up passes and of measured
+/// passes.
 const PASS: f64 = 1.0;
 const SETTLE: usize = 60;
 const PASSES: usize = 60;
@@ -53,7 +55,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// A loop on hosts of these speeds that takes [`PASS`] where all have speed 1.
+/// Returns a loop on hosts with the given speeds whose passes take [`PASS`] if all hosts have speed 1.
 fn case(kind: Kind, speeds: Vec<f64>, smoke: bool) -> Simulated {
     let units = if smoke { UNITS / 10 } else { UNITS };
     let unit = PASS * speeds.len() as f64 / units as f64;
@@ -77,7 +79,7 @@ fn case(kind: Kind, speeds: Vec<f64>, smoke: bool) -> Simulated {
     }
 }
 
-/// Speeds from [`SPEEDS`], drawn evenly; the slowest and the fastest are there.
+/// Draws uniform speeds from [`SPEEDS`]; the slowest and the fastest speed always occur.
 fn speeds(seed: u64, hosts: usize) -> Vec<f64> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut speeds: Vec<f64> = (0..hosts).map(|_| random.random_range(SPEEDS.0..=SPEEDS.1)).collect();
@@ -96,7 +98,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
         let (mut of_ideal, mut of_equal) = (Vec::new(), Vec::new());
         for seed in 1..=if smoke { 1 } else { SEEDS } {
             let live = case(kind, speeds(seed, HOSTS), smoke);
-            // It settles, too: the width of strips is chosen in these passes.
+            // The loop without balancing needs the warm-up passes, too, because the strip width is chosen in them.
             let still = Simulated { live: false, ..live.clone() };
             let ideal = Simulated { ideal: true, ..still.clone() }.run(Path::new(FOLDER))?;
             let (settled, equal) = (live.run(Path::new(FOLDER))?, still.run(Path::new(FOLDER))?);
@@ -112,7 +114,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
                 digits(settled.movements, 0),
             ]);
         }
-        // Not a sample of anything: the worst of all seeds has to reach the mark.
+        // The value is not a statistical sample: the worst of all seeds must reach the mark.
         let worst = of_ideal.iter().copied().fold(f64::INFINITY, f64::min);
         let what = format!("{name}, worst of the seeds");
         report.mark(Mark::new(
@@ -163,7 +165,7 @@ fn large(report: &mut Report, smoke: bool) -> Outcome {
     report.table("large", &table)
 }
 
-/// Seconds in which a balancer decides about so many ranks whose rates differ each time: the median of some.
+/// Returns the median time in seconds of a balancer's decision about `ranks` ranks whose rates change each time.
 fn decision_time(ranks: usize, times: usize) -> Outcome<f64> {
     let mut balancer = LoopBalancer::new(ranks, LoopOptions::default())?;
     let mut random = StdRng::seed_from_u64(1);

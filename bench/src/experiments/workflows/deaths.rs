@@ -1,18 +1,20 @@
-//! Ranks of a workflow of closures and commands are killed at random moments: is every task's effect there exactly once, and is
-//! nothing run again that the journal has?
+//! Ranks of a workflow of closures and commands are killed at random times. The experiment checks that every task has
+//! its effect exactly once, and that no task in the journal runs again.
 //!
-//! *Workers*: 50 runs on four ranks under `mpirun --enable-recovery`, in each of which one rank is sent SIGKILL at a moment drawn from the
-//! time that an undisturbed run takes. The run must come to its end with the right sum; each effect must be there; a task that was in
-//! the journal at the kill was begun once.
+//! *Workers*: 50 runs on four ranks under `mpirun --enable-recovery`; in each run one rank receives SIGKILL at a
+//! random time within the duration of an undisturbed run. The run must finish with the right sum, each effect must
+//! exist, and a task that was in the journal at the kill must have been started only once.
 //!
-//! *Whole*: 20 runs whose ranks are all killed at such a moment, and which are started again on three ranks with the journal that
-//! the first one left. No task whose record is whole in the journal may be begun again, every other one must be, once.
+//! *Whole*: 20 runs in which all ranks are killed at a random time, and which are restarted on three ranks with the
+//! journal of the killed run. A task with a complete record in the journal must not be started again, and every other
+//! task must be started once.
 //!
-//! *Values*: 60 runs of closures on five ranks, with values of 8 B, 1 kB, 100 kB and 10 MB, with and without a journal, in each of which
-//! one to three ranks are killed. Every result must be there, once, and the survivors must leave within seconds.
+//! *Values*: 60 runs of closures on five ranks, with values of 8 B, 1 kB, 100 kB and 10 MB, with and without a
+//! journal; in each run one to three ranks are killed. Every result must exist exactly once, and the survivors must
+//! exit within seconds.
 //!
-//! A task that died between its effect and its record is begun twice, and finds what it has left: effects are linked into place, not
-//! replaced (`mortal.rs`).
+//! A task that died between its effect and its record is started twice, and finds the effect of its first execution:
+//! effects are linked into place, not replaced (`mortal.rs`).
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -37,12 +39,12 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// A job that was killed goes on with another number of ranks.
+/// Number of ranks of a restarted job, which differs from that of the killed job.
 const RANKS_AGAIN: usize = 3;
 const TASKS: usize = 600;
-/// How long a run may take before it counts as hung.
+/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The part of an undisturbed run in which ranks are killed.
+/// Fraction of an undisturbed run during which ranks are killed.
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 31;
 
@@ -50,7 +52,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let (workers, whole) = (report.wants("workers"), report.wants("whole"));
     let mortal = Mortal { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
     let scene = Scene::create(Path::new("target/bench/workflow-deaths"))?;
-    // Commands run in the folder, wherever ranks are started.
+    // The path is absolute because commands run in this folder, regardless of the working directory of the ranks.
     let scene = Scene::at(std::path::absolute(scene.folder())?);
     let mut tried =
         Tried { traces: Traces { scene }, mortal, random: StdRng::seed_from_u64(SEED), undisturbed: 0.0 };
@@ -73,12 +75,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.wants("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
 }
 
-/// Ranks of a run with values of which up to three are killed: one is left beside rank 0, which tries no task that ranks may have died of.
+/// Number of ranks of a run with values, of which up to three are killed. One worker survives in addition to rank 0,
+/// which does not run tasks that may have killed ranks.
 const VALUED_RANKS: usize = 5;
-/// Bytes of a value, and how many tasks make a run of a second or so.
+/// Bytes of a value, and the number of tasks that gives a run of about a second.
 const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (10_000_000, 60)];
 
-/// Runs of closures with values, of which some ranks are killed.
+/// Runs closures with values and kills some of the ranks.
 fn values(report: &mut Report, runs: usize) -> Outcome {
     let scene = Scene::create(Path::new("target/bench/workflow-values"))?;
     let scene = Scene::at(std::path::absolute(scene.folder())?);
@@ -133,17 +136,17 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
     Ok(())
 }
 
-/// What is run again and again.
+/// Parameters and reference time of the repeated runs.
 struct Tried {
     traces: Traces,
     mortal: Mortal,
     random: StdRng,
-    /// Seconds.
+    /// Seconds of an undisturbed run.
     undisturbed: f64,
 }
 
 impl Tried {
-    /// One run: what it printed, unless it failed, and how many were killed before it ended.
+    /// Runs the workflow once; returns its output or error, and the number of ranks killed before it ended.
     fn once(
         &self,
         ranks: usize,
@@ -156,7 +159,7 @@ impl Tried {
         deaths::run(&launch, ("mortal-workflow", &words), &traces.scene, victims, has_come, before_kill)
     }
 
-    /// Runs in which one rank is killed.
+    /// Runs the workflows in which one rank is killed.
     fn workers(&mut self, report: &mut Report, runs: usize) -> Outcome {
         let mut series = Series::default();
         while series.runs() < runs {
@@ -169,7 +172,7 @@ impl Tried {
         series.tell(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
     }
 
-    /// A run in which these are killed; `None` if it was over before.
+    /// Runs the workflow and kills the victims; returns `None` if the run ended before all of them were killed.
     fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
         self.traces.clear()?;
         let mut journalled = BTreeSet::new();
@@ -188,7 +191,7 @@ impl Tried {
         Ok(Some(Run { wrongly: wrongly.count(), told: [journalled.len() as f64, again as f64, seconds] }))
     }
 
-    /// Runs in which all ranks are killed, and the ones that go on from there.
+    /// Runs the workflows in which all ranks are killed, and restarts each of them.
     fn whole(&mut self, report: &mut Report, runs: usize) -> Outcome {
         let mut series = Series::default();
         while series.runs() < runs {
@@ -205,8 +208,8 @@ impl Tried {
         )
     }
 
-    /// A run whose ranks are all killed this many seconds after its start, and the one that goes on from its journal; `None` if it was
-    /// over before.
+    /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None`
+    /// if the first run ended before the kill.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Run>> {
         self.traces.clear()?;
         let (output, killed) = self.once(RANKS, &deaths::everybody(RANKS, after), &mut || ())?;
@@ -237,19 +240,19 @@ impl Tried {
     }
 }
 
-/// A run in which somebody was killed.
+/// Run in which one or all ranks were killed.
 struct Run {
-    /// Tasks that were in the journal and were begun again.
+    /// Number of tasks that were in the journal but were started again.
     wrongly: usize,
-    /// What the table has.
+    /// Values of the table.
     told: [f64; 3],
 }
 
-/// What came of some runs.
+/// Results of several runs.
 #[derive(Default)]
 struct Series {
     complete: Vec<Run>,
-    /// Hung, failed, or with effects that are not what they should be.
+    /// Number of runs that hung, failed, or had wrong effects.
     wrong: usize,
     late: usize,
 }
@@ -261,7 +264,7 @@ impl Series {
 
     fn add(&mut self, run: Outcome<Option<Run>>, report: &mut Report, what: impl Fn() -> String) {
         match run {
-            // The run was over before: that is no sample.
+            // The run ended before the kill, so it is not a sample.
             Ok(None) => self.late += 1,
             Ok(Some(run)) => self.complete.push(run),
             Err(error) => {

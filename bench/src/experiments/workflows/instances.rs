@@ -1,4 +1,4 @@
-//! Workflows and clusters as in the papers.
+//! Workflows and clusters of the papers.
 
 use armature_planner::workflow::generate::{Family, paper_cluster};
 use armature_planner::workflow::{Cluster, TaskMemory, Workflow};
@@ -6,21 +6,21 @@ use armature_workflow_files::read;
 
 use crate::Outcome;
 
-/// The default of both papers, for sizes that are drawn.
+/// Default bandwidth of both papers, for drawn sizes.
 const BANDWIDTH: f64 = 1.0;
-/// Of the clusters for real traces, in KiB per second: about a network of 10 Gbit/s.
+/// Bandwidth of the clusters for real traces in KiB per second, which is about that of a 10 Gbit/s network.
 const GIB_IN_KIB: f64 = 1_048_576.0;
 
-/// A workflow with its name.
+/// Workflow with its name and its network.
 pub(super) struct Instance {
     pub(super) name: String,
     pub(super) workflow: Workflow,
     pub(super) task_memory: TaskMemory,
-    /// Between all processors, in the workflow's unit of size per second.
+    /// Bandwidth between all processors, in the workflow's unit of size per second.
     bandwidth: f64,
 }
 
-/// A workflow of a family, with weights drawn as in the papers.
+/// Generates a workflow of a family, with weights drawn as in the papers.
 pub(super) fn generated(
     family: Family,
     tasks: usize,
@@ -44,8 +44,9 @@ const TRACES: [(&str, &[u8]); 6] = [
     ("scrnaseq", include_bytes!("../../../traces/scrnaseq-1.5.json")),
 ];
 
-/// Real runs whose memory was measured, each so many times side by side, as if there were more samples. Bytes become KiB: the
-/// planners add up what they count, and twice the sum of all must be a number.
+/// Returns real runs whose memory was measured, each in `copies` independent copies, which corresponds to a run with
+/// more samples. Bytes are converted to KiB, because the planners add up sizes, and twice the sum of all sizes must
+/// not overflow.
 pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
     const KIB: u64 = 1 << 10;
     let copied = |&(name, bytes): &(&str, &[u8])| -> Outcome<Instance> {
@@ -72,33 +73,33 @@ pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
 }
 
 impl Instance {
-    /// What the task needs that needs most.
+    /// Returns the largest memory requirement of a task.
     pub(super) fn most(&self) -> u64 {
         let need = |task| self.workflow.requirement(task, self.task_memory);
         (0..self.workflow.len()).map(need).max().unwrap_or(0)
     }
 
-    /// The cluster of 2024, so many processors of each of its six kinds. Where a task needs more than the largest has, all
-    /// memories grow until it fits.
+    /// Returns the cluster of 2024, with `of_each` processors of each of its six kinds. If a task needs more memory
+    /// than the largest processor has, all memories are scaled up until the task fits.
     pub(super) fn fitting_cluster(&self, of_each: usize) -> Outcome<Cluster> {
         let cluster = paper_cluster(of_each, 1, BANDWIDTH)?;
         let factor = self.most() as f64 / cluster.largest_memory() as f64;
         self.scaled(&cluster, factor.max(1.0))
     }
 
-    /// The cluster of 2025, in a size where the task that needs most needs this part of the largest memory.
+    /// Returns the cluster of 2025, scaled so that the largest task needs the fraction `part` of the largest memory.
     pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
         const OF_EACH: usize = 12;
         let cluster = paper_cluster(OF_EACH, 1, BANDWIDTH)?;
         self.scaled(&cluster, self.most() as f64 / part / cluster.largest_memory() as f64)
     }
 
-    /// The same workflow as ranks run it: what a task writes is one value for all that read it.
+    /// Returns the workflow as the ranks run it: a task writes one value that all its readers share.
     pub(super) fn with_one_value_a_task(self) -> Outcome<Instance> {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }
 
-    /// The same cluster with memories and buffers in another size.
+    /// Returns the cluster with its memories and buffers scaled by `factor`.
     pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
         let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
         let of = cluster.processors();

@@ -1,9 +1,11 @@
-//! Memory of ranks that run workflows where it is short: by what a process grows at most, against what a rank may hold.
+//! Memory of ranks that run workflows with little memory: the peak growth of a process relative to the memory limit
+//! of a rank.
 //!
-//! Twenty graphs are drawn whose arrays together take several times what all ranks may hold. Beside them stands the graph of
-//! dask/distributed#5453: tasks that make arrays of 90 MB and tasks that add their numbers up, on two workers of 400 MB each; and the same
-//! by Dask, whose limit is for all that a worker's process holds, and once more with the limit for what it holds beside Python and its
-//! modules. Whether a run of Dask comes to its end is a result.
+//! Twenty random graphs have arrays whose total size is several times the memory limit of all ranks. In addition, the
+//! graph of dask/distributed#5453 is run: tasks that create arrays of 90 MB and tasks that sum up their numbers, on
+//! two workers of 400 MB each. Dask runs the same graph twice: with its limit for the whole memory of a worker
+//! process, and with the limit for the memory in addition to Python and its modules. A run of Dask that does not
+//! finish is a result, not an error.
 
 use std::{process::Command, time::Duration};
 
@@ -25,7 +27,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 const GRAPHS: u64 = 20;
 
-/// Bytes of an array, and of a rank.
+/// Bytes of an array, and memory limit of a rank in bytes.
 const DRAWN: (usize, u64) = (8 << 20, 49 << 20);
 const SUMS: (usize, u64) = (90_000_000, 400_000_000);
 
@@ -58,7 +60,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sums = Heavy { sources, bytes, memory, seed: 0 };
     measure("sums".into(), sums, 2)?;
     let limits = [("own", "sums by Dask, with the limit beside its modules"), ("all", "sums by Dask")];
-    // A tenth of the limit has no room for Python itself, and such a run waits until it is ended.
+    // A smoke run has a tenth of the limit, which leaves no memory for Python itself: with the limit for the whole
+    // process, it would wait until it is killed.
     for (limit, name) in limits.into_iter().take(if smoke { 1 } else { 2 }) {
         table.row(dask(name, limit, sums)?);
     }
@@ -72,15 +75,16 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// How long Dask may take: it waits ten seconds before it starts a worker anew, and does so three times for a task.
+/// Time limit of a run of Dask, which waits ten seconds before it restarts a worker, and restarts three times for a
+/// task.
 const DASK_LIMIT: Duration = Duration::from_secs(180);
 
-/// The sums by Dask, as a row.
+/// Runs the sums with Dask and returns the row of the table.
 fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
     let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
     command.arg(peers::folder().join("workflows/sums.py"));
     command.args([sums.sources.to_string(), sums.bytes.to_string(), sums.memory.to_string(), limit.into()]);
-    // It tells of each worker that it restarts.
+    // Dask logs each worker that it restarts.
     command.stderr(std::process::Stdio::null());
     let values = one(&finish(command, DASK_LIMIT)?)?;
     let has_ended = values["ended"] == 1.0;

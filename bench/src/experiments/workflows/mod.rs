@@ -1,6 +1,6 @@
-//! Experiments on workflows: what plans are worth, how long planning takes, and what becomes of them when tasks differ from what was
-//! known; what a task costs that does nothing, what processes take of the memory that they are given, what is left of a run whose
-//! ranks die, and how fast others run the same.
+//! Experiments on workflows: quality of plans, planning time, replanning when tasks differ from their estimates,
+//! overhead of an empty task, memory of processes, recovery from deaths of ranks, and comparison with other
+//! frameworks.
 
 pub(super) mod deaths;
 mod instances;

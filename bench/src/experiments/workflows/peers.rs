@@ -1,11 +1,12 @@
-//! The same workflow of commands by armature and by its peers, Makeflow, Snakemake and Dask, each with two cores, from the command line to the
-//! end: who is done first?
+//! Time of the same workflow of commands with armature and with its peers, Makeflow, Snakemake and Dask, each on two
+//! cores, from the command line to the end.
 //!
-//! There are 200 tasks with the edges of a Montage workflow. Each joins what it reads, counts for some milliseconds in awk, and writes a
-//! file. What is measured is mostly what it takes to start, and to get from one task to the next.
+//! The workflow has 200 tasks with the edges of a Montage workflow. Each task concatenates its inputs, counts for
+//! some milliseconds in awk, and writes a file. Most of the measured time is start-up and the time between tasks.
 //!
-//! *armature* is `armature workflow run -n 2`, two ranks of one core each. Beside them stands `make -j 2`, which keeps no record, takes no
-//! care of what tasks use, and starts within milliseconds: about what the tasks themselves take.
+//! *armature* is `armature workflow run -n 2`, with two ranks of one core each. The reference is `make -j 2`, which
+//! keeps no record, does not manage the resources of tasks, and starts within milliseconds, so that its time is about
+//! the time of the tasks themselves.
 
 use std::{
     path::Path,
@@ -33,11 +34,11 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// How many cores each of them is given.
+/// Number of cores for each contestant.
 const CORES: &str = "2";
-/// How long one run may take.
+/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Counted in awk by a task in the mean: about five milliseconds.
+/// Mean count of a task's awk loop, which takes about five milliseconds.
 const COUNT: f64 = 100_000.0;
 const ARMATURE: &str = "armature";
 const MAKE: &str = "make";
@@ -45,7 +46,7 @@ const MAKE: &str = "make";
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let rounds = report.rounds(20);
     let folder = std::path::absolute("target/bench/workflow-peers")?;
-    // Nothing of an earlier run is to be taken for done.
+    // Results of an earlier run would make tasks count as done.
     let _ = std::fs::remove_dir_all(&folder);
     let workflow = Family::Montage.build(if smoke { 40 } else { 200 }, 1)?;
     compare(report, &Steps::that_count(&workflow, COUNT), &folder, rounds)
@@ -97,7 +98,7 @@ fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> 
     tell(report, steps, &rounds)
 }
 
-/// Seconds of a run, which starts with nothing done and must have done everything.
+/// Measures the seconds of a run, which starts without any results and must produce all of them.
 fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -> Contestant<'a> {
     let program = command.get_program().to_owned();
     let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
@@ -105,7 +106,7 @@ fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -
         steps.forget(folder);
         let mut command = Command::new(&program);
         command.args(&words).current_dir(folder);
-        // What they tell people would stand between the tables.
+        // Progress messages on standard error would appear between the tables.
         command.stderr(Stdio::null());
         let start = Instant::now();
         finish(command, LIMIT)?;

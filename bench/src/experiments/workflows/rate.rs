@@ -1,8 +1,8 @@
-//! Tasks per second of workflows on two ranks whose tasks do nothing.
+//! Tasks per second of workflows with empty tasks on two ranks.
 //!
-//! *closures*: a farm of as many empty tasks, which depend on nobody, stands beside them.
+//! *closures*: compared with a farm of the same number of empty, independent tasks.
 //!
-//! *commands*: `/bin/true`, beside two shells that each run half of them in a loop.
+//! *commands*: `/bin/true`, compared with two shells that each run half of the commands in a loop.
 //!
 //! Parts: `closures`, `commands`.
 
@@ -29,15 +29,15 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 const TASKS: usize = 10_000;
 
-/// Tasks per second at least.
+/// Minimum number of tasks per second.
 const MARK: f64 = 100_000.0;
 
 const COMMANDS: usize = 2_000;
 const WORKFLOW: &str = "workflow";
 const SHELLS: &str = "two shells";
-/// The part of the shells' rate that is reached at least.
+/// Minimum rate relative to the rate of the shells.
 const OF_SHELLS: f64 = 0.9;
-/// How long shells may take.
+/// Time limit of the shells.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -89,7 +89,7 @@ fn commands(report: &mut Report, tasks: usize) -> Outcome {
     report.table("commands", &table)
 }
 
-/// Commands per second by two shells.
+/// Returns the commands per second of two shells.
 fn shells(tasks: usize) -> Outcome<f64> {
     let each = tasks / 2;
     let looped = format!("i=0; while [ $i -lt {each} ]; do {TRUE}; i=$((i+1)); done");

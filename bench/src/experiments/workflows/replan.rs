@@ -1,4 +1,4 @@
-//! What becomes of a plan when tasks need other work and memory than was known, and what planning anew is worth then.
+//! Runs of a plan whose tasks need other amounts of work and memory than estimated, and the benefit of replanning.
 
 mod run;
 
@@ -12,7 +12,7 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
 
-/// Runs in the planner's event model, with plans that stay and with plans that are made anew.
+/// Experiment: runs in the planner's event model, with fixed plans and with replanning.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-replan",
     about: "simulated runs whose tasks' work and memory are 10, 30 and 50 % off: planning anew against keeping the plan",
@@ -20,13 +20,14 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Standard deviations of work and memory, by what was known.
+/// Standard deviations of work and memory, relative to the estimates.
 const DEVIATIONS: [f64; 3] = [0.1, 0.3, 0.5];
-/// What is left at least of a weight.
+/// Lower bound of the factor that is applied to a weight.
 const LEAST: f64 = 0.05;
 const SIZES: [usize; 2] = [200, 1000];
 const SEEDS: u64 = 3;
-/// Part of the largest memory that the task needs that is known to need most, once with room, once nearly without.
+/// Fraction of the largest memory that the largest task needs by its estimate: once with spare memory, once with
+/// almost none.
 const FILLED: [f64; 2] = [0.5, 0.9];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -85,15 +86,16 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 #[derive(Default)]
 struct Counts {
-    /// Runs for which there is a plan by the real weights, and those of them that end within memory with planning anew.
+    /// Number of runs for which a plan by the real weights exists or that finish with the fixed plan; the next field
+    /// counts those of them that finish within memory with replanning.
     possible: usize,
     reached: usize,
-    /// Runs that end within memory.
+    /// Number of runs that finish within memory with the fixed plan; the next field counts those with replanning.
     kept: usize,
     anew: usize,
-    /// Makespan with planning anew by that without, where both end.
+    /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,
-    /// How many plans were made anew.
+    /// Number of new plans in each run.
     fresh: Vec<f64>,
 }
 
@@ -117,11 +119,11 @@ impl Counts {
     }
 }
 
-/// The same workflow with normal deviations of work and memory.
+/// Returns the workflow with normally distributed deviations of work and memory.
 fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
     let mut random = Random::new(seed);
     let mut factor = || {
-        // Box and Muller 1958.
+        // Box-Muller transform (1958).
         let (radius, angle) =
             ((-2.0 * random.uniform().ln()).sqrt(), std::f64::consts::TAU * random.uniform());
         (1.0 + deviation * radius * angle.cos()).max(LEAST)

@@ -1,10 +1,11 @@
-//! Plans of workflows held against simulated runs that follow them.
+//! Plans of workflows against simulated runs that follow them.
 //!
-//! The hosts are the processors of the papers' clusters, each two with a channel of their own each way. Tasks declare their work and
-//! really pass their bytes on. Ranks have the memory of their processor; what does not fit waits on disk, which takes no simulated time.
+//! The hosts are the processors of the papers' clusters; each pair of hosts has its own channel in each direction.
+//! Tasks declare their work and transfer their real bytes. Ranks have the memory of their processor; data that does
+//! not fit is spilled to disk, which takes no simulated time.
 //!
-//! HEFTM plans with files that are sent when their writer ends, as ranks do. DagHetPart plans with blocks that are sent when they are
-//! done, so that its runs end earlier: they may, but not later.
+//! HEFTM assumes that a file is sent when its writer ends, as ranks do. DagHetPart assumes that files are sent when
+//! the whole block is done, so its runs may end earlier than planned, but not later.
 
 use std::path::Path;
 
@@ -25,14 +26,14 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FOLDER: &str = "target/bench/workflow-simgrid";
-/// Tasks of generated workflows.
+/// Numbers of tasks of the generated workflows.
 const SIZES: [usize; 2] = [200, 1000];
 /// Processors of each kind in the default clusters of 2025 and of 2024.
 const OF_EACH: [usize; 2] = [12, 6];
-/// What drawn weights become: tasks take a third of a second on average, files a tenth of a second at most, which is long beside what
-/// the runtime's own messages take. Values of 160 KB at most let a thousand tasks fit into one process.
+/// Scale of drawn weights: a task takes a third of a second on average and a file at most a tenth of a second, which
+/// is long compared with the messages of the runtime. Values of at most 160 KB allow a thousand tasks in one process.
 const DRAWN: Scale = Scale { seconds: 0.01, bytes: 16384.0 };
-/// What the weights of real runs become: files of gigabytes, counted in KiB, become megabytes, and minutes become seconds.
+/// Scale of the weights of real runs: gigabytes, counted in KiB, become megabytes, and minutes become seconds.
 const REAL: Scale = Scale { seconds: 0.01, bytes: 1.0 };
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -49,7 +50,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         instances.push((instance.with_one_value_a_task()?, REAL));
     }
     if smoke {
-        // One that begins with one task, one that ends with one, and a real one.
+        // The smoke run uses a workflow that begins with one task, a workflow that ends with one task, and a real
+        // one.
         instances = instances.into_iter().step_by(5).collect();
     }
     let mut table = Table::new(&[
@@ -115,12 +117,12 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// The plans of a kind: HEFTM's, of events, or DagHetPart's, of blocks.
+/// Returns the plans of a kind: those of HEFTM, made of events, or those of DagHetPart, made of blocks.
 fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'static str, Plan)>> {
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
         let model = MemoryModel { task_memory: *task_memory, ..MemoryModel::default() };
-        // There are workflows whose blocks fit nowhere.
+        // The blocks of some workflows do not fit on any processor.
         let plan = dag_het_part(workflow, cluster, model, &DagHetPart::default()).ok();
         return Ok(plan.map(|plan| ("DagHetPart", plan)).into_iter().collect());
     }
@@ -128,7 +130,7 @@ fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'
     Ok(vec![("HEFTM-BL", by(Level::Bottom)?), ("HEFTM-BLC", by(Level::BottomWithInputs)?)])
 }
 
-/// Sizes of all files that go to another processor by a plan.
+/// Returns the total size of the files that a plan sends to another processor.
 fn crossing(instance: &Instance, plan: &Plan) -> f64 {
     let edges = instance.workflow.edges().iter();
     let crossing = edges.filter(|edge| plan.processor_of[edge.from] != plan.processor_of[edge.to]);

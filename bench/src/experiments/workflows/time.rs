@@ -1,4 +1,4 @@
-//! How long it takes to plan a workflow.
+//! Time to plan a workflow.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::table::Cell;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
 
-/// Every planner by itself, and all together with local search.
+/// Experiment: every planner alone, and all planners together with local search.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-time",
     about: "time to plan workflows of 1000 to 30,000 tasks, with each planner and with all",
@@ -22,12 +22,12 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Tasks, and the seconds in which every planner is to be ready.
+/// Numbers of tasks, and the time limit in seconds for every planner.
 const SIZES: [(usize, f64); 3] = [(1000, 1.0), (10_000, 10.0), (30_000, 60.0)];
 /// Processors of each kind in the cluster of 2024.
 const OF_EACH: usize = 6;
 
-/// Plans; whether there is a plan does not matter here.
+/// Function that runs a planner; it ignores whether a plan exists.
 type Run = fn(&Instance, &Cluster);
 
 const PLANNERS: [(&str, Run); 6] = [

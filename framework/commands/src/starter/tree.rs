@@ -173,7 +173,7 @@ mod tests {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        // Its line says that it has started the other.
+        // The line of output shows that the shell has started its child.
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let pid = Pid::from_raw(shell.id() as i32).unwrap();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(tree.len(), 2);
         assert_eq!(children_by_walk(pid), tree[1..]);
         assert!(children_by_walk(getpid()).contains(&pid));
-        // What both share is counted once.
+        // Memory that both processes share is counted once.
         assert!((1..resident(tree[0]) + resident(tree[1])).contains(&memory(&tree)));
         signal(&tree, Signal::KILL);
         shell.wait().unwrap();

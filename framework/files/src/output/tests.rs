@@ -1,4 +1,4 @@
-//! Outputs of every kind, with real files, links and devices.
+//! Tests of outputs of every kind, with real files, links and devices.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -74,7 +74,7 @@ fn of_a_link_the_target_is_replaced() {
         }
         assert!(write(&dir.join("round"), b"").is_err());
         assert!(write(&dir.join("folder"), b"").is_err());
-        // A link on the way to the file is nothing special.
+        // A link within the path of the file is followed.
         write(&dir.join("folder/third"), b"third").unwrap();
         assert_eq!(fs::read(dir.join("elsewhere/third")).unwrap(), b"third");
         assert_eq!(names(&dir.join("elsewhere")), ["file", "new", "third"]);
@@ -127,7 +127,7 @@ fn a_fifo_gets_everything_and_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     fifo(&path);
-    // More than a pipe holds.
+    // The text is longer than the buffer of a pipe.
     let text = "twelve bytes".repeat(20_000);
     let reader = std::thread::spawn({
         let path = path.clone();
@@ -136,7 +136,7 @@ fn a_fifo_gets_everything_and_stays() {
     write(&path, text.as_bytes()).unwrap();
     assert!(reader.join().unwrap() == text);
     assert_eq!(names(dir.path()), ["fifo"]);
-    // What is published again and again would wait for a reader each time.
+    // A repeated publication would wait for a reader each time.
     let error = publish(&path, b"state").unwrap_err();
     assert!(error.to_string().contains("is a FIFO, expected a regular file"), "{error}");
 }

@@ -126,7 +126,7 @@ mod tests {
     fn a_load_that_comes_is_seen_within_half_a_second_and_forgotten_as_soon() {
         let mut share = CoreShare::default();
         (0..400).for_each(|_| share.add(0.005, 0.0));
-        // Turns of 3 ms each: what a batch loses is all or nothing.
+        // Processes take turns of 3 ms, so a batch loses either all of its time or nothing.
         (0..100).for_each(|turn| share.add(0.006, if turn % 2 == 0 { 0.006 } else { 0.0 }));
         assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
         (0..120).for_each(|_| share.add(0.005, 0.0));
@@ -135,13 +135,13 @@ mod tests {
 
     #[test]
     fn ranks_that_are_ready_now_and_then_are_no_load_from_elsewhere() {
-        // Beside one that is ready half of the time: a core alone, or half of one.
+        // Two ranks share a core, and each is ready half of the time: a rank gets the whole core or half of it.
         assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
-        // Four on two cores, alone and beside as many others.
+        // Four ranks run on two cores, alone and beside four other processes.
         assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
         assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
         assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
-        // One gets less than it could expect, the other more.
+        // One rank gets less than expected, the other one more.
         assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
     }
 

@@ -1,4 +1,4 @@
-//! Known works and speeds, found again from what they make of each other.
+//! Tests that known works and speeds are recovered from the times that result from them.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn of_two_that_differ_the_slower_one_has_lost_speed() {
 
 #[test]
 fn a_rank_where_nothing_ran_keeps_its_speed_beside_the_others() {
-    // The three others are as unequal as the probe said.
+    // The three other ranks are as unequal as the probe measured.
     let seen = [took(0, 0, 0.04), took(0, 1, 0.02), took(0, 2, 0.01)];
     let fit = fitted(&seen, &Prior::probed(&[1.0, 2.0, 4.0, 8.0], 1));
     assert_near(&speeds(&fit), &[1.0, 2.0, 4.0, 8.0]);
@@ -60,7 +60,7 @@ fn a_rank_with_stages_of_its_own_falls_to_the_prior() {
 
 #[test]
 fn ranks_are_compared_through_a_chain_of_stages() {
-    // 0 and 1 share stage 0, 1 and 2 share stage 1. Rank 2 has half its speed.
+    // Ranks 0 and 1 share stage 0, ranks 1 and 2 share stage 1. Rank 2 has half the speed of the others.
     let seen = [took(0, 0, 0.01), took(0, 1, 0.01), took(1, 1, 0.03), took(1, 2, 0.06), took(2, 2, 0.10)];
     let fit = fitted(&seen, &Prior::probed(&[1.0; 3], 3));
     assert_near(&speeds(&fit), &[1.0, 1.0, 0.5]);
@@ -70,7 +70,7 @@ fn ranks_are_compared_through_a_chain_of_stages() {
 #[test]
 fn known_works_tell_a_slower_rank_from_slower_work() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
-    // Each rank has its own stages. Both of rank 0's take twice as long.
+    // Each rank has its own stages, and both stages of rank 0 take twice as long.
     let slower_rank = fitted(&[took(0, 0, 0.02), took(1, 0, 0.04), took(2, 1, 0.03)], &prior);
     assert_near(&speeds(&slower_rank), &[0.5, 1.0, 1.0]);
     // Stage 2 takes twice as long on every rank.
@@ -78,7 +78,7 @@ fn known_works_tell_a_slower_rank_from_slower_work() {
         fitted(&[took(2, 0, 0.06), took(2, 1, 0.06), took(2, 2, 0.06), took(0, 0, 0.01)], &prior);
     assert_near(&speeds(&slower_work), &[1.0; 3]);
     assert_near(&[slower_work.works[2].unwrap().value], &[0.06]);
-    // A stage of its own that takes longer: the rank, since ranks change more often than works.
+    // If the only stage of a rank takes longer, the rank counts as slower, because speeds change more often than works.
     let one = fitted(&[took(0, 0, 0.02), took(2, 1, 0.03)], &prior);
     assert_near(&speeds(&one), &[0.5, 1.0, 1.0]);
 }
@@ -87,11 +87,12 @@ fn known_works_tell_a_slower_rank_from_slower_work() {
 fn of_core_time_one_stage_that_takes_longer_has_more_to_do_and_all_of_a_rank_tell_of_the_rank() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
     let fitted = |seen: &[Measurement]| fit(seen, &prior, &FitOptions::of_core_time()).unwrap();
-    // Another phase of the data: stage 2 has twice the work, on the one rank that runs it.
+    // The data enter another phase: stage 2 has twice the work, and runs on one rank.
     let phase = fitted(&[took(0, 0, 0.01), took(1, 1, 0.02), took(2, 2, 0.06)]);
     assert_near(&speeds(&phase), &[1.0; 3]);
     assert_near(&[phase.works[2].unwrap().value], &[0.06]);
-    // Both stages of rank 0 take longer, though it had its core: a lower clock, or a neighbour on the same cache.
+    // Both stages of rank 0 take longer, although the rank had its core: a lower clock rate, or a neighbour on the same
+    // cache.
     let rank = fitted(&[took(0, 0, 0.015), took(1, 0, 0.03), took(2, 1, 0.03)]);
     assert_near(&speeds(&rank), &[1.0 / 1.5, 1.0, 1.0]);
 }

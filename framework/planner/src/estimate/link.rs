@@ -192,7 +192,7 @@ mod tests {
 
     const PROBED: Link = Link { bandwidth: 1e9, setup: 50e-6 };
 
-    /// Messages of both classes, small ones more often, waiting for 200 µs in the mean.
+    /// Sends messages of both size classes, small ones more often, which wait for 200 µs on average.
     fn send(traffic: &mut LinkTraffic, real: Link, offset: f64, messages: u32, rng: &mut StdRng) {
         let waiting = Exp::new(1.0 / 200e-6).unwrap();
         for i in 0..messages {
@@ -264,8 +264,8 @@ mod tests {
             send(&mut traffic, real, offset, 600, &mut StdRng::seed_from_u64(seed));
             let estimate = traffic.estimate(Some(offset));
             prop_assert_eq!(estimate.bandwidth.source, Source::Envelope);
-            // What is left of the waiting is some microseconds, small beside what a megabyte takes unless the link
-            // is fast.
+            // The remaining wait of some microseconds is small compared with the time of a megabyte, unless the link is
+            // fast.
             let slack = 40e-6;
             let time = |link: Link| link.time(1e6);
             let (found, wanted) = (time(estimate.link()), time(real));

@@ -139,7 +139,8 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e7, setup: 2e-3 };
 
-    /// `rounds` messages of each of these sizes over a link, each waiting for up to `wait` seconds more.
+    /// Returns the traffic of `rounds` messages of each size over a link; each message waits for up to `wait` seconds
+    /// in addition.
     fn traffic(link: Link, offset: f64, sizes: &[f64], rounds: u32, wait: f64, seed: u64) -> LinkTraffic {
         let mut traffic = LinkTraffic::new(PROBED);
         let mut rng = StdRng::seed_from_u64(seed);
@@ -162,9 +163,9 @@ mod tests {
             link.setup > 2.0 * PROBED.setup || link.bandwidth < 0.5 * PROBED.bandwidth
         };
         let wrong = (0..400).filter(|&seed| wrong(seed)).count();
-        // Two least waits may agree by chance.
+        // Two minimum waits may agree by chance.
         assert!(wrong <= 20, "{wrong} of 400");
-        // The plain envelope does believe it.
+        // The plain envelope estimates a slow link.
         let there = traffic(PROBED, 0.0, &both, 200, 20e-3, 3);
         assert!(there.estimate(Some(0.0)).setup.value > 2.0 * PROBED.setup);
     }
@@ -202,14 +203,14 @@ mod tests {
         assert_eq!(there(5.0).cautious(None, None).link(), PROBED);
         assert!(close(there(5.0).cautious(None, Some(&back)).bandwidth.value));
         assert!(close(there(0.0).cautious(Some(0.0), None).bandwidth.value));
-        // Both directions are taken for equally fast.
+        // Both directions are assumed to be equally fast.
         assert!(close(back.cautious(None, Some(&there(5.0))).bandwidth.value));
     }
 
     #[test]
     fn messages_that_wait_for_each_other_make_a_full_link_no_slower_than_it_is() {
         let slow = Link { bandwidth: 1e7, ..PROBED };
-        // Ten messages are always on their way, so each takes ten times as long.
+        // Ten messages are always under way, so each takes ten times as long.
         let mut there = traffic(Link { bandwidth: 1e6, ..slow }, 0.0, &[1e6], 200, 0.0, 1);
         there.carried(64e6, 64, 64.0 * slow.time(1e6));
         let found = there.cautious(Some(0.0), None).bandwidth.value;

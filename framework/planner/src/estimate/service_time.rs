@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn short_batches_are_put_together() {
         let mut service = ServiceTime::default();
-        // Every hundredth batch is held up for a millisecond: 5 µs a batch in the mean, which is no spike but work.
+        // Every hundredth batch is delayed by a millisecond. The delay adds about 10 µs to the mean and counts as work,
+        // not as an outlier.
         for i in 0..100_000 {
             service.add(1, if i % 100 == 0 { 1e-3 } else { 10e-6 });
         }
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn batches_count_by_their_items() {
         let mut service = ServiceTime::default();
-        // 30 items at 1 ms and 10 at 2 ms, in turn.
+        // Batches of 30 items at 1 ms and of 10 items at 2 ms, in turn.
         for _ in 0..200 {
             service.add(30, 0.030);
             service.add(10, 0.020);

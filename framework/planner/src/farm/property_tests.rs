@@ -1,4 +1,4 @@
-//! Whatever the order of requests, deaths and joins: every task is handed out, and never more.
+//! Tests that each task is dispatched exactly once, whatever the order of requests, deaths and joins is.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A farm whose workers ask, finish, die and join in any order.
+/// Event in a farm whose workers request, finish, die and join in any order.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(usize),
-    /// The oldest chunk of the n-th worker comes back, each task having taken this number of µs.
+    /// The oldest chunk of the n-th worker returns; each task took this number of microseconds.
     Back(usize, u32),
     Die(usize),
     Join(usize),
@@ -32,7 +32,7 @@ fn policies() -> Vec<Chunking> {
     Chunking::all().chain([Chunking::Fixed(7)]).collect()
 }
 
-/// What was given to workers, and what has come back.
+/// Record of the tasks that were dispatched and completed.
 #[derive(Default)]
 struct Books {
     out: Vec<VecDeque<u64>>,
@@ -121,7 +121,7 @@ proptest! {
                     books.play(&mut chunker, step, &mut knowledge);
                     prop_assert_eq!(chunker.left(), Supply::Exactly(tasks - books.given), "{}", chunking);
                 }
-                // One survivor does the rest.
+                // One remaining worker does the rest.
                 for worker in [0, 1, 2, 4, 5] {
                     books.die(&mut chunker, worker);
                 }
@@ -155,7 +155,7 @@ proptest! {
                         knowledge.now += 1e-4;
                         let size = chunker.next_up_to(worker, window, &knowledge).unwrap();
                         prop_assert!((1..=window).contains(&size));
-                        // The end is found when the source has fewer.
+                        // The end is detected when the source has fewer tasks than requested.
                         if size > left {
                             chunker.give_back(size - left);
                             chunker.set_supply(Supply::Exactly(0), &knowledge);

@@ -1,4 +1,4 @@
-//! The model and the policies against values that were computed independently.
+//! Tests of the model and of the policies against values that were computed independently.
 
 use std::collections::BTreeSet;
 
@@ -49,17 +49,17 @@ impl Case {
     }
 }
 
-/// Sizes of all chunks of `chunker`, which is asked in turn; nothing comes back before the end.
+/// Returns the sizes of all chunks, requested by the workers in turn; no chunk returns before the end.
 fn sizes(mut next: impl FnMut(usize) -> Option<u64>, workers: usize) -> Vec<f64> {
     (0..).map_while(|i| next(i % workers)).map(|size| size as f64).collect()
 }
 
-/// A chunker that knows mean and deviation from an iteration before, in which each worker had two tasks.
+/// Returns a chunker that knows mean and deviation from an earlier iteration, in which each worker had two tasks.
 fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Chunker {
     let ids: Vec<usize> = (0..workers).collect();
     let mut chunker = Chunker::new(chunking);
     chunker.begin(Supply::Exactly(2 * workers as u64), &ids, &Knowledge::default());
-    // AF looks at each worker's two tasks for itself, the others at all tasks together.
+    // AF uses the two tasks of each worker separately, the other policies use all tasks together.
     let tasks = if chunking == Chunking::Af { 2.0 } else { 2.0 * workers as f64 };
     let off = deviation * ((tasks - 1.0) / tasks).sqrt();
     for worker in 0..workers {
@@ -69,7 +69,7 @@ fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Ch
     chunker
 }
 
-/// Times of `rows` iterations of `tasks` tasks, 0.5 ms and up to 1 ms more.
+/// Returns the times in ms of `tasks` tasks in `rows` iterations: 0.5 to 1.5 ms each.
 fn lcg_tasks(rows: usize, tasks: usize) -> Vec<Vec<f64>> {
     let mut x: u64 = 12345;
     let mut next = || {
@@ -112,7 +112,7 @@ fn chunks(case: &Case, chunking: Chunking) -> Vec<f64> {
     sizes(|worker| chunker.next(worker, &knowledge), n)
 }
 
-/// FSC and DPF with a factor of their own.
+/// Returns the chunk sizes of FSC and DPF with the factor of the case.
 fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
     let (n, total) = (case.get("n") as usize, case.get("N") as u64);
     let workers: Vec<usize> = (0..n).collect();
@@ -153,7 +153,8 @@ fn every_reference_value() {
             "x0" => one(daf_divisor(true, get("sigma") / get("mu"), n)),
             "xj" => one(daf_divisor(false, get("sigma") / get("mu"), n)),
             "tt7" => {
-                // In its regime whatever the size: bytes of the way back alone.
+                // Without bytes to the workers the time is in the regime of the bytes of the way back, whatever the
+                // size is.
                 one(IterationModel { out: 0.0, ..case.model(Asynchronous) }.time(n))
             }
             "tt8" => {
@@ -200,8 +201,8 @@ fn every_reference_value() {
                 vec![capability as f64, if bytes { 11.0 } else { 10.0 }]
             }
             "tt4" => {
-                // With a message that starts up faster than it is carried, (5) is the larger one; (4) is what comes of
-                // no bytes but the last worker's.
+                // If a message starts up faster than its bytes are sent, equation (5) gives the larger time. Equation
+                // (4) results without bytes to all workers but the last.
                 let (to, from, work) = (case.list("vm"), case.list("vw"), case.list("work"));
                 let only_last: Vec<f64> = vec![0.0, 0.0, to[2]];
                 one(unbalanced_time(&case.messages(), Asynchronous, &only_last, &from, &work, get("lm"))
@@ -269,13 +270,14 @@ fn figure_6_is_reproduced() {
     printed(100.0 * (40.0 / 23.0 - 1.0), 73.91, 2);
 }
 
-/// Tables 1 to 4 of the paper: the expected numbers of workers, with the start-up times that were found for them.
+/// Tables 1 to 4 of the paper: expected numbers of workers, for the start-up times that were determined.
 #[test]
 fn tables_1_to_4_are_reproduced() {
     use Protocol::{Asynchronous, Synchronous};
     let switching = StartUp { small: 1.32, border: 3200.0, large: 2.145 };
     let kib = |k: f64| 1024.0 * k;
-    // Fastest, the most that the master can serve, least Pi; the first row's 22 is where the paper prints none.
+    // Worker counts: the fastest, the most that the master can serve, the least Pi. The paper prints no value for the
+    // 22 in the first row.
     let rows = [
         (kib(100.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [32, 22, 12]),
         (kib(2048.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [64, 10, 9]),

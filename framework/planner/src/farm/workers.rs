@@ -222,7 +222,8 @@ mod tests {
     use super::*;
     use crate::farm::{IterationModel, MessageCosts, Protocol};
 
-    /// Iterations until the number stays, from `workers` on, with measurements that are off by up to a tenth.
+    /// Runs ten iterations from `workers` on, with measurements that are off by up to five per cent; returns the last
+    /// number of workers.
     fn settle(mut workers: usize, model: &IterationModel) -> usize {
         let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
         let mut now = 0.0;
@@ -277,7 +278,8 @@ mod tests {
     fn a_change_that_slows_the_farm_is_taken_back_and_not_tried_again() {
         let messages = MessageCosts::new(1e-3, 1e-6);
         let protocol = Protocol::Asynchronous;
-        // The model wants 23; this farm takes 0.1 s with 40 and 0.2 s with any other number.
+        // The model predicts the best time for 23 workers; this farm takes 0.1 s with the first number of workers and
+        // 0.2 s with any other.
         let model =
             IterationModel { messages, volume: 4096.0, out: 0.5, compute: 1.6, master: 0.0, protocol };
         for (most, first) in [(60, 40), (23, 12)] {

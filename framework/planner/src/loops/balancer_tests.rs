@@ -1,4 +1,4 @@
-//! What a balancer decides, look by look.
+//! Tests of a balancer, decision by decision.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::papers::Oscillation;
 use crate::tuner::{Reason, Verdict};
 
-/// Ranks that do what they hold at given speeds, and a balancer that looks once a second.
+/// Simulation of ranks that compute their units at given speeds, and of a balancer that decides once a second.
 struct Bench {
     balancer: LoopBalancer,
     held: Vec<u64>,
@@ -37,7 +37,7 @@ impl Bench {
         self.look_with(&self.reports(speeds), Ahead::Unknown)
     }
 
-    /// Carries out the moves, which takes `seconds` seconds.
+    /// Carries out the moves, which take `seconds` seconds.
     fn carry_out(&mut self, decision: &LoopDecision, seconds: f64) {
         assert!(decision.is_act(), "{decision}");
         for m in rounds(&self.held, &decision.moves).unwrap().into_iter().flatten() {
@@ -50,7 +50,7 @@ impl Bench {
     }
 }
 
-/// Rates as they are, so that a single look says all.
+/// Returns options without smoothing, so that a single report determines the rates.
 fn raw() -> LoopOptions {
     LoopOptions { smoothing: Smoothing::Raw, realised_gain: false, ..LoopOptions::default() }
 }
@@ -71,7 +71,7 @@ fn a_load_that_comes_is_followed_but_its_end_only_by_few_ranks() {
         assert!((went.gain - 0.5 / p).abs() < 2e-3, "{ranks}: {went}");
         match ranks {
             4 => assert_eq!(went.verdict, Verdict::Act),
-            // Just at the threshold: whole units decide.
+            // The gain is at the threshold, so the rounding to whole units decides.
             5 => assert!((went.gain - went.threshold).abs() < 2e-3),
             _ => assert_eq!(went.verdict, KEEP(Reason::GainTooSmall)),
         }
@@ -88,7 +88,7 @@ fn what_stays_unbalanced_below_the_threshold_costs_little() {
 
 #[test]
 fn moves_are_cancelled_only_if_they_cost_far_more_than_they_save() {
-    // Loads come and go every 10 s; a movement of everything takes so long.
+    // Loads start and stop every 10 s; a movement takes `seconds`.
     let second_move = |seconds: f64, margin: Option<f64>| {
         let mut bench = Bench::new(&[1000; 4], LoopOptions { margin, ..raw() });
         let first = bench.look(&[50.0, 100.0, 100.0, 100.0]);
@@ -98,7 +98,7 @@ fn moves_are_cancelled_only_if_they_cost_far_more_than_they_save() {
         bench.look(&[100.0; 4])
     };
     let cheap = second_move(1.0, Some(2.0));
-    // 10 s between the two, of which 12.5 % are saved.
+    // 10 s pass between two changes, of which 12.5 % are saved.
     assert_eq!(cheap.horizon, Some(10.0));
     assert!((cheap.benefit() - 1.25).abs() < 0.01 && (cheap.cost - 1.0).abs() < 0.01, "{cheap}");
     assert!(cheap.is_act());
@@ -122,12 +122,12 @@ fn small_gains_count_where_moves_have_paid_by_the_end_of_the_pass() {
         bench.carry_out(&first, seconds);
         bench.look(&uneven)
     };
-    // A movement of 158 units took 10 ms; about 130 go back now, which saves 0.43 of 10.4 s.
+    // A movement of 158 units took 10 ms. About 130 units move back, which saves 0.43 s of 10.4 s.
     let cheap = second_look(Some(0.1), 0.01);
     assert!(cheap.gain < cheap.threshold && cheap.is_act(), "{cheap}");
     let saved = cheap.gain * cheap.current_time.unwrap();
     assert!(saved > 0.3 && cheap.cost > 0.005 && cheap.cost < 0.01, "{cheap}");
-    // What takes a second has not paid by the end of the pass, and by itself no small gain counts.
+    // A move that costs 1 s does not pay back before the pass ends, and a small gain does not count otherwise.
     assert_eq!(second_look(Some(0.1), 1.0).verdict, KEEP(Reason::GainTooSmall));
     assert_eq!(second_look(None, 0.01).verdict, KEEP(Reason::GainTooSmall));
     assert_eq!(second_look(Some(0.0), 0.0).verdict, KEEP(Reason::GainTooSmall));
@@ -141,12 +141,12 @@ fn what_lasts_above_the_threshold_is_one_change() {
     let first = bench.look(&loaded);
     bench.carry_out(&first, 10.0);
     bench.now += 8.0;
-    // The way back would cost 10 s and is cancelled at first: it saves 12.5 % of 19 s.
+    // Moving back would cost 10 s and is rejected at first, because it saves 12.5 % of 19 s.
     let looks: Vec<LoopDecision> = (0..150).map(|_| bench.look(&free)).collect();
     assert_eq!(looks[0].horizon, Some(19.0));
     assert_eq!(looks[1].horizon, Some(19.0), "no new change");
     assert_eq!(looks[0].verdict, KEEP(Reason::NotWorthCost));
-    // The longer nothing changes, the longer that is expected to last, until the way back pays.
+    // The longer nothing changes, the longer the current state is expected to last, until moving back pays.
     let turned = looks.iter().position(LoopDecision::is_act).unwrap();
     let horizon = looks[turned].horizon.unwrap();
     assert!((horizon - turned as f64).abs() < 1e-9, "{}", looks[turned]);
@@ -166,7 +166,7 @@ fn nothing_is_decided_while_units_move() {
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
     assert_eq!(bench.look(&loaded).verdict, KEEP(Reason::Same));
-    // Rates were smoothed all the same: the second low one in a row counts by half.
+    // Rates are smoothed while units move: the second low rate in a row counts by half.
     let mut smoothed = Bench::new(&[500, 1500, 1000, 1000], LoopOptions::default());
     assert!(smoothed.look(&[100.0; 4]).is_act());
     smoothed.look(&[100.0, 100.0, 100.0, 50.0]);
@@ -207,17 +207,17 @@ fn what_is_left_of_a_pass_moves_only_if_that_pays_before_its_end() {
     let mut rest = |left: u64, ahead: Ahead| {
         let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
         let decision = bench.look_with(&reports, ahead);
-        // To be made or not, it is not.
+        // The movement is not carried out, whatever the decision is.
         bench.balancer.abandoned();
         decision
     };
-    // Half of 60 units would go, which would end 0.3 s sooner.
+    // Half of 60 units would move, which would end the pass 0.3 s sooner.
     let short = rest(60, Ahead::RestOfPass);
     assert_eq!((short.verdict, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
-    // For units that stay there it would be well spent.
+    // For units that stay on their new rank the movement would pay.
     assert!(rest(60, Ahead::Passes(100.0)).is_act());
 }
 
@@ -253,7 +253,7 @@ fn small_loops_are_no_trouble() {
     assert_eq!(Bench::new(&[0; 3], raw()).look(&[1.0; 3]).verdict, KEEP(Reason::NotSettled));
     let alone = Bench::new(&[7], raw()).look(&[5.0]);
     assert_eq!((alone.verdict, &alone.target[..]), (KEEP(Reason::Same), &[7][..]));
-    // Two units on three ranks: a rank without any counts with the mean of the others.
+    // There are two units on three ranks; a rank without units counts with the mean rate of the others.
     let mut bench = Bench::new(&[2, 0, 0], raw());
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1] = Report::default();
@@ -261,7 +261,7 @@ fn small_loops_are_no_trouble() {
     let decision = bench.look_with(&reports, Ahead::Unknown);
     assert_eq!((&decision.target[..], decision.gain), (&[1, 1, 0][..], 0.5));
     bench.carry_out(&decision, 0.0);
-    // Rank 1 was never measured, but now it has a unit.
+    // Rank 1 has a unit, but was never measured.
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();

@@ -1,16 +1,17 @@
-//! Whatever the rates and the units: nothing is lost, nobody sends what it has not, and no more moves than has to.
+//! Tests that no unit is lost, that no rank sends units that it does not have, and that no more units move than
+//! necessary, for any rates and units.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Rates, some of them 0 or very different.
+/// Generates rates, some of them 0 or very different.
 fn rates() -> impl Strategy<Value = Vec<f64>> {
     let rate = prop_oneof![5 => 0.1..100.0, 1 => Just(0.0), 1 => Just(1.0), 1 => 1e-9..1e9];
     prop::collection::vec(rate, 1..20)
 }
 
-/// What some ranks have, and what they should have.
+/// Generates the held units and the target units of some ranks.
 fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     let held = prop::collection::vec(prop_oneof![3 => 0..60_u64, 1 => Just(0), 1 => 0..2000_u64], 1..20);
     (held, rates(), 0..3_u64).prop_map(|(held, mut rates, least)| {
@@ -20,7 +21,7 @@ fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     })
 }
 
-/// Units of each rank after a round; panics if one sends more than it had at its beginning.
+/// Returns the units of each rank after a round; panics if a rank sends more units than it had before the round.
 fn after(held: &[u64], round: &[Move]) -> Vec<u64> {
     let mut next = held.to_vec();
     for m in round {
@@ -41,7 +42,7 @@ proptest! {
         prop_assert_eq!(&shares, &distribute(units, &rates, least));
         let enough = units >= least * rates.len() as u64;
         prop_assert!(!enough || shares.iter().all(|&share| share >= least), "{:?}", shares);
-        // A faster rank never has a whole unit less than a slower one.
+        // A faster rank never has fewer units than a slower rank.
         for (a, ra) in shares.iter().zip(&rates) {
             for (b, rb) in shares.iter().zip(&rates) {
                 prop_assert!(!(ra > rb && a < b), "{:?}", shares);
@@ -66,7 +67,7 @@ proptest! {
         prop_assert_eq!(&after(&held, &moves), &target);
         let least: u64 = held.iter().zip(&target).map(|(has, wants)| has.saturating_sub(*wants)).sum();
         prop_assert_eq!(moves.iter().map(|m| m.units).sum::<u64>(), least);
-        // Nobody both sends and receives, so one round is enough.
+        // No rank both sends and receives, so one round is enough.
         prop_assert!(rounds(&held, &moves).unwrap().len() <= 1);
     }
 
@@ -75,7 +76,7 @@ proptest! {
         let moves = neighbour_moves(&held, &target).unwrap();
         prop_assert!(moves.len() < held.len().max(1));
         prop_assert!(moves.iter().all(|m| m.from.abs_diff(m.to) == 1));
-        // Over each border goes what one side has too much, and in one direction.
+        // The surplus of one side crosses each border, in one direction only.
         for border in 0..held.len() - 1 {
             let (has, wants) =
                 (held[..=border].iter().sum::<u64>(), target[..=border].iter().sum::<u64>());
@@ -100,7 +101,7 @@ proptest! {
     #[test]
     fn blocks_stay_blocks((held, target) in change()) {
         let moves = neighbour_moves(&held, &target).unwrap();
-        // Who has each unit.
+        // Returns the owner of each unit.
         let blocks = |held: &[u64]| -> Vec<usize> {
             held.iter().enumerate().flat_map(|(rank, &units)| std::iter::repeat_n(rank, units as usize)).collect()
         };
@@ -140,7 +141,7 @@ proptest! {
     ) {
         let line = MovementCosts { fixed, per_unit };
         let mut fit = MovementFit::default();
-        // The first is left out.
+        // The first movement is ignored.
         fit.add(1, 9.0);
         units.iter().for_each(|&units| fit.add(units, line.time(units)));
         let costs = fit.costs().unwrap();

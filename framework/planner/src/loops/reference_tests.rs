@@ -1,4 +1,4 @@
-//! The formulas against values that were computed independently.
+//! Tests of the formulas against values that were computed independently.
 
 use super::*;
 use crate::papers::{Barriers, Oscillation, Reaction};
@@ -174,7 +174,7 @@ fn nothing() -> LoopDecision {
     }
 }
 
-/// State and h as well; the built-in table and the same as data.
+/// Compares rate, state and h of the filter, for the built-in table and for the same table as data.
 fn filter_table(case: &Case) {
     let table = TrendTable::default();
     for smoothing in [Smoothing::Trend, Smoothing::Table(table.clone())] {
@@ -189,7 +189,7 @@ fn filter_table(case: &Case) {
                 "{i}: {found} instead of {rate}"
             );
             assert_eq!(state.name, name, "{i}");
-            // The first rate is taken as it is, whatever its state.
+            // The first rate is not smoothed, whatever its state is.
             assert!(i == 0 || Ok(state.history) == h.parse(), "{i}");
         }
     }

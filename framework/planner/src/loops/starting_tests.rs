@@ -1,15 +1,15 @@
-//! What a balancer makes of the first reports of ranks.
+//! Tests of the decisions of a balancer after the first reports of the ranks.
 
 use super::*;
 
-/// As in loops over grids.
+/// Returns options that require four reports, like those of grid loops.
 fn four() -> LoopOptions {
     LoopOptions { settling: Some(4), ..LoopOptions::default() }
 }
 
 #[test]
 fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() {
-    // A seventh could be saved if the speeds were these.
+    // With these speeds, a seventh of the time could be saved.
     let (cold, warm, slow) = ([80.0, 107.0], [107.0, 107.0], [50.0, 200.0]);
     let mut bench = Bench::new(&[1000; 2], four());
     let first = bench.look(&cold);
@@ -18,7 +18,7 @@ fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() 
     let last = bench.look(&warm);
     assert_eq!((&verdicts[2], last.verdict), (&KEEP(Reason::Same), KEEP(Reason::Same)));
     assert!((last.rates[0] - 107.0).abs() < 1e-9 && last.rates[1] == 107.0, "{:?}", last.rates);
-    // What is the same in all four is believed, and what is several times as slow in two.
+    // A gain that is equal in all four reports is believed, and a rank that is several times as slow after two reports.
     let acted = |rates: &[f64]| {
         let mut bench = Bench::new(&[1000; 2], four());
         [(); 4].map(|()| bench.look(rates).is_act())
@@ -32,8 +32,8 @@ fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() 
     assert!(shown.starts_with("keep: ranks have reported too few times for such a gain; "), "{shown}");
 }
 
-/// Seen on a grid of 4000 rows: the first sweep of a rank took three times as long as later ones, and its neighbour beside
-/// a load got most of its rows.
+/// On a grid of 4,000 rows, the first sweep of a rank took three times as long as later sweeps, and the neighbour,
+/// which shared its core with a load, received most of the rows.
 #[test]
 fn a_single_first_report_moves_nothing_and_is_left_out() {
     let mut bench = Bench::new(&[2000; 2], four());

@@ -181,7 +181,7 @@ mod tests {
 
     const LATENCY: f64 = 1e-6;
 
-    /// Searches with what `period` says of each turn: (realised, blocked).
+    /// Searches the period; `turn` returns the realised period and true if the server was blocked.
     fn search(options: PeriodOptions, mut turn: impl FnMut(u32, f64) -> (f64, bool)) -> Period {
         let mut period = Period::new(LATENCY, options).unwrap();
         for i in 0..1_000_000 {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn lengths_below_the_clocks_noise_are_passed_over() {
-        // Every other period is 2 µs late: within five per cent only from 40 µs on.
+        // Every other period is 2 µs late, which is within five per cent only from 40 µs on.
         let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, asked| {
             (asked + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
         });

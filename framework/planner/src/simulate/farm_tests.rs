@@ -1,4 +1,4 @@
-//! Small farms whose times can be had by hand: 1 s a message whatever its size, 3 s a task.
+//! Tests of small farms whose times can be computed by hand: a message of any size takes 1 s, a task takes 3 s.
 
 use super::farm::{Dispatch, Farm, Run, Standing, Tasks};
 use crate::farm::{Chunker, Chunking, Knowledge, MessageCosts, Supply};
@@ -7,7 +7,7 @@ fn knowledge() -> Knowledge {
     Knowledge { messages: MessageCosts::new(1.0, 0.0), ..Knowledge::default() }
 }
 
-/// Tasks of 3 s, one at a time.
+/// Runs tasks of 3 s in chunks of one task.
 fn run(farm: Farm, knowledge: Knowledge, tasks: usize, workers: &[usize]) -> Run {
     let tasks = Tasks::new(&vec![3.0; tasks]);
     let mut chunker = Chunker::new(Chunking::Fixed(1));
@@ -22,29 +22,29 @@ fn time(knowledge: Knowledge, tasks: usize, workers: &[usize]) -> f64 {
 fn a_worker_waits_for_each_chunk_unless_it_has_asked_ahead() {
     // Each chunk takes 1 + 3 + 1 s.
     assert_eq!((time(knowledge(), 1, &[0]), time(knowledge(), 3, &[0])), (5.0, 15.0));
-    // Two are under way from the beginning: there at 1 and 2, done at 4 and 7, back at 5 and 8. The third is asked for
-    // at 5, there at 6, begun at 7, back at 11.
+    // Two chunks are under way from the beginning: they arrive at 1 s and 2 s, end at 4 s and 7 s, and return at 5 s
+    // and 8 s. The third is requested at 5 s, arrives at 6 s, begins at 7 s and returns at 11 s.
     let ahead = Knowledge { ahead: 1, ..knowledge() };
     assert_eq!((time(ahead, 2, &[0]), time(ahead, 3, &[0])), (8.0, 11.0));
-    // More than one ahead gains nothing here.
+    // Requesting more than one chunk ahead gains nothing here.
     assert_eq!(time(Knowledge { ahead: 2, ..knowledge() }, 3, &[0]), 11.0);
 }
 
 #[test]
 fn workers_that_ask_ahead_are_served_in_turn() {
-    // Sent at 1, 2, 3, 4 to workers 0, 1, 0, 1: worker 1 computes from 2 to 8.
+    // Chunks arrive at 1, 2, 3 and 4 s at workers 0, 1, 0 and 1: worker 1 computes from 2 s to 8 s.
     assert_eq!(time(Knowledge { ahead: 1, ..knowledge() }, 4, &[0, 1]), 9.0);
-    // Without, worker 0 has its second chunk at 6 and worker 1 at 7: done at 10, back at 11.
+    // Without requests ahead, the second chunks arrive at 6 s and 7 s; the last ends at 10 s and returns at 11 s.
     assert_eq!(time(knowledge(), 4, &[0, 1]), 11.0);
 }
 
 #[test]
 fn a_master_that_computes_needs_no_messages() {
     let master = Knowledge { master: Some(0), ..knowledge() };
-    // Alone, three tasks one after the other.
+    // The master alone runs three tasks one after the other.
     assert_eq!(time(master, 3, &[0]), 9.0);
-    // It does the first task until 3 and the third until 6; worker 1 the second until 4, back at 5, and the fourth,
-    // which is there at 6, done at 9, back at 10.
+    // The master runs the first task until 3 s and the third until 6 s. Worker 1 runs the second until 4 s, returned at
+    // 5 s, and the fourth, which arrives at 6 s, ends at 9 s and returns at 10 s.
     let run = run(Farm::new(master), master, 4, &[0, 1]);
     assert_eq!((run.time, run.busy, run.chunks), (10.0, 12.0, 4));
     assert_eq!(run.efficiency(2), 0.6);
@@ -54,11 +54,11 @@ fn a_master_that_computes_needs_no_messages() {
 fn a_master_that_computes_inline_lets_others_wait() {
     let master = Knowledge { master: Some(0), ..knowledge() };
     let inline = Farm::new(master).with_inline_master();
-    // Worker 1 is served when the master's task ends at 3: there at 4, done at 7, back at 8. The master sends until 4,
-    // does the third task until 7 and the fourth until 10.
+    // Worker 1 is served when the master's task ends at 3 s: its task arrives at 4 s, ends at 7 s and returns at 8 s.
+    // The master sends until 4 s, runs the third task until 7 s and the fourth until 10 s.
     assert_eq!(run(inline, master, 4, &[0, 1]).time, 10.0);
-    // Served first, worker 1 has a task at 1 and is back at 5; the master works from 1 to 4 and from 4 to 7, and sends
-    // the fourth then: there at 8, done at 11, back at 12.
+    // Worker 1 is served first, receives a task at 1 s and returns it at 5 s. The master works from 1 s to 4 s and from
+    // 4 s to 7 s, then sends the fourth task, which arrives at 8 s, ends at 11 s and returns at 12 s.
     assert_eq!(run(inline, master, 4, &[1, 0]).time, 12.0);
 }
 
@@ -74,7 +74,7 @@ fn what_is_busy_at_first_delays_the_first_chunk() {
     assert_eq!(start(knowledge(), busy), 7.0);
     let master = Knowledge { master: Some(0), ..knowledge() };
     assert_eq!(start(master, busy), 3.0, "its own needs no port");
-    // A worker that computes until 5 begins then, and is back at 9.
+    // A worker that is busy until 5 s begins then, and the result returns at 9 s.
     assert_eq!(start(knowledge(), Standing { port: 0.0, free: &[(0, 5.0)], ..busy }), 9.0);
     assert_eq!(start(knowledge(), Standing::default()), 0.0, "nobody asks");
 }

@@ -1,4 +1,4 @@
-//! Whole runs with noise.
+//! Tests of whole runs with noise.
 
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -20,15 +20,15 @@ impl Machine {
         0.010 * (part / speeds[0]).max((1.0 - part) / speeds[1])
     }
 
-    /// What is measured of the speeds in a period.
+    /// Returns the measured speeds of a period.
     fn measured(&mut self) -> [f64; 2] {
         let (noise, rng) = (self.noise, &mut self.rng);
         self.speeds.map(|speed| speed * (1.0 + rng.random_range(-noise..=noise)))
     }
 }
 
-/// One run with a look each second. `speeds(t)` is what the hosts can do at second t. Returns the decisions, and the
-/// items done.
+/// Simulates a run with a decision each second, in which the hosts have the speeds `speeds(t)` at second t. Returns the
+/// decisions and the number of processed items.
 fn run(
     seconds: u32,
     seed: u64,
@@ -68,12 +68,12 @@ fn run(
     (decisions, items)
 }
 
-/// Takes small gains, too, if they last.
+/// Returns options that also accept small gains if they last.
 fn patient() -> TunerOptions {
     TunerOptions { patience: Some(10), ..TunerOptions::default() }
 }
 
-/// With patience and without.
+/// Generates options with and without patience.
 fn options() -> impl Strategy<Value = TunerOptions> {
     prop_oneof![Just(TunerOptions::default()), Just(patient())]
 }
@@ -84,7 +84,7 @@ fn acts(decisions: &[Decision<u32>]) -> Vec<f64> {
 
 #[test]
 fn a_square_wave_of_load_is_followed_without_oscillation() {
-    // Host 0 loses two thirds of its speed for every other minute.
+    // Host 0 loses two thirds of its speed in every other minute.
     let wave = |second: u32| if second / 60 % 2 == 1 { [1.0 / 3.0, 1.0] } else { [1.0, 1.0] };
     for (seed, options) in
         (0..20).map(|seed| (seed, if seed % 2 == 0 { TunerOptions::default() } else { patient() }))
@@ -92,7 +92,8 @@ fn a_square_wave_of_load_is_followed_without_oscillation() {
         let (decisions, items) = run(600, seed, 0.05, options, wave);
         let (_, fixed) = run(600, seed, 0.05, TunerOptions::off(), wave);
         let acts = acts(&decisions);
-        // Nine switches, and one step to follow each; a second one if noise made the first too short.
+        // There are nine switches with one change after each; noise may make the first change too short and require a
+        // second one.
         assert!((9..=18).contains(&acts.len()), "seed {seed}: {acts:?}");
         for switch in (60..600).step_by(60).map(f64::from) {
             assert!(
@@ -108,7 +109,7 @@ fn a_square_wave_of_load_is_followed_without_oscillation() {
 
 #[test]
 fn twice_the_noise_seldom_leads_to_a_change() {
-    // Ten per cent of noise on either host: the gain passes the threshold now and then, but does not last.
+    // Each host has noise of ten per cent: the gain exceeds the threshold now and then, but does not last.
     let swaps: usize = (0..20)
         .map(|seed| acts(&run(600, seed, 0.10, TunerOptions::default(), |_| [1.0, 1.0]).0).len())
         .sum();
@@ -157,7 +158,7 @@ proptest! {
             let (before, after) = (decision.situation.current, decision.candidate.clone().unwrap().arrangement);
             prop_assert!(time(after) < time(before), "{before} to {after}");
         }
-        // The step to the best, and at most one more where noise made it fall short.
+        // One change leads to the best arrangement; if noise makes it too short, one more change follows.
         let acts = acts(&decisions);
         prop_assert!(acts.len() <= 2, "{acts:?}");
     }
@@ -186,7 +187,7 @@ proptest! {
             let saved = items as f64 * (time - time * (1.0 - gain));
             let holds = decision.gain >= 0.1 && saved > margin * cost;
             row = if holds { row + 1 } else { 0 };
-            // Rounding may fall either way just at the border.
+            // At the limit itself, rounding may decide either way.
             let clear = (gain - 0.1).abs() > 1e-9 && (saved - margin * cost).abs() > 1e-9 * saved.abs();
             if clear {
                 prop_assert_eq!(decision.is_act(), row >= persistence, "{:?}", decision);

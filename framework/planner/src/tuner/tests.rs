@@ -1,8 +1,8 @@
-//! Each rule alone.
+//! Tests of each rule of the tuner separately.
 
 use super::{Candidate, Decision, Reason, Situation, Tuner, TunerOptions, Verdict};
 
-/// A look at arrangement 0 at `now`, a second after the last one; 10 ms an item and 100 s to go.
+/// Returns the situation of arrangement 0 at `now`, a second after the last one; an item takes 10 ms, and 100 s remain.
 pub(super) fn look(now: f64) -> Situation<u32> {
     Situation {
         now,
@@ -53,14 +53,14 @@ fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
         |decisions: &[Decision<u32>]| decisions.iter().map(|d| (d.verdict, d.looks)).collect::<Vec<_>>();
     let large = verdicts(&mut tuner(options), 0.005);
     assert_eq!(told(&large[..2]), [waits(1), (Verdict::Act, 2)]);
-    // Less has to last,
+    // A smaller gain has to last.
     let smaller = verdicts(&mut tuner(options), 0.0051);
     assert_eq!(told(&smaller), [waits(1), waits(2), (Verdict::Act, 3)]);
-    // what does not pay is not taken,
+    // A change that does not pay is rejected.
     let mut dear = tuner(options);
     let dear = [1.0, 2.0].map(|now| dear.consider(look(now), to(1, 0.005, 40.0)).verdict);
     assert_eq!(dear, [kept(Reason::NotWorthCost); 2]);
-    // and an arrangement that measurements chose is not left so soon.
+    // An arrangement that was chosen by measurements is not left so early.
     let mut later = tuner(options);
     later.acted(1.0, 0.1);
     assert_eq!(told(&verdicts(&mut later, 0.001)), [waits(1), waits(2), (Verdict::Act, 3)]);
@@ -76,7 +76,8 @@ fn the_two_tests_are_apart_and_each_can_fail() {
     let small = tuner.consider(look(1.0), to(1, 0.0091, 0.0));
     assert_eq!(small.verdict, kept(Reason::GainTooSmall));
     assert!((small.gain - 0.09).abs() < 1e-12 && (small.benefit - 9.0).abs() < 1e-9, "{small:?}");
-    // 20 % of the 100 s ahead are 20 s: worth 13.3 s at a margin of 1.5, and no more.
+    // A gain of 20 % of the remaining 100 s saves 20 s, which is worth a cost of 13.3 s at a margin of 1.5, and no
+    // more.
     let dear = tuner.consider(look(2.0), to(1, 0.008, 13.4));
     assert_eq!(dear.verdict, kept(Reason::NotWorthCost));
     assert_eq!(tuner.consider(look(3.0), to(1, 0.008, 13.3)).verdict, Verdict::Act);
@@ -96,7 +97,7 @@ fn half_of_the_threshold_is_enough_where_it_lasts() {
     assert_eq!(in_a_row, [waits(1, 4), waits(2, 4), waits(3, 4), Verdict::Act]);
     let broken = verdicts(&[small, small, tiny, small]);
     assert_eq!(broken[2..], [kept(Reason::GainTooSmall), waits(1, 4)]);
-    // Large gains are small ones, too, but not the other way round.
+    // Large gains also count as small ones, but small gains do not count as large ones.
     assert_eq!(verdicts(&[small, large, large, small])[1..], [waits(1, 3), waits(2, 3), Verdict::Act]);
     assert_eq!(verdicts(&[large, small, large])[1..], [waits(2, 4), waits(1, 3)]);
 }
@@ -142,7 +143,7 @@ fn one_look_without_gain_starts_the_count_again_and_a_missing_one_does_not() {
     assert_eq!(tuner.consider(look(3.0), to(1, 0.008, 0.1)).verdict, waits);
     let nothing = Situation { settled: false, ..look(4.0) };
     assert_eq!(tuner.consider(nothing, None).verdict, kept(Reason::NotSettled));
-    // Another candidate: what must last is the gain.
+    // The candidate may differ: only the gain must last.
     let decision = tuner.consider(look(5.0), to(2, 0.007, 0.1));
     assert_eq!((decision.verdict, decision.candidate.map(|c| c.arrangement)), (Verdict::Act, Some(2)));
 }
@@ -162,7 +163,7 @@ fn after_a_change_it_rests_in_proportion_to_the_cost_and_old_measurements_do_not
     assert!(tuner.consider(look(1.0), to(1, 0.005, 0.7)).is_act());
     tuner.acted(1.5, 0.7);
     let at = |now| Situation { current: 1, current_time: 0.005, ..look(now) };
-    // This period began before the change.
+    // The period began before the change.
     assert_eq!(tuner.consider(at(2.0), to(2, 0.001, 0.0)).verdict, kept(Reason::NotSettled));
     assert_eq!(tuner.consider(at(3.0), to(2, 0.001, 0.0)).verdict, kept(Reason::CoolingDown { until: 8.5 }));
     assert_eq!(tuner.consider(at(8.5), to(2, 0.001, 0.0)).verdict, Verdict::Act);
@@ -174,14 +175,14 @@ fn an_arrangement_that_was_left_is_returned_to_only_with_a_larger_gain() {
     assert!(tuner.consider(look(1.0), to(1, 0.0088, 0.0)).is_act());
     tuner.acted(1.0, 0.0);
     let at = |now, time| Situation { current: 1, current_time: time, ..look(now) };
-    // Back to 0 for 15 %: not within the memory …
+    // A return to arrangement 0 for 15 % is rejected while it is remembered …
     let back = tuner.consider(at(10.0, 0.0105), to(0, 0.0089, 0.0));
     assert_eq!((back.verdict, back.threshold), (kept(Reason::ReturnTooSoon), 0.2));
-    // … unless 0 is now much faster than it was when it was left,
+    // … unless arrangement 0 has become much faster than it was when it was left,
     assert!(tuner.clone().consider(at(11.0, 0.0090), to(0, 0.0078, 0.0)).is_act());
-    // the gain is twice the usual one,
+    // the gain is twice the usual threshold,
     assert!(tuner.clone().consider(at(11.0, 0.0125), to(0, 0.0095, 0.0)).is_act());
-    // or it was long ago.
+    // or arrangement 0 was left long ago.
     assert!(tuner.consider(at(611.0, 0.0105), to(0, 0.0089, 0.0)).is_act());
 }
 
@@ -200,7 +201,7 @@ fn the_outcome_joins_prediction_and_measurement() {
     let outcome = tuner.outcome().unwrap();
     assert_eq!((outcome.decided, outcome.in_force, outcome.judged), (1.0, 1.2, 5.0));
     assert_eq!((outcome.expected_cost, outcome.cost), (0.2, 0.3));
-    // The period that the change fell into is left out.
+    // The period of the change is ignored.
     assert_eq!((outcome.measured_before, outcome.measured_after), (Some(0.010), 0.0065));
     assert!(outcome.is_kept());
     assert_eq!(
@@ -213,7 +214,7 @@ fn the_outcome_joins_prediction_and_measurement() {
 
 #[test]
 fn changes_that_bring_nothing_become_rarer() {
-    // The model promises 30 % of every other arrangement, and none of them brings anything.
+    // The model promises 30 % for every other arrangement, but no change has an effect.
     let mut tuner = tuner(at_once());
     let (mut current, mut changes) = (0, Vec::new());
     for t in 1..=400 {

@@ -153,7 +153,7 @@ mod tests {
     use crate::workflow::memory::TaskMemory;
     use crate::workflow::verifier::verify;
 
-    /// 0 → 1 with a file of 4, and 2 beside, whose work is 5.
+    /// Returns a workflow with the edge 0 → 1 (file of 4), and an independent task 2 of work 5.
     fn pair_and_one() -> Workflow {
         let mut builder = Workflow::builder();
         for (name, work) in [("a", 1.0), ("b", 2.0), ("c", 5.0)] {
@@ -173,9 +173,9 @@ mod tests {
             place_as_assigned(&mut timeline, sequence, processor_of).unwrap();
             timeline.into_plan()
         };
-        // 1 waits for the file until 5.
+        // Task 1 waits for the file until 5.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 1, 0], &[0, 1, 2])), [1, 0]);
-        // 1 waits for 2 until 6.
+        // Task 1 waits for task 2 until 6.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 0, 0], &[0, 2, 1])), [1, 2, 0]);
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let graph = pair_and_one();
         let processors = vec![Processor::new("p", 1.0, 10), Processor::new("slow", 0.5, 10)];
         let cluster = Cluster::new(processors, 1.0).unwrap();
-        // The long task comes last: 0 and 1 on the first processor until 3, and 2 there until 8.
+        // The long task comes last: the first processor runs tasks 0 and 1 until 3, and task 2 until 8.
         let start = heftm_in_order(&graph, &cluster, &[0, 1, 2], TaskMemory::Additive).unwrap();
         assert_eq!(start.makespan, 8.0);
         let improve = |threads, evaluations| {
@@ -192,7 +192,7 @@ mod tests {
             improve(&graph, &cluster, &start, start.makespan, &options, &|| false)
         };
         let plan = improve(1, 200).expect("there is a better one");
-        // Best: 2 alone on the first processor until 5, the others on the slow one until 6.
+        // In the best plan the first processor runs only task 2 until 5, and the slow one runs the others until 6.
         assert_eq!(plan.makespan, 6.0);
         assert!(verify(&graph, &cluster, &plan).is_valid());
         assert_eq!(improve(3, 200), Some(plan));

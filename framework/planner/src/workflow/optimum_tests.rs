@@ -1,4 +1,4 @@
-//! Plans of small workflows, beside the best of all plans, which such workflows let us look at one by one.
+//! Tests of plans of small workflows against the best of all plans, which can be enumerated for small workflows.
 
 use proptest::prelude::*;
 
@@ -9,16 +9,16 @@ use super::property_tests::problem;
 use super::*;
 use crate::random::Random;
 
-/// The makespan of the best plan of events, which is at most `known`.
+/// Returns the makespan of the best plan of events, which is at most `known`.
 fn optimum(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory, known: f64) -> f64 {
-    // Plans that are as good as the one that is known are found, too.
+    // The limit also admits plans that are as good as the known one.
     let mut search = Search::new(graph, cluster, task_memory, known * (1.0 + 1e-12), usize::MAX);
     search.run();
     search.shortest
 }
 
-/// Five to seven tasks, most of which have one reader, on two or three processors. One file in two takes up to 16 times as
-/// long to send as a task takes, the others next to nothing.
+/// Returns five to seven tasks, most of which have one reader, and two or three processors. Every second file takes up
+/// to 16 times as long to send as a task takes, the other files almost no time.
 fn joins(seed: u64) -> (Workflow, Cluster) {
     let mut random = Random::new(seed);
     let mut below = |end: usize| (random.uniform() * end as f64) as usize;
@@ -67,19 +67,19 @@ fn a_plan_of_few_tasks_is_the_best_of_all() {
     }
 }
 
-/// Where tasks and files are, without any times.
+/// Places of tasks and files, without times.
 #[derive(Clone)]
 struct Untimed<'a> {
     graph: &'a Workflow,
     cluster: &'a Cluster,
     task_memory: TaskMemory,
     is_done: Vec<bool>,
-    /// By file that waits for its reader: its processor, and whether it is in the buffer there.
+    /// Processor of each file that waits for its reader, and true if the file is in the buffer of the processor.
     place: Vec<Option<(usize, bool)>>,
 }
 
 impl Untimed<'_> {
-    /// Whether all tasks can be run one after the other, with any evictions.
+    /// Returns true if all tasks can be run one after the other, with any evictions.
     fn can_end(&self) -> bool {
         let graph = self.graph;
         let is_ready =

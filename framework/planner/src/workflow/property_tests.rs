@@ -1,4 +1,4 @@
-//! Whatever the workflow and the cluster: plans keep the rules.
+//! Tests that plans keep the rules, for any workflow and cluster.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::generate::{RandomCluster, RandomWorkflow};
 use super::worth::EQUALLY_LONG;
 use super::*;
 
-/// A workflow and a cluster on which each task fits somewhere, when it is alone.
+/// Generates a workflow and a cluster on which each task alone fits on some processor.
 pub(super) fn problem(most_tasks: usize) -> impl Strategy<Value = (Workflow, Cluster, TaskMemory)> {
     let workflow = (1..=most_tasks, 0..5_usize, 1..40_usize, any::<u64>(), 1..60_u64);
     let cluster = (1..6_usize, 1.0..3.0_f64, 0.2..1.0_f64, prop_oneof![Just(0.0), 0.0..2.0_f64, Just(10.0)]);
@@ -88,7 +88,7 @@ proptest! {
         ].into_iter().flatten() {
             let verdict = verify_rest(&graph, &cluster, &situation, &plan);
             prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
-            // What has been moved stays there: the same plan can be made anew once more.
+            // Moved files stay where they are, so the same plan can be replaced once more.
             let situation = situation.later(&graph, &plan, situation.now + moment * (plan.makespan - situation.now));
             if let Ok(rest) = plan_rest(&graph, &cluster, &situation, task_memory) {
                 let verdict = verify_rest(&graph, &cluster, &situation, &rest);

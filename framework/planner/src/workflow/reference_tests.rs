@@ -1,8 +1,8 @@
-//! Small workflows whose plans are computed by hand.
+//! Tests of small workflows whose plans are computed by hand.
 
 use super::*;
 
-/// Tasks (work, memory) and edges (from, to, size).
+/// Builds a workflow from tasks (work, memory) and edges (from, to, size).
 fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
     let mut builder = Workflow::builder();
     for (task, &(work, memory)) in tasks.iter().enumerate() {
@@ -14,13 +14,13 @@ fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
     builder.build().unwrap()
 }
 
-/// Processors of speed 1 with these memories and buffers, and a bandwidth of 1.
+/// Returns processors of speed 1 with the given memories and buffers, and a bandwidth of 1.
 fn cluster(processors: &[(u64, u64)]) -> Cluster {
     let all: Vec<_> = processors.iter().map(|&(memory, buffer)| (1.0, memory, buffer)).collect();
     unequal(&all)
 }
 
-/// Processors (speed, memory, buffer), and a bandwidth of 1.
+/// Returns processors with the given speeds, memories and buffers, and a bandwidth of 1.
 fn unequal(processors: &[(f64, u64, u64)]) -> Cluster {
     let processors = processors
         .iter()
@@ -33,7 +33,7 @@ fn certified(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
     verify(graph, cluster, plan).certificate().unwrap()
 }
 
-/// 0 writes a file of 6 for 2; 1 needs 8.
+/// Returns a workflow in which task 0 writes a file of 6 for task 2, and task 1 needs a memory of 8.
 fn a_file_in_the_way() -> Workflow {
     workflow(&[(1.0, 0), (1.0, 8), (1.0, 0)], &[(0, 2, 6)])
 }
@@ -60,26 +60,28 @@ fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
 
 #[test]
 fn where_a_task_does_not_fit_others_come_first_and_files_are_read_back() {
-    // In the order given 1 comes when the file of 6 is in the way and the buffer is too small; 2 reads it first.
+    // In the given order, task 1 does not fit beside the file of 6, and the buffer is too small. Therefore task 2 reads
+    // the file first.
     let graph = a_file_in_the_way();
     let small = cluster(&[(10, 5)]);
     let plan = heftm_relaxed(&graph, &small, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!(plan.sequence, [0, 2, 1]);
     certified(&graph, &small, &plan);
-    // With a buffer 1 evicts the file, and 2 reads it from there.
+    // With a larger buffer task 1 evicts the file, and task 2 reads it from the buffer.
     let large = cluster(&[(10, 6)]);
     let plan = heftm_relaxed(&graph, &large, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
     let verdict = certified(&graph, &large, &plan);
     assert_eq!((verdict.peak, verdict.buffer_peak), (vec![8], vec![6]));
-    // Nothing helps a task that fits nowhere.
+    // A task that fits on no processor remains an error.
     let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
     assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
 }
 
 #[test]
 fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
-    // 2 fits the second processor only, so the file of 6 travels from 1 to 7; meanwhile 1 has no room beside it.
+    // Task 2 fits only on the second processor, so the file of 6 is sent from 1 to 7; meanwhile task 1 has no room
+    // beside the file.
     let graph = workflow(&[(1.0, 0), (1.0, 8), (1.0, 12)], &[(0, 2, 6)]);
     for (buffer, start) in [(0, 7.0), (6, 1.0)] {
         let machines = unequal(&[(1.0, 10, buffer), (0.5, 20, 0)]);
@@ -93,7 +95,7 @@ fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
 
 #[test]
 fn without_a_buffer_a_file_is_sent_when_the_memory_for_its_reader_is_free() {
-    // The second processor is busy with 1 until 10; the file of 0 could come from 1 to 4.
+    // The second processor is busy with task 1 until 10; the file of task 0 could arrive from 1 to 4.
     let graph = workflow(&[(1.0, 0), (5.0, 10), (1.0, 10)], &[(0, 2, 3)]);
     for (buffer, sent, makespan) in [(3, 1.0, 12.0), (2, 10.0, 15.0)] {
         let machines = unequal(&[(1.0, 3, 0), (0.5, 13, buffer)]);
@@ -110,7 +112,7 @@ fn without_a_buffer_a_file_is_sent_when_the_memory_for_its_reader_is_free() {
 
 #[test]
 fn files_on_one_channel_follow_one_another() {
-    // 0 and 1 end at 1 and 2; the second file waits until 3 for the first, which travels for 2.
+    // Tasks 0 and 1 end at 1 and 2. The second file waits until 3 for the first file, which takes 2.
     let graph = workflow(&[(1.0, 0), (1.0, 0), (1.0, 20)], &[(0, 2, 2), (1, 2, 3)]);
     let machines = unequal(&[(1.0, 9, 0), (0.25, 30, 0)]);
     let plan = heftm_in_order(&graph, &machines, &[0, 1, 2], TaskMemory::Additive).unwrap();
@@ -122,7 +124,7 @@ fn files_on_one_channel_follow_one_another() {
     certified(&graph, &machines, &plan);
 }
 
-/// Tasks that take no time, of which the last but one needs the room of a file that waits.
+/// The tasks take no time, and the last but one needs the room of a file that waits for its reader.
 #[test]
 fn files_are_evicted_between_tasks_that_take_no_time() {
     let graph = workflow(
@@ -137,7 +139,7 @@ fn files_are_evicted_between_tasks_that_take_no_time() {
     let mut plan = plan(&graph, &machines, &options).unwrap().plan;
     let verdict = certified(&graph, &machines, &plan);
     assert_eq!((verdict.makespan, verdict.peak[0] <= 169), (0.0, true));
-    // A file leaves for a task that comes after its writer, and not for one that there is not.
+    // A file is evicted for an existing task that runs after the writer of the file.
     assert!(!plan.evictions.is_empty(), "the files of both sources are 173");
     for (before, rule) in [(graph.edges()[plan.evictions[0].edge].from, Rule::Buffer), (6, Rule::Shape)] {
         plan.evictions[0].before = before;
@@ -145,7 +147,8 @@ fn files_are_evicted_between_tasks_that_take_no_time() {
     }
 }
 
-/// 0 writes a file of 6 for 2; 1 needs 8 of 10, so that the file is written to disk and read back at 3 a second.
+/// Task 0 writes a file of 6 for task 2. Task 1 needs 8 of 10, so the file is written to disk and read back at 3 a
+/// second.
 #[test]
 fn a_disk_takes_its_time_before_the_task_that_needs_the_room_and_before_the_reader() {
     let graph = a_file_in_the_way();
@@ -154,16 +157,17 @@ fn a_disk_takes_its_time_before_the_task_that_needs_the_room_and_before_the_read
     assert_eq!(plan.evictions, [Eviction { edge: 0, at: 3.0, before: 1 }]);
     assert_eq!((&plan.start[..], plan.makespan), (&[0.0, 3.0, 6.0][..], 7.0));
     certified(&graph, &machines, &plan);
-    // Neither way is free.
+    // Neither writing nor reading the file is free.
     (plan.start[2], plan.finish[2], plan.makespan) = (5.0, 6.0, 6.0);
     assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
     (plan.evictions[0].at, plan.start[1], plan.finish[1]) = (2.0, 2.0, 3.0);
     assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
-    // 2 before 1 moves nothing.
+    // Running task 2 before task 1 moves no file.
     assert_eq!(super::plan(&graph, &machines, &PlanOptions::default()).unwrap().plan.makespan, 3.0);
 }
 
-/// Sums of pairs of files of 16, and a sum of all: tasks need 1, files between the sums have `sum`.
+/// Returns sums of pairs of files of 16, and a sum of all sums. A task needs 1, and a file between sums has the size
+/// `sum`.
 fn sums_of_pairs(pairs: usize, work: f64, sum: u64) -> Workflow {
     let tasks = vec![(work, 1); 3 * pairs + 1];
     let mut edges = Vec::new();
@@ -181,16 +185,16 @@ fn plans_move_no_file_that_can_stay() {
         let processors = vec![Processor::new("p", 1.0, memory); count];
         Cluster::new(processors, bandwidth).unwrap().with_disk(200.0).unwrap()
     };
-    // Each sum beside its pair: two on each processor.
+    // Each sum runs on the processor of its pair: two pairs on each processor.
     let graph = sums_of_pairs(4, 1.0, 0);
     let plan = super::plan(&graph, &machines(2, 34, 16.0), &options).unwrap().plan;
     assert_eq!((plan.makespan, plan.evicted_bytes(&graph), plan.sent_bytes(&graph)), (7.0, 0, 0));
-    // Sources all first would fill the memory of both.
+    // If all sources ran first, they would fill the memory of both processors.
     let graph = sums_of_pairs(60, 0.02, 1);
     let plan = super::plan(&graph, &machines(2, 190, f64::INFINITY), &options).unwrap().plan;
     assert_eq!(plan.evicted_bytes(&graph), 0);
     assert!(plan.makespan < 1.01 * 1.82, "{}", plan.makespan);
-    // Sending takes 16 times as long as a task.
+    // Sending a file takes 16 times as long as a task.
     let graph = sums_of_pairs(2, 1.0, 0);
     let machines = machines(3, 1000, 1.0);
     let found = super::best::plan_by_heuristics(&graph, &machines, &options).unwrap();
@@ -236,17 +240,17 @@ fn blocks_are_judged_by_bottom_weights() {
     let verdict = certified(&graph, &machines, &plan);
     assert_eq!((verdict.makespan, verdict.peak), (12.0, vec![4, 4, 5, 3]));
 
-    // 1 and 2 as one block: the message to 3 is both files.
+    // Tasks 1 and 2 form one block: the message to task 3 contains both files.
     (plan.processor_of, plan.orders) = (vec![0, 1, 1, 3], vec![vec![0], vec![1, 2], vec![], vec![3]]);
     (plan.start, plan.finish) = (vec![0.0, 7.0, 8.0, 13.0], vec![4.0, 8.0, 11.0, 14.0]);
     (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
     let verdict = certified(&graph, &machines, &plan);
     assert_eq!(verdict.peak, [4, 5, 0, 3]);
-    // Resident: beside 1 lies the input of 2, beside 2 the output of 1.
+    // Files are resident: the input of task 2 occupies memory beside task 1, and the output of task 1 beside task 2.
     plan.execution = Execution::Blocks { crossing: Crossing::Resident };
     assert_eq!(certified(&graph, &machines, &plan).peak, [4, 6, 0, 3]);
 
-    // 1 and 3 as one block wait for 2, which waits for 1.
+    // Tasks 1 and 3 as one block wait for task 2, which waits for task 1.
     (plan.processor_of, plan.orders) = (vec![0, 1, 2, 1], vec![vec![0], vec![1, 3], vec![2], vec![]]);
     plan.sequence = vec![0, 1, 3, 2];
     let verdict = verify(&graph, &machines, &plan);

@@ -143,7 +143,8 @@ mod tests {
     use crate::workflow::cluster::Processor;
     use crate::workflow::{PlanOptions, plan};
 
-    /// Pairs of large files, each pair read by one task. Placing tasks one at a time puts the writers of a pair on different processors.
+    /// Each pair of large files is read by one task. Placing the tasks one at a time would put the writers of a pair on
+    /// different processors.
     #[test]
     fn a_plan_made_anew_keeps_together_what_the_first_one_did() {
         let mut builder = Workflow::builder();
@@ -161,7 +162,7 @@ mod tests {
         let unequal = cluster.with_speeds(&[1.0, 0.5]).unwrap();
         let Replanned { plan, kept } = replan(&graph, &unequal, &first, &situation, 0.1).unwrap();
         assert!(!kept && plan.makespan < 1.6 * first.makespan, "{}", plan.makespan);
-        // A pair of which one file is written may be finished on the other processor.
+        // A pair of which one file has been written may be finished on the other processor.
         assert!(plan.sent_bytes(&graph) <= 2 * 16 && plan.evicted_bytes(&graph) == 0, "{plan:?}");
     }
 }

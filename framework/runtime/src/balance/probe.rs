@@ -230,7 +230,8 @@ mod tests {
                 Step::Ask(to, question) => {
                     let is_bulk = question.head.len() == FRAME_HEADER + BULK;
                     asked.push((to, is_bulk));
-                    // Rank 2 is ten times as far away as rank 1, and one message without content is late.
+                    // A message to rank 2 takes ten times as long as one to rank 1, and one message without content is
+                    // delayed.
                     let late = if asked.len() == 2 { 100 } else { 0 };
                     now += late + if to == 1 { 2 } else { 20 } * if is_bulk { 2 } else { 1 };
                     step = probe.on_echo(to, ms(now), &[]).unwrap();

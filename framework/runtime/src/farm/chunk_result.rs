@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_chunk_stops_between_two_tasks_when_its_time_is_over() {
         let mut worker = Closure::new(|x: u8, _: &mut Context| if x == 2 { panic!("two") } else { Ok(x) });
-        // The time is over from the beginning: one task, or one stride, is done all the same.
+        // The deadline of 1 ns passes before the first task, but the worker still runs at least one task or one stride.
         for (stride, done, failed) in [(None, 1, 0), (Some(2), 2, 0), (Some(3), 2, 1)] {
             let mut cx = Context { number: 100, ..Context::for_test() };
             let mut chunk = ChunkResult::with_room(6);

@@ -1,4 +1,4 @@
-//! What a farm tells in the log of events.
+//! Tests of the events that a farm writes to the log.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::error::BoxError;
 use crate::observe::{Event, read};
 use crate::session::{Config, run};
 
-/// All events of a farm of `tasks` on four ranks.
+/// Returns all events of a farm of `tasks` tasks on four ranks.
 fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Event> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(4).progress(crate::Progress::Off).events(Some(dir.path().to_path_buf()));
@@ -28,10 +28,10 @@ fn failed_attempts_are_told() {
     assert!(events.iter().any(failures), "{events:?}");
 }
 
-/// Whether another choice pays depends on measured times: four times out of five it does here.
+/// The test is repeated because measured times decide if another chunking pays; it does in four of five runs.
 #[test]
 fn an_automatic_choice_of_chunks_is_told() {
-    // The first tasks say nothing about the last ones.
+    // The first 150 tasks take no time, so they do not predict the time of the last 150 tasks.
     let farm = || {
         Farm::new("uneven", |x: u64| {
             if x >= 150 {

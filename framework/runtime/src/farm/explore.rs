@@ -235,7 +235,7 @@ impl<F, I, O> fmt::Debug for Explorer<F, I, O> {
 mod tests {
     use super::*;
 
-    /// Paths of a binary tree of this depth; the node `torn` fails.
+    /// Explores a binary tree whose nodes are paths of up to three steps; the node `torn` fails.
     fn explore(
         part: Part<String>,
         is_suspect: bool,

@@ -320,7 +320,7 @@ mod tests {
     use super::super::task_source::{Source, Wanted};
     use super::*;
 
-    /// A sequence that looks random.
+    /// Pseudo-random number generator.
     struct Dice(u64);
 
     impl Dice {
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// A node of a tree: its path, and how many levels are below it.
+    /// Node of a tree: its path and the number of levels below it.
     type Node = (String, usize);
 
     fn below((path, depth): &Node) -> Vec<Node> {
@@ -344,7 +344,7 @@ mod tests {
         below(node).iter().for_each(|node| serial(node, found));
     }
 
-    /// A worker that goes on for some nodes.
+    /// Explores up to six nodes of a part, like a worker, and returns the remaining open nodes.
     fn explore(part: Part<Node>, dice: &mut Dice) -> Explored<Node, String> {
         let (number, mut open) = (part.number(), vec![part.task]);
         let (mut results, most) = (Vec::new(), 1 + dice.below(6));
@@ -364,8 +364,8 @@ mod tests {
         list
     }
 
-    /// Ranks take parts and hand them back in any order, or die with them; the job is killed now and then and begins with what its
-    /// journal has.
+    /// Ranks take parts and return them in any order or die with them, and the job is killed now and then and restarts
+    /// from its journal. The results must be in the serial order in every case.
     #[test]
     fn whatever_happens_the_tree_is_found_in_the_serial_order() {
         let roots: Vec<Node> = ["r", "s", "t", "u"].map(|root| (root.to_string(), 6)).to_vec();
@@ -391,7 +391,7 @@ mod tests {
                     while held.len() > dice.below(8) {
                         let part = held.swap_remove(dice.below(held.len()));
                         if dice.below(10) == 0 {
-                            // Its rank has died: it goes to another one.
+                            // The rank of the part has died, so another rank takes the part.
                             held.push(part);
                             break;
                         }

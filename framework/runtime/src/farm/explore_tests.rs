@@ -1,4 +1,4 @@
-//! Farms whose tasks, or whose sink, make tasks.
+//! Tests of farms in which tasks or the sink create tasks.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ fn config(ranks: usize) -> Config {
 const CHUNKINGS: [Chunking; 4] =
     [Chunking::Auto, Chunking::Static, Chunking::SelfScheduling, Chunking::Fixed(7)];
 
-/// The nodes below one of an uneven tree: none to four, as its number says.
+/// Returns the children of a node of an uneven tree: zero to four, derived from the number of the node.
 fn below(&(node, depth): &(u64, u32)) -> impl Iterator<Item = (u64, u32)> {
     let mixed = (node ^ (node >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let count = if depth == 0 { 0 } else { (mixed >> 40) % 5 };
@@ -35,14 +35,14 @@ fn serial_tree() -> Vec<u64> {
     found
 }
 
-/// Takes some time now and then, so that ranks hand back what they did not come to.
+/// Sleeps for 1 ms at one node in 64, so that ranks return nodes that they have not explored in time.
 fn pause(node: u64) {
     if node.is_multiple_of(64) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
-/// What a rank has set up: says so when it is made, and when it is dropped.
+/// State that a rank sets up; counts how often each rank creates it and how often it is dropped.
 struct SetUp<'c> {
     rank: usize,
     made: &'c [AtomicUsize; 4],
@@ -55,7 +55,7 @@ impl<'c> SetUp<'c> {
         SetUp { rank, made, dropped }
     }
 
-    /// It is this rank's own, and the only one.
+    /// Checks that the state was created on `rank` and that `rank` created no other.
     fn check(&self, rank: usize) {
         assert_eq!((self.rank, self.made[rank].load(Ordering::Relaxed)), (rank, 1));
     }
@@ -67,7 +67,8 @@ impl Drop for SetUp<'_> {
     }
 }
 
-/// Runs a farm on four ranks with each kind of driver. Returns how often each has set something up; all of that has been dropped.
+/// Runs a farm on four ranks with each kind of driver. Checks that every created state was dropped, and returns the
+/// number of states that each rank created, by driver.
 fn set_up(
     work: impl Fn(&mut Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
 ) -> Vec<[usize; 4]> {
@@ -83,7 +84,7 @@ fn set_up(
 
 #[test]
 fn each_rank_sets_up_once_whatever_its_part() {
-    // Ranks that are parked in the first run work in the second; what is set up stays.
+    // Ranks that are parked in the first run work in the second run, and keep the state that they have set up.
     let woken = set_up(|session, made, dropped| {
         let rank = session.rank();
         let mut farm = Farm::with_setup("woken", || {
@@ -120,7 +121,7 @@ fn each_rank_sets_up_once_whatever_its_part() {
 
 #[test]
 fn a_set_up_that_fails_ends_the_job() {
-    // On all ranks, because others may do all tasks while one is late.
+    // The set-up fails on every rank: if one late rank failed alone, the other ranks could finish all tasks before.
     let error = run(&config(3), |session| {
         let has_model = session.size() == 0;
         let make = move || match has_model {
@@ -200,7 +201,7 @@ fn a_tree_of_nothing_and_a_chain_end() {
 #[test]
 fn failing_tasks_of_a_tree_are_tried_again_and_come_back() {
     let (good, bad) = (serial_tree(), |node: u64| node % 50 == 7);
-    // What is below a node that fails is not done.
+    // Collects the nodes that are explored: the children of a failing node are never created.
     fn pruned(node: (u64, u32), bad: &dyn Fn(u64) -> bool, found: &mut (Vec<u64>, usize)) {
         if bad(node.0) {
             found.1 += 1;
@@ -248,7 +249,7 @@ fn a_search_that_has_found_enough_ends() {
     for ranks in [1, 3] {
         let found = run(&config(ranks), |session| {
             let mut found = 0;
-            // A tree without an end.
+            // Each node has two children, so the tree has no end.
             let mut farm = Farm::exploring("endless", |&n: &u64, more| {
                 more.extend([2 * n % 1_000_003, 2 * n % 1_000_003 + 1]);
                 n
@@ -309,12 +310,12 @@ fn a_killed_search_goes_on_where_it_was() {
     }
 }
 
-/// The numbers that follow one.
+/// Returns the two numbers that the task `n` adds.
 fn steps(n: u64) -> [u64; 2] {
     [2 * n % 1_009, (3 * n + 1) % 1_009]
 }
 
-/// All that follow 1, in the order of a breadth-first search.
+/// Returns all numbers that can be reached from 1, in the order of a breadth-first search.
 fn breadth_first() -> Vec<u64> {
     let (mut seen, mut order, mut at) = (std::collections::HashSet::from([1]), vec![1], 0);
     while at < order.len() {

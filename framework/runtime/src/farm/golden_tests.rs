@@ -1,4 +1,4 @@
-//! The bytes of a farm's messages and of its journals.
+//! Tests that the bytes of farm messages and farm journals do not change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -114,8 +114,8 @@ fn open(path: &Path, kind: JournalKind) -> ResultJournal {
     ResultJournal::open(path, "golden", kind, FINGERPRINT, Clock::wall()).unwrap()
 }
 
-/// A journal of the same content as the kept one is written by `write`; then a copy of the kept one, since opening locks it, is
-/// opened.
+/// Writes a journal with `write`, compares it with the stored journal `name`, and opens a copy of the stored journal.
+/// Opening locks a journal, so the stored file itself is not opened.
 fn rewritten(name: &str, kind: JournalKind, write: impl FnOnce(&mut ResultJournal)) -> ResultJournal {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));

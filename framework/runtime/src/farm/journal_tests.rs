@@ -1,4 +1,4 @@
-//! Farms whose results are kept in a journal.
+//! Tests of farms that keep their results in a journal.
 
 use super::*;
 
@@ -40,7 +40,8 @@ fn what_is_in_the_journal_is_not_computed_again() {
     }
 }
 
-/// Whoever is killed in a sink finds there what the sink has shown.
+/// A result must be in the journal before the sink receives it: if the program is killed in the sink, the next run
+/// finds every result that the sink has shown.
 #[test]
 fn what_a_sink_gets_is_in_the_journal() {
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +68,7 @@ fn iterations_go_on_where_they_were() {
     let dir = tempfile::tempdir().unwrap();
     for ranks in [1, 3] {
         let path = dir.path().join(format!("{ranks}.journal"));
-        // Each value becomes the sum of its neighbours; one task of the second set fails.
+        // Each value becomes the sum of itself and the next value; one task of the second iteration fails.
         let attempt = |stop: Option<usize>, first: u64| {
             let done = AtomicUsize::new(0);
             let result = run(&config(ranks), |session| {
@@ -118,7 +119,7 @@ fn a_journal_is_of_one_run() {
             let mut farm = add(0);
             farm.for_each(session, 0..5, |_, _| ())?;
             if !is_same_farm {
-                // Its results are not those of the first, although its name and its identity are.
+                // This farm has the name and the identity of the first farm, but computes other results.
                 farm = add(100);
             }
             farm.for_each(session, 0..5, |_, _| ())?;
@@ -130,14 +131,14 @@ fn a_journal_is_of_one_run() {
     }
 }
 
-/// A job that is started again shares out the tasks that are left.
+/// A restarted job divides only the remaining tasks into shares, so each of the two ranks runs five of ten tasks.
 #[test]
 fn known_results_belong_to_no_share() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shares.journal");
     let attempt = |tasks: u64| {
         let shares = run(&config(2).balance(Balance::Off), |session| {
-            // A share takes longer than the other rank is late.
+            // A share takes longer than the other rank needs to start, so no rank finishes before the other one starts.
             let work = |x: u64| {
                 if x >= 90 {
                     std::thread::sleep(Duration::from_millis(20));

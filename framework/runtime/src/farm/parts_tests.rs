@@ -1,10 +1,11 @@
-//! When the first results come, and what is still done once the sink wants no more, however long the iterator is said to be.
+//! Tests when the sink receives the first results, and how much work follows once the sink ends the run, for iterators
+//! with any size hint.
 
 use std::sync::{Condvar, Mutex};
 
 use super::*;
 
-/// Where tasks wait until the sink has had a result.
+/// Gate at which tasks wait until the sink has received a result.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -17,7 +18,7 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// Waits until it is open, for as long as no test should last.
+    /// Waits until the gate is open; panics after 60 s.
     fn pass(&self) {
         let wait = self.opened.wait_timeout_while(self.is_open.lock().unwrap(), LONG, |is_open| !*is_open);
         assert!(!wait.unwrap().1.timed_out(), "the sink has had nothing");
@@ -26,7 +27,8 @@ impl Gate {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The sink gets the first result although every other task waits for that, and ends the run.
+/// Checks that the sink receives the first result while all other tasks wait for that, and that the sink can end the
+/// run.
 fn first_result_comes_first(tasks: impl Iterator<Item = u64> + Clone + Send + Sync) {
     for ranks in [2, 3] {
         let gate = Gate::default();
@@ -62,7 +64,7 @@ fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
     for driver in [Driver::Auto, Driver::Inline] {
         let gate = Gate::default();
         let (results, summary) = run(&config(2).driver(driver), |session| {
-            // Parts of the chunk are due long before the one that waits for the sink.
+            // Several parts of the chunk are due long before task 40, which waits for the sink.
             let work = |task: u64| {
                 std::thread::sleep(Duration::from_millis(10));
                 match task {
@@ -83,7 +85,7 @@ fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
         .unwrap();
         assert!(results.into_iter().eq((0..50).map(|n| (n, (n != 5).then_some(n * 10)))));
         let summary = summary.unwrap();
-        // The task that failed is a chunk of its own when it is tried again.
+        // The failed task is retried in a chunk of its own.
         assert_eq!((summary.tasks, summary.failed, summary.chunks), (50, 1, 2));
         assert_eq!((summary.ranks[1].tasks, summary.ranks[1].chunks), (51, 2));
     }
@@ -97,7 +99,7 @@ fn workers_stop_between_two_tasks_when_the_sink_wants_no_more() {
             begun.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         };
-        // Ten seconds each.
+        // Each chunk takes ten seconds.
         let mut farm = Farm::new("stopped", work).chunking(Chunking::Fixed(1_000));
         farm.for_each(session, 0..10_000, |_, _| ControlFlow::Break(()))?;
         Ok(())

@@ -275,7 +275,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let codec = Codec::<Vec<f64>>::of_type();
-        // Inline, and as a part of its own.
+        // The first two results are stored inline; the third is large and is stored as a separate part.
         let results = [vec![], vec![1.5; 3], vec![2.5; 9_000]];
         let mut journal = open(&path, Kind::Stream, b"1").unwrap();
         assert_eq!(journal.next_known(0), None);

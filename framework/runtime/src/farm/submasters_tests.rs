@@ -1,4 +1,4 @@
-//! Farms with sub-masters give the results that they give without.
+//! Tests that farms with sub-masters return the same results as farms without sub-masters.
 
 use super::worker_count::counted;
 use super::*;

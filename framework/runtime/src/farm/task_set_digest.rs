@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_order_within_a_map_does_not_count() {
-        // Each map has an order of its own.
+        // Each `HashMap` has its own order of iteration.
         let map = |last| (0..100).chain([last]).map(|n| (n, n * n)).collect::<HashMap<u32, u32>>();
         assert_eq!(digest(vec![map(500)]), digest(vec![map(500)]));
         assert_ne!(digest(vec![map(500)]), digest(vec![map(501)]));

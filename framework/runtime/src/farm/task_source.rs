@@ -279,7 +279,7 @@ impl<T: Iterator<Item: Item> + Send> std::fmt::Debug for TaskSource<'_, '_, T> {
 mod tests {
     use super::*;
 
-    /// A source at an executor of this kind, for `test`.
+    /// Runs `test` on a source whose iterator is executed by a driver of the given kind.
     fn with<T: Iterator<Item: Item> + Send>(
         tasks: T,
         driver: Driver,
@@ -291,7 +291,7 @@ mod tests {
         });
     }
 
-    /// Waits for the source's answer.
+    /// Waits until the source has delivered tasks or has ended.
     fn draw<'a, T: Iterator<Item: Item> + Send + 'a>(
         source: &mut TaskSource<'a, '_, T>,
         wanted: Wanted,

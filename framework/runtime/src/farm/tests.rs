@@ -1,4 +1,4 @@
-//! Farms on ranks that are threads.
+//! Tests of farms on ranks that are threads.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,14 +35,14 @@ fn results_are_those_of_the_serial_program() {
     }
 }
 
-/// Ranks come to a farm one after the other. Nobody takes the share of those who have not come yet.
+/// Ranks start a farm at different times. No rank receives the share of a rank that has not started yet.
 #[test]
 fn equal_shares_are_equal_whoever_comes_first() {
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded), (4, Driver::Auto)] {
         let config = config(ranks).balance(Balance::Off).driver(driver);
         let shares = run(&config, |session| {
             std::thread::sleep(Duration::from_millis(20) * session.rank() as u32);
-            // A share takes longer than the last rank is late.
+            // A share takes 250 ms, which is longer than the last rank is late.
             let work = |_: u64| std::thread::sleep(Duration::from_millis(5));
             let mut farm = Farm::new("slow", work).chunking(Chunking::Static);
             let summary = farm.collect(session, 0..50 * ranks as u64)?.into_summary();
@@ -118,7 +118,7 @@ fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
     }
 }
 
-/// Fails at the first attempt, wherever that is.
+/// Worker whose first attempt at every tenth task fails.
 struct Second;
 
 impl Worker for Second {
@@ -212,7 +212,7 @@ fn a_farm_is_run_again_with_the_workers_it_has() {
     assert_eq!(made.load(Ordering::Relaxed), 3, "once on each rank");
 }
 
-/// A thread cannot be ended, so that a run which waited for a task that never ends would not end either.
+/// A thread cannot be killed, so a run that waits for a task that never ends would not end either.
 #[test]
 fn a_limit_for_tasks_is_refused_where_ranks_are_threads() {
     for ranks in [1, 3] {
@@ -255,7 +255,7 @@ fn ranks_that_built_another_farm_are_told() {
     );
 }
 
-/// Rank 1 or 2 does short tasks between its messages when it meets one that takes longer than it may be silent.
+/// One of the short tasks takes twice as long as a worker may be silent, and its worker must not be declared dead.
 #[test]
 fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
     const LONG: u64 = 4_000;
@@ -286,12 +286,13 @@ mod submasters;
 #[path = "worker_count_tests.rs"]
 mod worker_count;
 
-/// Rank 0 stays alive to its workers, and they to it, while the sink or the source takes longer than ranks may be silent.
+/// The sink or the source takes longer than the limit for silent peers. Rank 0 and its workers must not declare each
+/// other dead meanwhile.
 #[test]
 fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
     let config = config(3).peer_limit(Duration::from_millis(800));
     let nap = |number: u64| {
-        // One call that is longer than the limit, and many that are together.
+        // One call exceeds the limit, and many short calls exceed it together.
         let naps = if number == 3 { 1_500 } else { 20 };
         std::thread::sleep(Duration::from_millis(naps));
     };

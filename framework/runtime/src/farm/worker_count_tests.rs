@@ -1,10 +1,10 @@
-//! How many ranks take part in a farm.
+//! Tests of the number of ranks that take part in a farm.
 
 use super::*;
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Iterations of `tasks` tasks, each with its number as a result; the summary.
+/// Runs `iterations` iterations of 64 tasks whose results are their numbers; returns the summary.
 pub(super) fn counted(
     config: &Config,
     farm: impl Fn() -> Farm<'static, u64, u64> + Sync,
@@ -43,7 +43,7 @@ fn only_as_many_workers_as_are_asked_for_do_tasks() {
 #[test]
 fn workers_that_do_not_pay_are_parked_and_it_is_told_why() {
     let dir = tempfile::tempdir().unwrap();
-    // Tasks that are nothing beside their messages.
+    // The tasks take far less time than their messages.
     let work = |x: u64| {
         std::hint::black_box(x);
         x

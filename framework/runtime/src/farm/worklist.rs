@@ -182,7 +182,7 @@ mod tests {
     fn source(order: Order, tasks: Range<u64>) -> (Worklist<u64>, WorklistSource<u64>) {
         let list = Worklist::new();
         list.add(tasks);
-        // Odd where tasks were scarce.
+        // A drawn task is odd if tasks were scarce.
         let source = WorklistSource::new(
             list.clone(),
             order,

@@ -162,7 +162,7 @@ mod tests {
         assert!(text.ends_with("Each job needs a directory of its own"), "{text}");
         assert!(!events.join("attempts/2").exists());
         drop(first);
-        // What is not the directory of an attempt does not count, and is not written over.
+        // Entries that are not directories of attempts do not count and are not overwritten.
         fs::create_dir(events.join("attempts/007")).unwrap();
         fs::write(events.join("attempts/2"), "mine").unwrap();
         let third = Attempt::take(&events).unwrap();
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().starts_with("no events can be written to "), "{error}");
         assert!(join_attempt(&file, 1, 1).is_err());
-        // Files of an earlier job on a host that does not share the directory with rank 0's are kept.
+        // Files of an earlier job are kept on a host that does not share the directory with rank 0.
         let directory = join_attempt(dir.path(), 4, 1).unwrap();
         assert!(fs::read_dir(&directory).unwrap().next().is_none());
         fs::write(directory.join("rank-1.jsonl"), "earlier").unwrap();

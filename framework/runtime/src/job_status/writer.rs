@@ -233,7 +233,7 @@ mod tests {
             writer.done(tasks, Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
         }
-        // Those of another run count in addition.
+        // Tasks of another run are added.
         writer.begin_run();
         writer.done(2, Duration::from_millis(2000));
         assert_eq!(read(&path).done, 10);
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!((read(&path).lost, read(&path).done), (vec![1, 2], 10));
         writer.finish().unwrap();
         assert_eq!((read(&path).state, read(&path).code), (State::Finished, 0));
-        // A straggler cannot spoil it.
+        // A late rank cannot overwrite the final status.
         StatusWriter::start(Some(&path), None, 2, 3).unwrap().fail(&error(), true);
         assert_eq!(read(&path).state, State::Finished);
     }
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!((beside.state, beside.restarts, beside.starter), (State::Running, 2, 77));
         assert_eq!(beside, read(&path));
         drop(writer);
-        // Without another file it is the one that counts.
+        // Without a status file of its own, the file in the event directory is the status file.
         let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
         let beside = read(&events.join("attempts/2").join(BESIDE_EVENTS));
@@ -312,19 +312,20 @@ mod tests {
             started_by: started_by.into(),
             ..JobStatus::default()
         };
-        // The launcher that holds the lock has made the file for this process; after a restart an ended attempt may still be in it.
+        // The launcher that holds the lock has prepared the file for this process; after a restart the status of the
+        // last attempt may still be in it.
         for before in [of("one"), JobStatus { state: State::Failed, process: 5, ..of("one") }] {
             before.write(&path).unwrap();
             StatusWriter::start(Some(&path), None, 0, 1).unwrap();
         }
-        // A process that lives writes to the file.
+        // A living process writes to the file.
         let parent = std::os::unix::process::parent_id();
         let running = JobStatus { state: State::Running, process: parent, place: place(), ..of("one") };
         assert!(
             !is_prepared(&running)
                 && !is_prepared(&JobStatus { started_by: String::new(), starter: 0, ..running })
         );
-        // Another launcher has made the file for its job meanwhile.
+        // Another launcher has prepared the file for its own job meanwhile.
         of("one").write(&path).unwrap();
         let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
         let mut other = StatusWriter::start(Some(&path), None, 1, 3).unwrap();

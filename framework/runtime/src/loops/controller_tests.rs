@@ -1,9 +1,9 @@
-//! Rank 0's side without ranks.
+//! Tests of the controller on rank 0 without ranks.
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
-/// The first report counts, so that a single one says all.
+/// Returns a controller that decides after a single report of each rank.
 fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     let mut settings = settings.clone();
     settings.options.settling = Some(1);
@@ -11,7 +11,7 @@ fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, held).unwrap()
 }
 
-/// What a rank reports that did its units once, in `seconds`.
+/// Returns the report of a rank that has computed each of its units once, in `seconds`.
 fn sample(held: u64, seconds: f64, movements: u64) -> Sample {
     Sample {
         units: held as f64,
@@ -35,7 +35,7 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // One rank has made its part, the other has not.
+    // Rank 0 has carried out its part of the movement, rank 1 has not.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());
@@ -52,7 +52,8 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
     );
 }
 
-/// In 30 ms a rank may have met a pause of its core, or none.
+/// Within 30 ms the scheduler may have stopped a rank's process once or not at all, so the decision waits for ten
+/// turns.
 #[test]
 fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
@@ -65,7 +66,7 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
     let missing = controller.postpone().unwrap();
     assert!((missing - 0.17).abs() < 1e-9, "ten turns of 20 ms, of which 30 ms have passed: {missing}");
     assert!(!controller.is_due(), "all are to report again");
-    // That was the cold start, and does not count.
+    // The first report measures a cold start and is discarded.
     on_report(&mut controller, 0.05);
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
@@ -74,10 +75,10 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
     assert_eq!(controller.postpone(), None);
-    // It counts what was reported since: 200 units in 0.12 s and in 0.16 s.
+    // All reports after the first one count: 200 units in 0.12 s and in 0.16 s.
     let Instruction { moves, .. } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
-    // A rank that waits for the others most of the time is not waited for without end.
+    // A rank that waits for the others most of the time computes little; the decision is postponed for at most 2 s.
     let waiting = |seconds: f64| Sample { span: 0.3, ..sample(50, seconds, 1) };
     for reports in 1..=7 {
         controller.on_report(0, waiting(0.005));
@@ -86,7 +87,8 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
     }
 }
 
-/// Only a cold start may be forgotten, however long ago the decision was that nothing was put off for.
+/// Only a cold start may be discarded. Here the first report is long enough, so no later report is discarded, however
+/// long ago the first decision was.
 #[test]
 fn what_comes_after_a_first_report_that_is_long_enough_always_counts() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
@@ -100,7 +102,7 @@ fn what_comes_after_a_first_report_that_is_long_enough_always_counts() {
     assert_eq!(on_report(&mut controller, 0.06), None, "both together are 120 ms");
 }
 
-/// At the beginning of a pass rank 0 decides without reports. That says nothing of the cores.
+/// At the beginning of a pass rank 0 decides without reports, which contain no information about the cores.
 #[test]
 fn a_decision_without_reports_keeps_the_quantum() {
     let mut controller = controller(&Settings::new(), &[50, 50]);
@@ -115,7 +117,8 @@ fn a_decision_without_reports_keeps_the_quantum() {
     assert!((decide(0.0, 0.0) - 0.2).abs() < 1e-9);
 }
 
-/// At the end of a pass ranks report after a few milliseconds each: what they did then must not pass for their speed.
+/// At the end of a pass the ranks report after a few milliseconds each. A single short report must not pass for the
+/// speed of a rank.
 #[test]
 fn short_reports_are_put_together() {
     let settings = Settings::new().quantum(Duration::from_millis(4));
@@ -130,11 +133,12 @@ fn short_reports_are_put_together() {
         moves.first().map(|m| (m.from, m.units))
     };
     assert_eq!(decide([0.05, 0.05]), None);
-    // Rank 1 was stopped for most of a short time, three times in a row; together that is 13 ms, of 20 that it takes.
+    // Rank 1 was stopped for most of three short times in a row. Together the reports are too short for a decision.
     for _ in 0..3 {
         assert_eq!(decide([0.001, 0.004]), None);
     }
-    // Now it is enough, and all of that counts: rank 1 took twice as long. It is believed when it lasts.
+    // The reports are long enough from here on and all count. Rank 1 takes twice as long, and units move once that
+    // lasts.
     let moved = (0..8).find_map(|_| decide([0.02, 0.04]));
     assert!(moved.is_some_and(|(from, units)| from == 1 && (5..40).contains(&units)), "{moved:?}");
 }
@@ -164,13 +168,13 @@ fn once_is_once() {
 fn forced_movements_are_random_and_always_the_same() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
-        // Neighbours pass on what they receive, so that in between there may seem to be fewer than none.
+        // Neighbours pass on units that they receive, so a rank may temporarily seem to hold fewer than no units.
         let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
         for _ in 0..40 {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The interaction after a movement only closes its accounts.
+            // The interaction after a movement only closes the movement.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

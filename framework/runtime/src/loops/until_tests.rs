@@ -1,4 +1,5 @@
-//! Loops until convergence while units move at random, against the serial loop: they end after the same pass with the same values.
+//! Tests of loops until convergence with random movements: they must end after the same pass as the serial loop, with
+//! the same values.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use crate::session::{Config, Session, run};
 
 const SHAPE: Shape = Shape { rows: 17, columns: 9 };
 
-/// The heat equation, or over-relaxation, and the largest change since it was asked.
+/// Body of the heat equation or of over-relaxation, with the largest change since the last check.
 struct Plate {
     change: f64,
 }
@@ -21,7 +22,7 @@ fn fill(row: u64, values: &mut [f64]) {
     }
 }
 
-/// Rows of `new` from those of `old` around them; returns the largest change.
+/// Computes the rows of `new` from the rows of `old` around them; returns the largest change.
 fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
     let mut change = 0.0_f64;
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -99,7 +100,7 @@ fn take(plate: &mut Plate) -> f64 {
     std::mem::take(&mut plate.change)
 }
 
-/// What the serial loop comes to, with one pass more at the end: how it ended, and the values.
+/// Runs the serial loop and one more pass; returns how the loop ended, and the values.
 fn serial(
     until: Until,
     small: f64,
@@ -127,7 +128,7 @@ fn grid() -> Vec<f64> {
     values
 }
 
-/// How loops end on all ranks, and the values on rank 0.
+/// Returns how the loop ended, equally on all ranks, and the values on rank 0.
 fn on_ranks(
     ranks: usize,
     body: impl Fn(&mut Session) -> crate::error::Result<(Converged, Option<Vec<f64>>)> + Sync,
@@ -194,7 +195,7 @@ fn a_sum_is_of_all_ranks_and_what_is_no_number_is_no_convergence() {
             Until::at_most(9).every(4).sum(),
             |_| 0.5,
             |sum| {
-                // The first row of a rank, its last and those between are a piece each.
+                // The first row of a rank, the last row and the rows between are one piece each.
                 assert_eq!(sum, 0.5 * 4.0 * 3.0 * 3.0);
                 false
             },

@@ -147,7 +147,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// When a run that began at one second and was told of `untold` ago shows something, in its first twelve seconds.
+    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the
+    /// last event is `untold` old.
     fn shown(choice: Choice, untold: Duration, form: Form) -> Vec<u32> {
         let mut display = Display::new(choice, 1000 * MS, untold);
         display.form = Some(form);

@@ -1,10 +1,10 @@
-//! One of each event, as a sentence and as a line.
+//! Tests of each event as a sentence and as a line of the log.
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// One of each.
+/// Returns one event of each kind.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
@@ -127,7 +127,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// One of each that happens in a workflow.
+/// Returns one event of each kind that occurs in a workflow.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =
@@ -198,7 +198,7 @@ fn what_a_task_waited_for_is_told_in_words() {
     assert_eq!(texts[12], "The rank holds 4 KiB for tasks, of 1 MiB that it may.");
 }
 
-/// A decision about a farm's workers.
+/// Returns a decision about the number of workers of a farm.
 fn workers() -> Event {
     Event::Decision {
         of: Subject::Workers,
@@ -223,7 +223,7 @@ fn workers() -> Event {
     }
 }
 
-/// A choice of chunks.
+/// Returns a choice of chunks.
 fn chunks(before_s: Option<f64>) -> Event {
     Event::Chunks {
         by: "fac2".to_string(),

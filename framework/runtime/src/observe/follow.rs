@@ -316,7 +316,7 @@ pub(super) mod tests {
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         write(1, &line(0.5, 1, 0, 9));
         assert_eq!(follower.look().unwrap().records.len(), 1);
-        // A line that is not one is told with its number in the file.
+        // The error about an invalid line contains the line number in the file.
         write(0, &(whole + "x\n"));
         let error = follower.look().unwrap_err().to_string();
         assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");
@@ -330,7 +330,7 @@ pub(super) mod tests {
         let mut follower = Follower::new(dir.path());
         write(&first);
         assert_eq!(follower.look().unwrap().records.len(), 2);
-        // Shorter; as long as before; longer; and gone.
+        // The new file is shorter, as long as before, longer, and finally removed.
         let others = [line(1.5, 0, 0, 3), first.replace('1', "4"), first.repeat(3).replace('1', "5")];
         for (other, lines) in others.iter().zip([1, 2, 6]) {
             write(other);

@@ -287,7 +287,7 @@ mod tests {
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
 
-        // What has been planted is neither followed nor waited for.
+        // A planted link is not followed, and a planted pipe is not waited for.
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         std::os::unix::fs::symlink(&victim, dir.path().join(file_name(0))).unwrap();
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(dir.path().join(file_name(0))).unwrap();
 
-        // A disk that is full.
+        // The disk is full.
         let full = Path::new("/dev/full");
         let mut log = EventLog::open(dir.path(), place(0, 0));
         if let Some(open) = &mut log.open {

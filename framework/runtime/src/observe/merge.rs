@@ -66,7 +66,7 @@ mod tests {
     use super::super::log::Stem;
     use super::*;
 
-    /// A directory with one file a rank.
+    /// Creates a directory with one file for each rank.
     fn logs(files: &[&[u8]]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (rank, text) in files.iter().enumerate() {
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn ranks_are_merged_by_run_and_time_and_ties_stay_in_order() {
         let root = line(0.5, 0, 0, 1) + &line(2.0, 0, 0, 4) + &line(2.0, 0, 0, 5) + &line(2.5, 0, 1, 8);
-        // Its clock is a little ahead: its first run ends after rank 0's second has begun.
+        // The clock of rank 1 is slightly ahead: its first run ends after the second run of rank 0 has begun.
         let other = line(1.0, 1, 0, 2) + &line(2.0, 1, 0, 6) + &line(2.6, 1, 0, 7) + &line(2.7, 1, 1, 9);
         let negative = line(-0.001, 2, 0, 0);
         let dir = logs(&[root.as_bytes(), other.as_bytes(), negative.as_bytes()]);

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn of_tasks_that_are_alike_some_from_everywhere_are_told() {
-        // Their lengths differ by rounding alone.
+        // The lengths of the tasks differ only by rounding.
         let tasks = (0..5000).map(|task| (task, (task % 4, 0.1 * task as f64, 0.1 * task as f64 + 0.3)));
         let plan = PlanInForce::new(tasks.collect(), |_| "alike", Vec::new());
         for part in 0..10 {

@@ -186,7 +186,7 @@ mod tests {
         );
         assert_eq!((sweep(1, 0.25).share(), sweep(2, 0.0).share()), (Some(0.625), Some(1.0)));
         assert!(sweep(1, 0.9999).text(S, None).contains("(99 %)"), "not all is done");
-        // Of these one was done before.
+        // One of the sweeps was done by an earlier job.
         assert_eq!(Progress { before: 1, ..sweep(1, 0.25) }.done_now(), 0.25);
     }
 
@@ -207,7 +207,7 @@ mod tests {
     fn a_pace_is_that_of_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
         assert_eq!(pace.see(S * 102, 0.0), None);
-        // Slow at first, then ten times as fast.
+        // The pace is slow at first, then ten times as fast.
         let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_pace_reaches_back_as_far_as_something_was_done() {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
-        // One in a minute, seen every second.
+        // One item per minute is done, and the pace is measured every second.
         let seen: Vec<Option<f64>> =
             (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));

@@ -1,4 +1,4 @@
-//! What ranks tell of their time in runs of each skeleton, on threads.
+//! Tests of the recorded activity of ranks in runs of each skeleton, on ranks that are threads.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn toil(n: u64) -> u64 {
     n + 1
 }
 
-/// The records of a run.
+/// Returns the records of a run.
 fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(RANKS).events(Some(dir.path().into()));
@@ -26,7 +26,8 @@ fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Re
     read(dir.path()).unwrap().records
 }
 
-/// Each rank begins, tells of all its time without a gap, and ends. Returns what was done, by kind, in parts and in tallies.
+/// Checks that each rank begins, records all its time without gaps, and ends. Returns the recorded work by kind, from
+/// parts and from tallies.
 #[track_caller]
 fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
     let (mut in_parts, mut in_tallies) = (vec![0; kinds], vec![0; kinds]);
@@ -89,7 +90,7 @@ fn a_farm_accounts_for_all_of_its_iterations_on_every_rank() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
-    // Rank 0 tells of all three, too.
+    // Rank 0 also records all three iterations.
     let end = |record: &&Record| record.rank == 0 && matches!(record.event, Event::RankEnd { .. });
     let whole = records.iter().find_map(|record| match record.event {
         Event::Finish { seconds, .. } => Some(seconds),
@@ -117,7 +118,8 @@ fn a_loop_accounts_for_its_units() {
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
 }
 
-/// Ranks whose user code has a thread of its own tell of a call while it runs, and once: not again when it is done and they wait.
+/// Ranks whose user code runs on a thread of its own record a call once while it runs, and not again after it, when
+/// they wait.
 #[test]
 fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,14 +139,14 @@ fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
     assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&told), "{told} s are told of {took} s");
 }
 
-/// Rank 0 tells once a second how far a run is of which it is known how much there is to do.
+/// Rank 0 records the progress of a run once a second if the amount of work is known.
 #[test]
 fn how_far_a_run_is_is_told_where_the_end_is_known() {
     let doze = |n: u64| {
         std::thread::sleep(Duration::from_millis(50));
         n
     };
-    // Three ranks have some 1.5 s to do.
+    // Three ranks take about 1.5 s.
     const DOZES: u64 = 90;
     let farm = records(|session| {
         Farm::new("doze", doze).collect(session, 0..DOZES)?;
@@ -175,7 +177,7 @@ fn how_far_a_run_is_is_told_where_the_end_is_known() {
     }
 }
 
-/// Seconds in user code: those that ranks tell of as their activity, and those of the calls.
+/// Returns the seconds in user code: those recorded as activity of the ranks, and those of the calls.
 fn told_and_took(log: &Path) -> (f64, f64) {
     let (mut told, mut took) = (0.0, 0.0);
     for record in read(log).unwrap().records {
@@ -188,7 +190,7 @@ fn told_and_took(log: &Path) -> (f64, f64) {
     (told, took)
 }
 
-/// Of few jobs each counts, the last one, too, whose time has passed when it is known.
+/// Each of a few jobs counts, also the last one, although its time is known only after it has passed.
 #[test]
 fn each_job_is_work_where_user_code_is_inline() {
     let dir = tempfile::tempdir().unwrap();

@@ -173,7 +173,7 @@ mod tests {
         };
         let told = Told(vec![rank(0.0, 0, 0), rank(6.0, 9, 0), rank(6.0, 7, 0)]);
         assert_eq!((told.efficiency(), told.throughput(), told.busy()), (0.8, 1.2, Duration::from_secs(16)));
-        // 20 s were available, 4 of which others had.
+        // 20 s of core time were available, of which other processes used 4 s.
         assert_eq!(Told(vec![rank(6.0, 9, 0), rank(6.0, 10, 4)]).efficiency(), 15.0 / 16.0);
         assert_eq!(Told(vec![]).efficiency(), 0.0);
     }

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A job counts from its start, and its measured time replaces that when its outcome is fetched.
+    /// A job counts from its start; when its outcome is fetched, the measured time replaces the time since the start.
     #[test]
     fn a_job_in_hand_is_work_or_set_up() {
         let mut tally = Tally::new(1);
@@ -205,7 +205,7 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // The outcome of the set-up, then that of the work.
+        // The outcome of the set-up is fetched first, then the outcome of the work.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

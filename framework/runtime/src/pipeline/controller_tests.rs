@@ -1,4 +1,4 @@
-//! Looks at streams whose ranks and stages change.
+//! Tests of the controller on streams whose ranks and stages change their speed.
 
 use std::cell::Cell;
 
@@ -15,12 +15,12 @@ use crate::balance::probe::Probed;
 
 const RANKS: usize = 2;
 
-/// Two ranks, two stages of 4 ms, one on each: as good as it gets.
+/// Returns a controller for two ranks and two stages of 4 ms, one stage on each rank. No other mapping is better.
 fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     subject_of(balance, vec![false; 2])
 }
 
-/// The same, where some stages make several items of one.
+/// Returns the same as [`subject`] where some stages produce several items from one.
 fn subject_of(balance: Balance, expanding: Vec<bool>) -> (Controller, PerformanceModel, Mapping) {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
@@ -55,7 +55,7 @@ fn tell(
     tell_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
-/// The stage takes `ms` on the rank, which gets `share` of its core.
+/// Reports that the stage takes `ms` on the rank, which gets `share` of its core.
 fn tell_share(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -70,7 +70,7 @@ fn tell_share(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Both stages run on the rank, which has its core for itself, and take `ms`.
+/// Reports that both stages run on the rank, which has its core for itself, and take `ms`.
 fn tell_both(performance_model: &mut PerformanceModel, rank: usize, ms: [f64; 2], items: u64, now: Duration) {
     let services = ms.map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items }));
     let measurements =
@@ -78,7 +78,8 @@ fn tell_both(performance_model: &mut PerformanceModel, rank: usize, ms: [f64; 2]
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
+/// Returns the predicted time in ms of each stage alone on each rank: stage a on ranks 0 and 1, then stage b on ranks 0
+/// and 1.
 fn expected(performance_model: &mut PerformanceModel, mapping: &Mapping) -> [f64; 4] {
     expected_at(performance_model, mapping, Duration::from_secs(1))
 }
@@ -103,7 +104,8 @@ fn stages_are_weighed_by_the_items_that_reach_them() {
     report(0, [1.0, 0.0], (10.0, 40.0), [(80, 10), (800, 40), (0, 0)]);
     report(1, [0.0, 2.0], (40.0, 4.0), [(0, 0), (0, 0), (40, 4)]);
     let after = expected(&mut performance_model, &mapping);
-    // Stage a makes four items of one, and works on those that come in and go out; stage b gets four for each of the source.
+    // Stage a produces four items from one and works on received and sent items; stage b receives four items for each
+    // item of the source.
     assert_near(after, [5.0, 5.0, 8.0, 8.0]);
     let model = performance_model.model(&mapping, Duration::ZERO).unwrap();
     assert_eq!(model.bytes(), [8.0, 80.0, 4.0], "for an item of the source");
@@ -121,13 +123,13 @@ fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Rank 1 has half of its core: 8 ms pass while stage b computes for 4.
+    // Rank 1 gets half of its core: 8 ms pass while stage b computes for 4 ms.
     tell_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
-    // The load goes, and the data become harder for stage b.
+    // The other load ends, and the data become harder for stage b.
     tell_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
-    // Both at once.
+    // Rank 1 gets half of its core, and the data are harder.
     tell_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
@@ -138,7 +140,8 @@ fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Stage b goes to rank 0, and its data become harder there: rank 1, which knew the easy ones, is no faster for that.
+    // Stage b moves to rank 0, and its data become harder there. Rank 1 has measured only easy data, which does not
+    // make it faster.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
     tell_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
     assert_near(expected(&mut performance_model, &gathered), [4.0, 4.0, 8.0, 8.0]);
@@ -157,7 +160,8 @@ fn the_speed_that_a_rank_has_shown_is_believed_for_a_while_when_it_has_nothing_t
     assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
-/// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
+/// Simulates six seconds, in which stage b takes `ms(second)` on rank 1. Returns the time of the first remap and its
+/// mapping.
 fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut items = 0;
@@ -193,7 +197,7 @@ fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
 }
 
-/// The first decisions for a stream that begins on rank 1 alone, beside a rank 0 that is `times` as fast.
+/// Returns the first decisions for a stream that begins on rank 1 alone, while rank 0 is `times` as fast.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
@@ -227,8 +231,8 @@ fn a_mapping_to_begin_with_that_is_far_off_is_left_at_the_second_look() {
     assert_eq!(((0.4..0.5).contains(&near[2].gain), reason(&near[2])), (true, acted(3)));
 }
 
-/// Looks that plan for a tenth of a second, with stage b's time on rank 1 as `ms` before the first second and 12 ms after
-/// it. Returns when it acted, and after how many looks.
+/// Simulates a controller whose planning takes 0.1 s. Stage b takes `ms` on rank 1 in the first second and 12 ms after
+/// it. Returns the time of the first remap and the number of decisions before it.
 fn slow_looks(ms: f64) -> (f64, usize) {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
@@ -256,19 +260,19 @@ fn slow_looks(ms: f64) -> (f64, usize) {
 #[test]
 fn where_planning_is_slow_a_mapping_found_once_is_only_compared_again() {
     let (acted, looks) = slow_looks(4.0);
-    // The second search is ten seconds after the first, which was before the fifth second; two comparisons follow.
+    // The first search was before the fifth second and the second search is ten seconds later; two comparisons follow.
     assert!((10.0..12.0).contains(&acted) && looks <= 6, "after {acted} s and {looks} looks");
 }
 
 #[test]
 fn a_mapping_that_nearly_paid_is_compared_until_the_next_search() {
-    // With 4.6 ms, help by rank 0 gains 6.5 %.
+    // With 4.6 ms for stage b, help by rank 0 gains 6.5 %.
     let (acted, looks) = slow_looks(4.6);
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
 }
 
-/// Looks for half a minute, of which a search takes 10 ms, with stage b's time on rank 1 as `ms` gives it by the second.
-/// Returns the searches, by the second.
+/// Simulates half a minute in which a search takes 10 ms and stage b takes `ms(second)` on rank 1. Returns the second
+/// of each search.
 fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut seconds = Vec::new();
@@ -295,7 +299,7 @@ fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
 fn searches_are_rare_while_nothing_changes() {
     assert!(searches(|_| 4.0).len() <= 7, "one in five seconds: {:?}", searches(|_| 4.0));
     assert!(searches(|second| 4.0 + 0.2 * (second % 2) as f64).len() <= 7, "noise is nothing new");
-    // What is new is looked at within a second.
+    // A change leads to a search within a second.
     let seconds = searches(|second| if second < 12 { 4.0 } else { 4.5 });
     assert!(seconds.contains(&12) && seconds.len() <= 8, "{seconds:?}");
 }
@@ -364,10 +368,10 @@ fn the_next_change_is_expected_to_cost_what_the_last_one_disturbed_and_a_delay_f
     assert!(
         controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
     );
-    // Eight items at least, and ten that are in flight at 12 ms instead of 8 ms.
+    // The cost covers at least eight items, and ten items in flight that take 12 ms instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
     assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
-    // It went twice as fast while what was in flight kept a pace of long ago.
+    // The stream was twice as fast while the items in flight were processed.
     controller.changed();
     controller.cost_known(progress(2), CostUpdate::Drained { loss: -0.5 });
     controller.cost_known(progress(2), CostUpdate::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
@@ -385,7 +389,7 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
-        // Rank 1 is slow at first, and after the change rank 0 is.
+        // Rank 1 is slow at first; after the remap rank 0 is slow.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
         tell(&mut performance_model, 0, 0, a, items, now);

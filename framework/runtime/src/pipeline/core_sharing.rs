@@ -135,14 +135,15 @@ fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Ranks 0 and 1 on one core, rank 2 on another.
+    /// Returns a model in which ranks 0 and 1 share a core and rank 2 has a core of its own.
     fn core_sharing() -> CoreSharing {
         let mut core_sharing = CoreSharing::new(&[SharedCores { processors: vec![0, 1], cores: 1.0 }], 3);
         core_sharing.probed(&[0.5, 0.5, 1.0]);
         core_sharing
     }
 
-    /// Rank `rank` has been ready for `active` of the time until `seconds`, and got `share` of its core.
+    /// Reports that `rank` was ready to run for the fraction `active` of the time until `seconds`, and got `share` of
+    /// its core.
     fn tell(core_sharing: &mut CoreSharing, rank: usize, active: f64, share: f64, seconds: u64) {
         let measurements =
             Measurements { share: Some(share), ready: active * seconds as f64, ..Measurements::default() };
@@ -165,12 +166,12 @@ mod tests {
         tell(&mut core_sharing, 0, 1.0, 0.5, 9);
         tell(&mut core_sharing, 1, 1.0, 0.5, 9);
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
-        // A third one that is none of ours, and one on rank 2's core.
+        // A process of another job runs on the core of ranks 0 and 1, and another one on the core of rank 2.
         tell(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
         tell(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         tell(&mut core_sharing, 2, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
-        // Of the core, one gets half and both get two thirds.
+        // A rank alone gets half of the core, and both together get two thirds.
         assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
     }
 
@@ -181,7 +182,7 @@ mod tests {
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
         tell(&mut core_sharing, 0, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
-        // Both parked, rank 1 has looked at its core: the load has gone.
+        // Both ranks are parked, and rank 1 has measured its core: the other load has ended.
         tell(&mut core_sharing, 0, 0.5, 1.0, 20);
         tell(&mut core_sharing, 1, 0.0, 1.0, 20);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);
@@ -193,7 +194,7 @@ mod tests {
         let measurements = Measurements { computed: (0.2, 1.0), ..Measurements::default() };
         core_sharing.measured(0, &measurements, Duration::from_secs(1));
         assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
-        // Of 1 s, 0.8 s of waiting stay as they are and 0.2 s take twice as long beside a load.
+        // Beside another load, 0.8 s of waiting stay the same and 0.2 s of computing take twice as long.
         tell(&mut core_sharing, 2, 1.0, 0.5, 9);
         core_sharing.measured(0, &measurements, Duration::from_secs(9));
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);

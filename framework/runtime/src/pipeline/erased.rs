@@ -315,7 +315,7 @@ mod tests {
         let mut cx = Context::for_test();
         let items: Items = Box::new((0..count).collect::<Vec<u32>>());
         let items = even.run(items, &mut range, &mut cx).unwrap();
-        // With a step for each pair of items this would take hours.
+        // A step for each pair of items would take hours.
         let items = thirds.run(items, &mut range, &mut cx).unwrap();
         let sixths: Vec<u32> = (0..count).filter(|x| x.is_multiple_of(6)).collect();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);
@@ -323,7 +323,7 @@ mod tests {
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
     }
 
-    /// A stage that cannot be moved.
+    /// Stage that cannot be moved.
     struct Stuck;
 
     impl Stage for Stuck {

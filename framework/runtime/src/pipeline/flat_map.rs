@@ -212,7 +212,8 @@ mod tests {
     use super::*;
     use crate::comm::clock::Clock;
 
-    /// A piece: its items, how many by place, whether it is the last, items begun and dropped.
+    /// Piece of a batch: its items, the number of items by position, true for the last piece, and the numbers of begun
+    /// and dropped items.
     type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
 
     fn plain<I>(mut f: impl FnMut(u64) -> I + Send) -> impl ErasedStage
@@ -222,7 +223,7 @@ mod tests {
         FlatMap::<_, _, _, Plain>::new(move |x: u64| Ok(f(x)))
     }
 
-    /// The next piece of the batch, of `fill` items at most.
+    /// Returns the next piece of the batch, with at most `fill` items.
     fn next(
         stage: &mut dyn ErasedStage,
         items: Option<Vec<u64>>,
@@ -241,11 +242,11 @@ mod tests {
 
     #[test]
     fn a_batch_is_made_piece_by_piece() {
-        // A filter does not know whether it has more.
+        // A filter does not know if it has more items.
         let mut stage = plain(|x| (0..x).filter(|_| true));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
         let mut next = |items| next(&mut stage, items, &range, 3).unwrap();
-        // Places 0, 2, 3 and 4: none of the first, one, five, none.
+        // Positions 0, 2, 3 and 4 produce no item, one item, five items and no item.
         assert_eq!(next(Some(vec![0, 1, 5, 0])), (vec![0, 0, 1], vec![(2, 1), (3, 2)], false, 3, 1));
         assert_eq!(next(None), (vec![2, 3, 4], vec![(3, 3)], false, 0, 0));
         assert_eq!(next(None), (vec![], vec![], true, 1, 1));

@@ -202,7 +202,8 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e6, setup: 20e-6 };
 
-    /// What `to` reports after `messages` of 100 kB over `link` from `from`; its clock is `ahead` seconds ahead.
+    /// Reports the arrival of 200 messages of `bytes` bytes that `from` has sent to `to` over `link`; the clock of `to`
+    /// is `ahead` seconds ahead.
     fn report(table: &mut LinkTable, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
         let mut metrics = LinkMonitor::new(&[PROBED; 3]);
         for n in 0..200u64 {
@@ -210,7 +211,7 @@ mod tests {
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
             let now = Duration::from_secs_f64(now);
             metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, late: false });
-            // What was found late says nothing, nor what was sent by somebody who looked away.
+            // Messages that were found late, and messages without a time of sending, are ignored.
             let long = now + Duration::from_secs(1);
             metrics.arrived(Arrival { from, bytes: 1, sent: Some(sent), now: long, late: true });
             metrics.arrived(Arrival { from, bytes: 1, sent: None, now: long, late: false });
@@ -264,7 +265,7 @@ mod tests {
             let slow = platform.link(from, to);
             assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{from}→{to}: {slow:?}");
         }
-        // Nothing was seen of the way back.
+        // No message was seen in the other direction.
         assert_eq!((platform.link(2, 0), platform.link(0, 1)), (PROBED, PROBED));
         report(&mut table, (1, 2), PROBED, 100_000, 0.0);
         assert!(corrected(&table, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);

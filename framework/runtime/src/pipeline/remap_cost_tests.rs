@@ -1,10 +1,10 @@
-//! The account of changes in streams of synthetic arrivals.
+//! Tests of the cost of remaps in streams with synthetic arrival times.
 
 use super::*;
 
 const WINDOW: u64 = 10;
 
-/// A stream of batches of one item with a full window.
+/// Stream of batches of one item with a full window.
 struct Stream {
     metrics: RemapCostMeter,
     ms: f64,
@@ -23,7 +23,7 @@ impl Stream {
         Progress { now, elapsed: now, items: self.items, drawn, left: None, batches: (self.items, drawn) }
     }
 
-    /// `items` items arrive, one every `ms`.
+    /// Simulates the arrival of `items` items, one every `ms`.
     fn flow(&mut self, items: u64, ms: f64) -> &mut Self {
         for _ in 0..items {
             self.ms += ms;
@@ -55,7 +55,7 @@ impl Stream {
         self
     }
 
-    /// Costs in ms and windows.
+    /// Returns the measured costs in milliseconds and windows.
     fn costs(&self) -> Vec<(f64, f64)> {
         let cost = |update: &CostUpdate| match update {
             CostUpdate::Settled(cost) => Some((1e3 * cost.seconds, cost.windows.unwrap())),
@@ -64,7 +64,7 @@ impl Stream {
         self.update.iter().filter_map(cost).collect()
     }
 
-    /// Losses at landing in ms.
+    /// Returns the losses during draining in milliseconds.
     fn losses(&self) -> Vec<f64> {
         let loss = |update: &CostUpdate| match update {
             CostUpdate::Drained { loss } => Some(1e3 * loss),
@@ -106,7 +106,7 @@ fn a_stall_costs_what_it_takes_also_where_the_stream_is_faster_after_it() {
 fn where_the_old_pace_lasts_until_the_landing_the_better_one_is_missed() {
     let mut stream = Stream::new();
     stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
-    // A preparation at the old pace is none of it, however long.
+    // The time to prepare the remap at the old pace is not part of the cost.
     assert_costs(&stream, &[(20.0, 2.0)]);
 }
 
@@ -134,11 +134,11 @@ fn the_pace_before_is_that_of_the_last_items_only() {
 #[test]
 fn a_change_during_a_change_leaves_the_cost_of_both_unknown() {
     let mut stream = Stream::new();
-    // The second is ordered, or in force, before the first has landed.
+    // The second remap is ordered before the first has drained.
     stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
     assert_costs(&stream, &[]);
     assert_eq!(stream.losses(), [0.0], "one draining, of the second");
-    // The third comes after them and is known.
+    // The third remap follows both, and its cost is known.
     stream.order().switch().stall(4.0).flow(80, 1.0);
     assert_costs(&stream, &[(4.0, 0.4)]);
 }

@@ -51,7 +51,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Batches of 10 ms that are weighed, if weighing one takes `weighing`.
+    /// Returns the number of batches of 10 ms that are weighed, if weighing a batch takes `weighing`.
     fn weighed(weighing: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");

@@ -155,7 +155,7 @@ mod tests {
     use crate::pipeline::Pipeline;
     use crate::session::{Config, run};
 
-    /// Gives a zero at the end, or fails.
+    /// Stage that produces a zero at the end, or fails at the end if its field is true.
     struct Zero(bool);
 
     impl Stage for Zero {

@@ -67,7 +67,7 @@ mod tests {
             took += stage_time;
             lost += core.lost(stage_time, clock.cpu().saturating_sub(cpu));
         }
-        // A busy machine may be late to wake it, but not for as long as it slept.
+        // A busy machine may wake the thread late, but not by as much as the thread slept.
         assert!(took >= Duration::from_millis(100) && lost < took / 2, "{lost:?} of {took:?}");
     }
 

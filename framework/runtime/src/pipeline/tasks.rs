@@ -129,7 +129,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // Refused as soon as the thread has gone.
+                // A task is refused as soon as the thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

@@ -1,4 +1,4 @@
-//! The driver with a protocol of its own: what is asked of it, and in which order.
+//! Tests of the driver with a simple protocol: which calls the driver makes, and in which order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ tags! {
     }
 }
 
-/// Doubles numbers; 13 is an error.
+/// User code that doubles numbers and fails for 13.
 struct Doubling;
 
 impl UserCode for Doubling {
@@ -44,12 +44,12 @@ impl UserCode for Doubling {
     }
 }
 
-/// Rank 0 has rank 1 double numbers, which does one more of its own at its first tick.
+/// Protocol in which rank 1 doubles numbers for rank 0, and one more number of its own at its first tick.
 #[derive(Default)]
 struct Numbers {
     is_root: bool,
     to_do: Vec<u8>,
-    /// Results, or on rank 1 what was sent.
+    /// Results on rank 0, sent numbers on rank 1.
     seen: Vec<u8>,
     expected: usize,
     has_ticked: bool,

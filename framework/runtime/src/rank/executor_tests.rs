@@ -1,10 +1,10 @@
-//! The executor: how busy it says that it is, and what it notes for the log of events.
+//! Tests of the executor: the load that it reports, and the times that it records for the event log.
 
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// A task is a wait for word from outside.
+/// User code whose task waits for a message from outside.
 struct Waits;
 
 impl UserCode for Waits {
@@ -47,7 +47,7 @@ fn the_core_is_free_as_long_as_the_compute_thread_rests() {
     });
 }
 
-/// A job counts from its begin to its end, however late its outcome is fetched.
+/// A job counts from its start to its end, however late its outcome is fetched.
 #[test]
 fn a_job_is_work_from_its_begin_to_its_end() {
     const LONG: Duration = Duration::from_millis(30);
@@ -73,7 +73,7 @@ fn a_job_is_work_from_its_begin_to_its_end() {
         within_10_s(&|| work() >= LONG);
         assert!(clock.now().saturating_sub(submitted) >= LONG, "it runs for longer than it is there");
         first.send(()).expect("it is waited for");
-        // The job has ended when its time stands still.
+        // The job has ended when its time does not grow any more.
         within_10_s(&|| {
             let before = work();
             std::thread::sleep(Duration::from_millis(5));

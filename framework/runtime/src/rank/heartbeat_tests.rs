@@ -1,4 +1,4 @@
-//! Signs of life as time passes: who is lost when, and what is said.
+//! Tests of heartbeats over time: which rank is lost at which time, and the messages about it.
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
@@ -18,7 +18,7 @@ fn heartbeat() -> (Heartbeat, Endpoint) {
     (Heartbeat::new(&mut endpoint, &config, "the pipeline"), endpoint)
 }
 
-/// A beat of a rank that computes nothing and can do without nobody.
+/// Sends the heartbeat of a rank that computes nothing and cannot continue without the other ranks.
 fn beat(heartbeat: &mut Heartbeat, endpoint: &mut Endpoint, is_held_up: bool, now: Duration) -> Result<()> {
     heartbeat
         .beat(endpoint, (idle(), is_held_up), &|_| Watch::Usual, now, &mut |_, silence| Err(silence.error))
@@ -48,7 +48,7 @@ fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
     assert!(error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"), "{error}");
 }
 
-/// Its user code has been short so far, and may take long all the same.
+/// The user code of the rank was short before, but may take long.
 #[test]
 fn a_rank_whose_user_code_keeps_it_from_communicating_is_waited_for() {
     let (mut heartbeat, mut endpoint) = heartbeat();
@@ -80,7 +80,8 @@ fn a_rank_that_can_be_done_without_is_lost_once() {
     assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
 }
 
-/// Whatever `on_lost` says: nobody stands in for a rank that was in the program's own code.
+/// A rank that has not arrived is still in the program's own code, and no rank can replace it, whatever `on_lost`
+/// returns.
 #[test]
 fn a_rank_that_has_not_come_ends_the_job() {
     let (mut heartbeat, mut endpoint) = heartbeat();
@@ -112,7 +113,7 @@ fn silence_is_noticed_when_it_reaches_the_limit() {
         endpoint.heard_now(1);
         Ok(())
     };
-    // Beats are a second apart, and the last sign of life comes between two of them.
+    // Heartbeats are one second apart, and the last sign of life arrives between two of them.
     silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
     let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
     assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");

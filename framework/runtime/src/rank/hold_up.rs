@@ -115,7 +115,8 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(told.as_deref(), Some(expected));
         let told = word(&mut HoldUps::new(), &[busy(0), waits(10), busy(3)]);
-        // One rank that computes one job after another, and one that started its job a little after the other began to wait.
+        // One rank computes one job after another; another rank started its job shortly after the first one began to
+        // wait.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(told.as_deref(), Some(expected));
     }

@@ -1,5 +1,5 @@
-//! User code that has been short for long, so that it runs on the thread that communicates, and then takes longer once than ranks
-//! may be silent.
+//! Tests of user code that was short for a long time, so that it runs on the communicating thread, and then takes
+//! longer once than ranks may be silent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -12,7 +12,7 @@ use crate::session::{Config, Session, run};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Calls that are short until the ranks have given signs of life, and then once long.
+/// Calls that are short until the ranks have sent signs of life, followed by one long call.
 struct Calls {
     begin: Instant,
     had_long: AtomicBool,
@@ -30,7 +30,7 @@ impl Calls {
     }
 }
 
-/// Runs it on two ranks; it calls until there was a long call.
+/// Runs `body` on two ranks; `body` makes calls until there was a long one.
 fn goes_on(body: impl Fn(&mut Session, &Calls) -> crate::Result<()> + Sync) {
     let calls = Calls { begin: Instant::now(), had_long: AtomicBool::new(false) };
     let config = Config::new().ranks(2).progress(crate::Progress::Off).peer_limit(LIMIT);
@@ -72,7 +72,7 @@ fn in_a_sink_of_a_farm(session: &mut Session, calls: &Calls) -> crate::Result<()
 }
 
 fn in_a_loop(session: &mut Session, calls: &Calls) -> crate::Result<()> {
-    // One of the ranks is in the long call, and the other waits for it.
+    // One rank is in the long call, and the other rank waits for it.
     let body = |range: std::ops::Range<u64>| {
         range.for_each(|_| {
             calls.call();

@@ -1,4 +1,4 @@
-//! The bytes of messages that belong to no skeleton.
+//! Tests that the bytes of messages that belong to no skeleton do not change.
 
 use super::agreement::{Announcement, Opening};
 use super::bootstrap::{Node, Placement, Register};

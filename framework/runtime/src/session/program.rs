@@ -328,7 +328,7 @@ mod tests {
         let copy = dir.path().join("copy");
         std::fs::copy(&own, &copy).unwrap();
         assert_eq!(build(&own).unwrap(), build(&copy).unwrap());
-        // A script, say, has no build id.
+        // A file without a build ID, such as a script, is compared by its content.
         let [one, same, other] = ["one", "same", "other"].map(|name| dir.path().join(name));
         for (file, text) in [(&one, "a program"), (&same, "a program"), (&other, "b program")] {
             std::fs::write(file, text).unwrap();

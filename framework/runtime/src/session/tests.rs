@@ -1,4 +1,4 @@
-//! Sessions from start to end: errors, job statuses, and ranks that are lost.
+//! Tests of sessions from start to end: errors, job status and lost ranks.
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn each_start_has_events_of_its_own_and_no_job_starts_where_there_can_be_none() 
         run(&config(&events), |session| {
             let own = session.config().events.clone().expect("a directory");
             assert_eq!(own, events.join(format!("attempts/{number}")));
-            // A group has a directory of its own in that of the job.
+            // A group has its own directory within the directory of the job.
             session.split(Some(session.rank() as u32 % 2), 0, |group| {
                 assert!(group.config().events.as_ref().expect("a directory").starts_with(&own));
                 Ok(())
@@ -132,7 +132,7 @@ fn each_start_has_events_of_its_own_and_no_job_starts_where_there_can_be_none() 
 fn nobody_waits_for_a_rank_that_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");
-    // Rank 1 never was.
+    // Rank 1 never started.
     let world = World::new(3);
     let config = Config::new().join_limit(Duration::from_secs(20));
     let leave = |rank: usize| {
@@ -181,7 +181,7 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
     assert!(error.message().ends_with("for rank 0 to let it leave"), "{error}");
 }
 
-/// Only a farm can go on without a rank.
+/// Only a farm can continue without a rank.
 #[test]
 fn a_rank_that_falls_silent_while_it_waits_to_leave_fails_the_job() {
     let world = World::new(3);
@@ -191,7 +191,7 @@ fn a_rank_that_falls_silent_while_it_waits_to_leave_fails_the_job() {
     let mut silent = endpoint(1);
     silent.next_run();
     silent.send(0, crate::comm::message::Control::Leave, &()).unwrap();
-    // Rank 2 is busy with something else for longer than ranks that wait may be silent.
+    // Rank 2 is busy and does not leave. Rank 1, which waits to leave, is silent for longer than the limit meanwhile.
     let error = finalize::leave(&mut endpoint(0), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
     assert!(error.message().ends_with("for a sign of life from rank 1, which waits to leave"), "{error}");

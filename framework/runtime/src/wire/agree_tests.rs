@@ -1,4 +1,5 @@
-//! Types whose `Serialize` and `Deserialize` do not agree are refused before anybody reads a wrong value; others are not.
+//! Tests that types whose `Serialize` and `Deserialize` disagree are refused before a wrong value is read, and that
+//! other types are accepted.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fmt::Debug;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Codec, Item, codec};
 use crate::error::ErrorKind;
 
-/// Why these are refused, which is the same whether they are encoded or only looked at. That is done in a batch before.
+/// Checks that encoding the items fails for the reasons `why`: a batch of items is checked before it is encoded.
 #[track_caller]
 fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
     let error = codec::encode(items.to_vec(), &mut Vec::new(), &mut Vec::new()).unwrap_err();
@@ -22,7 +23,7 @@ fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
     }
 }
 
-/// The same items where they only stay.
+/// Checks that items which stay on their rank are refused.
 #[track_caller]
 fn refused_at_home<T: Item>(items: &[T], why: &str) {
     let error = Codec::<T>::of_type().check(items).unwrap_err();
@@ -30,7 +31,7 @@ fn refused_at_home<T: Item>(items: &[T], why: &str) {
     assert!(error.message().contains(why), "`{why}` is not in: {error}");
 }
 
-/// These agree: they are looked at and travel.
+/// Checks that items are accepted when they are checked and when they are encoded and decoded.
 #[track_caller]
 fn accepted<T: Item + Clone>(items: &[T]) {
     Codec::<T>::of_type().check(items).unwrap();
@@ -59,7 +60,7 @@ fn a_skipped_variant_in_front_of_others_is_found_whenever_one_of_these_comes() {
         refused(&[figures], &[why]);
     }
     refused(&[Figure::Disc(2)], &["what was written cannot be read"]);
-    // Dots alone are right.
+    // Items of the first variant alone are decoded correctly.
     codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
 }
 
@@ -75,7 +76,7 @@ struct Sparse {
 fn a_field_that_is_left_out_is_found_whenever_it_is() {
     for full in [0, 1, 1000] {
         let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
-        // What is left of it could be read as `b`.
+        // The bytes after the missing field could be read as `b`.
         items.push(Sparse { a: 1, b: None, c: 1 });
         refused(&items, &["it writes `Sparse` without `b`, and what was written cannot be read"]);
         refused(&[Some(items)], &["without `b`"]);
@@ -128,7 +129,7 @@ fn what_needs_names_in_the_bytes_is_refused() {
     refused(&[Adjacent::Number(1)], &["asks what comes next"]);
 }
 
-/// Writes three fields and reads the first two, in the order that `SWAPS` says.
+/// Writes two or three fields and reads two, in reverse order if `SWAPS` is true.
 #[derive(Clone, Debug)]
 struct ByHand<const WRITES: usize, const SWAPS: bool>(u32, u32, Vec<u32>);
 
@@ -156,7 +157,7 @@ fn what_is_written_by_hand_is_looked_at_too() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
     refused(&[ByHand::<2, true>(1, 2, vec![])], &["it comes back with other values"]);
-    // Equal values hide it.
+    // Equal values hide the swap.
     let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
     items.push(ByHand(1, 2, vec![]));
     refused_at_home(&items, "other values");
@@ -167,7 +168,7 @@ fn items_that_stay_are_looked_at() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
     refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "comes back as `Figure::Disc`");
-    // Ever fewer of them: the one with number 2048, and not all others behind the first.
+    // Items are checked ever more rarely: item 2048 is checked, but not all items after the first.
     #[derive(Clone, Serialize, Deserialize)]
     struct Late(Figure);
     let mut items = vec![Late(Figure::Dot(1)); 2048];
@@ -225,15 +226,16 @@ fn what_agrees_is_accepted() {
     };
     accepted(&(0..100).map(rich).collect::<Vec<_>>());
     accepted(&[(); 100]);
-    // A variant that is skipped on both sides is an error of its own when it is sent, and behind the others harmless.
+    // A variant that is skipped on both sides causes an error when it is encoded; behind all other variants it does no
+    // harm to them.
     let error = codec::encode(vec![Fine::Last(1)], &mut Vec::new(), &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("could not be encoded") && error.contains("cannot be serialized"), "{error}");
 }
 
-/// How often a value of each kind has been read.
+/// Number of values of each kind that have been read.
 static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// A number whose reading is counted; kind 1 takes long, kind 2 fails.
+/// Number whose deserializations are counted; kind 1 takes long, kind 2 fails.
 #[derive(Clone, Debug)]
 struct Counted<const TAG_AT: usize>(u64);
 
@@ -260,13 +262,14 @@ fn looking_costs_little() {
     let batch: Vec<Counted<0>> = (0..2_000).map(Counted).collect();
     let send = || codec::encode(batch.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     send();
-    // The first, then numbers 64 to 1024, and the one that is written as something else.
+    // The first 64 items are checked, then items 64 to 1,024 at growing distances, and the item that is written
+    // differently.
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1);
     send();
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // What takes long is looked at once, and then only if it is written as something else.
+    // Items that take long are checked once, and again only if they are written differently.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(weigh(&["abc".to_string()]), 3 + size_of::<String>());
         let texts: Vec<String> = (0..20).map(|n| "x".repeat(n)).collect();
         assert_eq!(weigh_some(&texts[..5]), weigh(&texts[..5]));
-        // Those at 0, 3, 6 and so on have 63 bytes, and are seven of twenty.
+        // Every third text is weighed, from 0 on: seven of twenty texts with 63 bytes in total.
         assert_eq!(weigh_some(&texts), 63 * 20 / 7 + 20 * size_of::<String>());
         let picture = Picture { name: "a".into(), pixels: vec![7; 100_000] };
         let owned = weigh(&[picture]) - size_of::<Picture>();

@@ -307,7 +307,8 @@ mod tests {
 
     use super::*;
 
-    /// Twenty tasks of kinds `a` and `b` in turn, of which an array of 100 kB is expected, and one that reads them all.
+    /// Returns twenty tasks of kinds `a` and `b` in turn, each with an expected output of 100 kB, and a task that reads
+    /// all outputs.
     fn graph() -> Arc<Graph> {
         let mut builder = Description::builder("kinds");
         for number in 0..20 {
@@ -333,7 +334,7 @@ mod tests {
             forecast.on_done(sample(task, task / 2 % 2, took));
             assert_eq!(forecast.deviation(), None);
         }
-        // A third more in the mean, but that may be by chance.
+        // The mean is a third higher than assumed, but four samples that differ so much may be chance.
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
         for (task, took) in [0.8, 4.5, 1.0, 4.4].into_iter().enumerate() {
             forecast.on_done(sample(2 * task, task % 2, took));
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn kinds_and_ranks_are_told_apart() {
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
-        // Tasks of kind b take three times as long, and rank 1 is half as fast.
+        // Tasks of kind b take three times as long as those of kind a, and rank 1 is half as fast as rank 0.
         let took = |task: usize| [2.0, 6.0][task % 2] * [1.0, 2.0][task / 2 % 2];
         for task in 0..16 {
             forecast.on_done(sample(task, task / 2 % 2, took(task)));
@@ -357,7 +358,7 @@ mod tests {
         assert!((speeds[0] / speeds[1] - 2.0).abs() < 0.5, "{speeds:?}");
         let works = forecast.weights().works;
         assert!((works[17] / works[16] - 3.0).abs() < 0.1, "{works:?}");
-        // What is predicted now is what is measured.
+        // After the refit the predicted times equal the measured ones.
         (16..20).for_each(|task| forecast.on_done(sample(task, task / 2 % 2, took(task))));
         assert_eq!(forecast.deviation(), None);
     }

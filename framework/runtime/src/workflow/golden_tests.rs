@@ -1,4 +1,4 @@
-//! The bytes of a workflow's messages.
+//! Tests that the bytes of workflow messages do not change.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Master and workers without ranks: messages and jobs that end in any order, tasks that fail, ranks that die.
+//! Tests of master and workers without ranks: messages and jobs end in any order, tasks fail and ranks die.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use crate::error::{ErrorKind, Result};
 use crate::rank::suspicion::Suspicion;
 use crate::wire::Codec;
 
-/// What is the same in all that a test does.
+/// Settings of a simulated run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) seed: u64,
     pub(super) tasks: usize,
     pub(super) ranks: usize,
-    /// Whether ranks have only as much memory as the largest task needs.
+    /// True if the memory of a rank is only as large as the largest task needs.
     pub(super) is_tight: bool,
     pub(super) journals: bool,
-    /// One try in this number fails.
+    /// One attempt in this number fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
-    /// Ranks that die.
+    /// Number of ranks that die.
     pub(super) deaths: usize,
-    /// A closure in which each rank but rank 0 dies.
+    /// Closure in which each rank except rank 0 dies.
     pub(super) deadly: Option<usize>,
-    /// Whether it is known of a dead rank in which closure it was.
+    /// True if the trail of a dead rank names the closure in which it died.
     pub(super) trails: bool,
     pub(super) is_planned: bool,
-    /// Whether the plan is the planner's, and made anew.
+    /// True if the plan comes from the planner and is replaced while the workflow runs.
     pub(super) is_replanned: bool,
     pub(super) limit: bool,
-    /// Whether every other task is a command.
+    /// True if every other task is a command.
     pub(super) commands: bool,
 }
 
@@ -83,7 +83,7 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     }
     for (number, mut task) in tasks.into_iter().enumerate() {
         if !edges.iter().any(|&(parent, _)| parent == number) {
-            // No edge says how large it is what it gives.
+            // No edge gives the size of the output of a task without readers.
             task.memory = Some(size(number) as u64 + 100);
         }
         builder.task(task);
@@ -96,12 +96,13 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     Arc::new(Graph::new(&builder.build().unwrap(), tries, TaskMemory::Additive).unwrap())
 }
 
-/// Bytes that a task gives; the largest is more than is sent unasked where memory is bounded.
+/// Returns the size of a task's output in bytes. The largest output is not sent without a request where memory is
+/// bounded.
 fn size(task: usize) -> usize {
     [8, 20_000, 90_000][task % 3]
 }
 
-/// What a task gives for these inputs: a command gives nothing, wherever it runs.
+/// Returns the output of a task for the given inputs; the output of a command is empty on every rank.
 fn give(graph: &Graph, task: usize, inputs: Vec<Value>) -> Value {
     if graph.needs(task).is_command {
         return Value::nothing().unwrap();
@@ -134,10 +135,10 @@ pub(super) struct World {
     master: Master,
     workers: Vec<Worker>,
     wires: Vec<Vec<VecDeque<Content>>>,
-    /// By rank: the values that it is sending, with the number and the receiver of the message.
+    /// Values that each rank is sending, with the number and the receiver of the message.
     leaving: Vec<Vec<(u64, usize, Value)>>,
     sends: u64,
-    /// By rank: the most bytes of values that really were in its memory.
+    /// Peak size in bytes of the values that were in the memory of each rank.
     most: Vec<u64>,
     jobs: Vec<Option<Step>>,
     disks: Vec<BTreeMap<usize, Value>>,
@@ -145,9 +146,9 @@ pub(super) struct World {
     pub(super) runs: Vec<u32>,
     limit_used: Vec<(usize, u64)>,
     now: Duration,
-    /// What the planner has in hand.
+    /// Question that the planner is working on.
     asked: Option<Box<AskAnew>>,
-    /// What has come of its answers.
+    /// Results of the planner's answers.
     pub(super) changes: Vec<Change>,
 }
 
@@ -197,7 +198,7 @@ impl World {
         }
     }
 
-    /// Everything that wants out of the machines of a rank goes to the wires, and rank 0's to itself.
+    /// Moves all outgoing messages of a rank to the wires; messages of rank 0 to itself are delivered at once.
     fn flush(&mut self, rank: usize, with_report: bool) -> Result<()> {
         loop {
             for (to, content) in self.workers[rank].take_messages() {
@@ -239,7 +240,7 @@ impl World {
         }
     }
 
-    /// Some of what has arrived has left, as a rank sees it.
+    /// Tells a rank that some of the values that have arrived have left its memory.
     fn look_what_left(&mut self, rank: usize) {
         let arrived = |to: usize, value: &Value| {
             let is_it =
@@ -250,9 +251,9 @@ impl World {
         self.leaving[rank].retain(|(_, to, value)| !arrived(*to, value) || below(random, 3) == 0);
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.workers[rank].look_what_left(|number| !still.contains(&number));
-        // What is sent to the dead stays, and nobody counts it.
+        // Values sent to dead ranks stay in the list, but do not count.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
-        // What comes is in memory before it is there, and what rank 0 keeps is not the worker's.
+        // A value occupies memory while it arrives. Values that rank 0 keeps do not count as memory of the worker.
         let is_kept = |task: usize| rank == 0 && (self.setting.journals || self.graph.is_final(task));
         let coming = self.alive().into_iter().flat_map(|from| &self.wires[from][rank]);
         let coming = coming.filter_map(|content| match content {
@@ -310,7 +311,7 @@ impl World {
             );
             if rank > 0 {
                 let last = if self.setting.trails { LastTask::Closure(*task) } else { LastTask::Unknown };
-                // What it sent before it began has come.
+                // Messages that the rank sent before it began the task have arrived.
                 while !self.wires[rank][0].is_empty() {
                     self.deliver(rank, 0)?;
                 }
@@ -326,7 +327,7 @@ impl World {
                     self.workers[rank].on_failed(task, Reason::Error, "no".into(), Duration::ZERO);
                 } else {
                     self.runs[task] += 1;
-                    // Some kinds of task take longer than others, and some ranks.
+                    // The time of a task depends on its kind and on the rank.
                     let took = 1_000_000 * (1 + task as u64 % 3) * (1 + rank as u64);
                     let value = give(&self.graph, task, inputs);
                     self.workers[rank].on_done(task, value, took, None);
@@ -380,7 +381,7 @@ impl World {
         if let Some(Step::Run { task, .. }) = self.jobs[dead].take() {
             self.limit_used.retain(|(other, _)| *other != task);
         }
-        // What it sent may come afterwards, or not at all.
+        // Messages that the dead rank has sent arrive later, or are lost.
         let is_lost = below(&mut self.random, 2) == 0;
         for rank in 0..self.setting.ranks {
             if is_lost {
@@ -397,7 +398,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Rank 0 fetches what a dead rank had, when it comes to it: others may have asked for it already.
+    /// Restores the values of a dead rank on rank 0; other ranks may have requested them already.
     fn restore(&mut self) -> Result<()> {
         for task in self.master.take_to_restore() {
             if self.graph.needs(task).is_command {
@@ -411,7 +412,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// The planner answers at some time after it has been asked, if it is.
+    /// Asks the planner for a new plan if one is due, or passes on the planner's answer after a random time.
     fn plan_anew(&mut self) -> Result<()> {
         self.now += Duration::from_millis(1);
         match self.asked.take() {
@@ -425,7 +426,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Plays until all is done.
+    /// Runs until all tasks have ended.
     fn play(&mut self) -> Result<()> {
         self.master.begin();
         self.flush(0, false)?;
@@ -484,7 +485,7 @@ impl World {
     }
 }
 
-/// Ranks that are equal as far as is known.
+/// Returns clusters in which all ranks are equal.
 pub(super) fn clusters(ranks: usize, budget: u64) -> Clusters {
     let memory = budget.min(i64::MAX as u64);
     let cluster = |disk| {
@@ -595,7 +596,7 @@ fn a_task_that_kills_ranks_fails_after_its_tries_and_is_never_run_on_rank_0() {
         world.play().unwrap();
         let dead = setting.ranks - world.alive().len();
         if dead == 0 {
-            // Rank 0 was the first to get it, before anybody knew.
+            // Rank 0 ran the task before it had killed a rank.
             continue;
         }
         runs[usize::from(trails)] += 1;
@@ -611,7 +612,7 @@ fn a_task_that_kills_ranks_fails_after_its_tries_and_is_never_run_on_rank_0() {
     assert!(runs.iter().all(|&runs| runs > 15), "{runs:?}");
 }
 
-/// The job that is started again would come to the same end, unless it was for want of ranks.
+/// A restarted job would end in the same way, so the task fails alone; the job ends only if it lacks ranks.
 #[test]
 fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
     let of_ranks = |ranks| {
@@ -640,7 +641,8 @@ fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
     assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
 }
 
-/// What an earlier run noted counts, except that a task which had all its attempts starts anew.
+/// Attempts that an earlier run recorded count, except for a task that has used all its attempts: it starts again with
+/// none.
 #[test]
 fn deaths_of_an_earlier_run_count_as_attempts() {
     let mut builder = Description::builder("deadly");
@@ -664,7 +666,7 @@ fn deaths_of_an_earlier_run_count_as_attempts() {
     assert!(error.message().contains(expected), "{error}");
 }
 
-/// Pairs of values that one task each reads: all of them together are ten times as much as a rank may hold.
+/// Each task reads a pair of values; all pairs together need ten times the memory of a rank.
 #[test]
 fn values_are_read_before_memory_is_full_where_there_is_no_plan() {
     const PAIRS: usize = 40;
@@ -702,7 +704,7 @@ fn what_is_in_the_journal_is_not_run_again() {
 
 #[test]
 fn commands_that_are_done_are_not_run_again() {
-    // "made" is read by one command that runs when its rank dies, and by one that waits.
+    // The output of "made" is read by a command that runs when its rank dies, and by a command that waits.
     let mut builder = Description::builder("commands");
     for name in ["made", "reads", "last"] {
         builder.task(Task::new(name, Action::Shell("true".into())));
@@ -725,7 +727,7 @@ fn commands_that_are_done_are_not_run_again() {
     assert!(master.is_over());
 }
 
-/// Rank 2 has a copy of what rank 1 made, and may have begun what reads it when rank 1 dies.
+/// Rank 2 holds a copy of the output of rank 1, and may have begun the reading task when rank 1 dies.
 #[test]
 fn limits_are_held_until_a_rank_has_given_its_order_back() {
     let mut builder = Description::builder("limits");
@@ -825,7 +827,7 @@ fn inputs_come_while_another_task_runs_where_there_is_room() {
     }
 }
 
-/// What a worker asks others for.
+/// Returns the values that a worker requests from other ranks.
 fn wanted(worker: &mut Worker) -> Vec<(usize, u64)> {
     let messages = worker.take_messages().into_iter();
     let wants = messages.map(|(to, content)| match content {
@@ -841,7 +843,7 @@ fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
     assert_eq!(world.master.critical_path(), None, "nothing has been measured");
     world.play().unwrap();
     assert_eq!(world.master.critical_path(), Some(0.0), "all tasks have ended");
-    // One of two tasks in a chain has been done, for a microsecond.
+    // One of two tasks in a chain has ended after a microsecond.
     let mut builder = Description::builder("chain");
     for name in ["a", "b"] {
         builder.task(Task::new(name, Action::Closure("c".into())));

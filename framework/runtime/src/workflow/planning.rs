@@ -248,7 +248,7 @@ mod tests {
         let (best, planner) = planned(usize::MAX);
         assert_ne!(planner, QUICK);
         assert!(best.makespan <= quick.makespan);
-        // Without options of the caller, that is so from some ten thousand tasks on.
+        // Without options of the caller, the quick planner is used from some ten thousand tasks on.
         let mut dag = Dag::builder();
         let tasks: Vec<usize> =
             (0..PLACEMENTS / LISTS + 1).map(|task| dag.task(task.to_string(), 1.0, 1)).collect();
@@ -277,7 +277,7 @@ mod tests {
         let speeds: Vec<f64> = in_memory.processors().iter().map(|processor| processor.speed).collect();
         assert_eq!(speeds, [1.0, 0.5, 0.5]);
         assert_eq!([&in_memory, &with_disk].map(|cluster| cluster.processors()[1].buffer), [0, 7]);
-        // They are as good as equal.
+        // The two measured links are almost equal, so all ranks get the same bandwidth.
         assert_eq!(in_memory.bandwidth(0, 2), in_memory.bandwidth(1, 0));
         let unequal = probed(1e6).with_disk;
         let [near, far] = [(0, 1), (1, 2)].map(|(from, to)| unequal.bandwidth(from, to));

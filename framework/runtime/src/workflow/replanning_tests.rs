@@ -1,4 +1,4 @@
-//! Plans made anew while tasks run: when they are, what they go by, and that nothing is lost by them.
+//! Tests of replanning while tasks run: when plans are replaced, which measurements they use, and that no task is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::machine_tests::{SETTING, Setting, clusters, play};
 use super::master::{Change, LastTask, Master};
 use super::messages::{Done, Report};
 
-/// Tasks of which each is expected to take a second.
+/// Returns independent tasks that are expected to take one second each.
 fn graph(tasks: usize) -> Arc<Graph> {
     let mut builder = Description::builder("equal");
     for number in 0..tasks {
@@ -23,11 +23,11 @@ fn graph(tasks: usize) -> Arc<Graph> {
     Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap())
 }
 
-/// A master with a plan, ranks that run one task after the other, and a planner that takes some time.
+/// Simulation of a master with a plan, ranks that run one task at a time, and a planner that needs some time.
 struct Run {
     master: Master,
     graph: Arc<Graph>,
-    /// By rank: how long a task takes, what is queued, and when the first of it is done.
+    /// Time of a task on each rank, queued tasks, and end of the first queued task.
     takes: Vec<Duration>,
     queues: Vec<VecDeque<usize>>,
     ends: Vec<Option<Duration>>,
@@ -43,7 +43,7 @@ impl Run {
         Run::without(&[], tasks, takes, planning)
     }
 
-    /// Some ranks are dead before there is a plan.
+    /// Creates a run in which the ranks `lost` are dead before the first plan.
     fn without(lost: &[usize], tasks: usize, takes: &[Duration], planning: Duration) -> Self {
         let graph = graph(tasks);
         let clusters = clusters(takes.len(), 1 << 20);
@@ -64,7 +64,7 @@ impl Run {
         }
     }
 
-    /// Returns when all is done, with plans made anew if `plans`.
+    /// Runs until all tasks have ended and returns the end; plans are replaced if `plans` is true.
     fn until_over(mut self, plans: bool, death: Option<(Duration, usize)>) -> (Duration, Self) {
         let mut now = Duration::ZERO;
         let mut death = death;
@@ -105,7 +105,7 @@ fn a_rank_that_is_slower_than_was_known_gets_less() {
     let (kept, _) = Run::new(60, &takes, SECOND / 100).until_over(false, None);
     assert_eq!(kept, 30 * takes[1]);
     let (anew, run) = Run::new(60, &takes, SECOND / 100).until_over(true, None);
-    // Equal speeds by what they are would end after 48 seconds.
+    // With known speeds, 60 tasks end after 48 seconds.
     assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.asked);
     assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
     assert!(run.asked[0].1.ends_with(" times what was assumed"), "{:?}", run.asked);
@@ -134,7 +134,7 @@ fn survivors_get_a_plan_when_a_rank_is_lost() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, Some((9 * SECOND, 1)));
     assert_eq!(run.asked[0].1, "rank 1 is lost");
     assert!(matches!(run.changes[0], Change::Fresh(_)), "{:?}", run.changes);
-    // What the lost rank gave is gone with it only where somebody reads it: 36 tasks on two ranks.
+    // Outputs of the lost rank that no task reads need not be computed again, so 36 tasks remain for two ranks.
     assert!(end <= 28 * SECOND, "{end:?}");
 }
 

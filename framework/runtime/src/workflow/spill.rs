@@ -85,7 +85,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = SpillFolder::new(dir.path());
         let value = Value::encode(vec![1.5; 5_000], &Codec::of_type()).unwrap();
-        // Nothing that is there under a value's name in the place for all is taken for one or written to.
+        // A file in the common directory that has the name of a value is neither read nor overwritten.
         let others = dir.path().join("7");
         fs::write(&others, "somebody else's").unwrap();
         folder.remove(7);

@@ -1,4 +1,4 @@
-//! Workflows on ranks that are threads.
+//! Tests of workflows on ranks that are threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,12 +16,12 @@ fn task(name: impl Into<String>, closure: &str) -> Task {
     Task::new(name, Action::Closure(closure.into()))
 }
 
-/// `a` gives to `b` and `c`, and these to `d`.
+/// Returns a workflow in which `b` and `c` read the output of `a`, and `d` reads both of theirs.
 fn diamond() -> Description {
     diamond_with_priority(0)
 }
 
-/// The priority is that of the last task.
+/// Returns the same workflow as [`diamond`] with a priority for the last task.
 fn diamond_with_priority(priority: i64) -> Description {
     let mut builder = Description::builder("diamond");
     for name in ["a", "b", "c"] {
@@ -53,7 +53,7 @@ fn values_of_different_types_go_along_the_edges() {
                 assert_eq!(results.names().collect::<Vec<_>>(), ["d"]);
                 assert!(results.take::<u8>("d").is_err(), "it is of another type");
                 assert!(results.take::<u8>("b").unwrap_err().message().contains("not among the final tasks"));
-                // Once more, and then on rank 0 alone.
+                // The workflow runs on all ranks again, and then collects on rank 0 alone.
                 let on_all = workflow.collect_on_all(session)?.take::<(f64, String)>("d")?;
                 assert_eq!(on_all, (3.0, "c 2".to_string()));
                 let collected = workflow.collect(session)?.into_parts();
@@ -84,7 +84,7 @@ fn small_tasks_in_great_number_run_once_each() {
     assert_eq!((count.into_inner(), summary.unwrap().unwrap().tasks), (10_000, 10_000));
 }
 
-/// What comes of a workflow whose task `b` does this.
+/// Runs a workflow whose task `b` calls the given closure, and returns the outcome.
 fn with_b(ranks: usize, b: impl Fn(&Context) -> Result<f64, BoxError> + Sync) -> Result<Option<Summary>> {
     run(&config(ranks), |session| {
         let workflow = run_diamond(Workflow::from_description(diamond())).retries(1);
@@ -141,7 +141,7 @@ fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
         let summary = run(&config(2), |session| {
             let workflow = Workflow::from_description(description.clone()).plan(options.clone());
             let mut workflow = workflow.closure("wait", |_, cx| {
-                // Rank 1 is four times as slow as the description says.
+                // The description does not say that rank 1 takes four times as long.
                 std::thread::sleep(Duration::from_millis(if cx.rank() == 1 { 80 } else { 20 }));
                 Ok(())
             });
@@ -149,7 +149,7 @@ fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
         });
         summary.unwrap().unwrap()
     };
-    // On a machine that is busy with something else planning may be found to cost too much.
+    // On a busy machine planning may be found to cost too much, so several runs are tried.
     let mut runs = std::iter::repeat_with(once).take(5);
     let summary = runs.find(|summary| summary.replanned > 0).expect("it is planned anew");
     let tasks: Vec<u64> = summary.ranks.iter().map(|rank| rank.tasks).collect();
@@ -177,7 +177,7 @@ fn a_closure_that_takes_too_long_is_a_failed_try_and_one_that_goes_on_ends_the_j
         });
         (result, tries.into_inner())
     };
-    // Without a thread of its own nobody sees it before it ends.
+    // With the inline driver, the time limit is checked only after the closure has ended.
     let (result, tries) = with(Driver::Inline, Duration::from_millis(30));
     let error = result.unwrap_err();
     assert_eq!((error.kind(), error.item(), tries), (ErrorKind::Timeout, Some(0), 2));
@@ -197,7 +197,7 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
     builder.limit("one", 1);
     for number in 0..6 {
         let mut long = task(number.to_string(), "nothing");
-        // So long that ranks are measured.
+        // The run time is long enough that ranks are measured.
         long.run_time = Some(1e4);
         long.limits.insert("one".to_string(), 1);
         builder.task(long);
@@ -224,9 +224,10 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
         });
         assert_eq!(speeds, Some(ranks));
         let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
-        // The first plan, and others where the tasks have turned out to be other than it assumed.
+        // The first plan is logged, and later plans if the tasks take longer or shorter than assumed.
         assert!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())) > 0);
-        // Of each that was taken it is told what is to run where and when; of the first also what ranks are to hold.
+        // Each plan in use is logged with the place and the time of its tasks; the first one also with the memory of
+        // each rank.
         let plans: Vec<_> = events
             .iter()
             .filter_map(|event| match event {
@@ -339,7 +340,7 @@ fn a_journal_runs_only_what_is_missing_on_any_number_of_ranks() {
         assert!(go(first, true, "1").unwrap_err().to_string().contains("torn"));
         let (value, summary) = go(then, false, "1").unwrap().unwrap();
         assert_eq!((value, summary.tasks), ((3.0, "c 2".to_string()), 4));
-        // Task `b` may or may not have been done before `c` failed.
+        // Task `b` may or may not have ended before `c` failed.
         assert!((1..=2).contains(&summary.known), "{summary}");
         let (value, summary) = go(first, true, "1").unwrap().unwrap();
         assert_eq!((value, summary.known, summary.ranks[0].tasks), ((3.0, "c 2".to_string()), 4, 0));
@@ -393,7 +394,7 @@ fn a_task_that_needs_all_memory_may_depend_on_others() {
     full.memory = Some(200);
     builder.task(task("first", "nothing")).task(task("number", "number")).task(full);
     builder.edge("first", "full", 0).edge("first", "number", 0);
-    // All but what it reads.
+    // The task needs all memory except for its input.
     let mut reader = task("reader", "nothing");
     reader.memory = Some(192);
     builder.task(reader).edge("number", "reader", 8);
@@ -448,7 +449,7 @@ fn a_journal_is_of_one_run() {
     assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
 }
 
-/// Handles name tasks: what names none, or names one twice, is refused before anything runs.
+/// Handles name tasks: a handle of no task and a task with two handles are refused before the first task runs.
 #[test]
 fn a_workflow_of_handles_is_checked_when_it_runs() {
     let refused = |build: fn(&mut Workflow<'_>)| {

@@ -1,4 +1,4 @@
-//! The best of all planners against the better of DagHetPart and HEFTM alone.
+//! The best plan of all planners against the better plan of DagHetPart and HEFTM alone.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,10 @@ use crate::{Mark, Outcome, Report, Table, Target};
 const SIZES: [usize; 3] = [200, 1000, 4000];
 /// Processors of each kind in the cluster of 2024.
 const OF_EACH: usize = 6;
-/// Part of the largest memory that the largest task needs in the cluster of 2025.
+/// Fraction of the largest memory that the largest task needs in the cluster of 2025.
 const FILLED: f64 = 0.9;
-/// Makespans that differ by less than this part count as equal for the planner, which then takes the plan that moves less.
+/// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan that
+/// transfers less.
 const EQUALLY_LONG: f64 = 0.01;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -89,12 +90,12 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// HEFTM as in the paper.
+/// Returns true for the HEFTM planners of the paper.
 fn is_list(planner: Planner) -> bool {
     matches!(planner, Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm)
 }
 
-/// The earliest end of some planners' plans, and whose it is.
+/// Returns the smallest makespan among the plans of the selected planners, and its planner.
 fn earliest(best: &BestPlan, of: impl Fn(Planner) -> bool) -> Option<(f64, Planner)> {
     let attempts = best.attempts.iter().filter(|attempt| of(attempt.planner));
     attempts

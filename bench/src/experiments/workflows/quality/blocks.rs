@@ -11,7 +11,8 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// A type of workflows: its sizes (none for real ones), how many are drawn of each, and what the paper reaches, in per cent of DagHetMem.
+/// Type of workflows: name, sizes (none for real workflows), number of draws per size, and the paper's result in
+/// percent of DagHetMem.
 struct Group {
     name: &'static str,
     sizes: &'static [usize],
@@ -25,7 +26,7 @@ const GROUPS: [Group; 4] = [
     Group { name: "middle", sizes: &[10_000, 15_000, 18_000], seeds: 1, paper: 30.6 },
     Group { name: "big", sizes: &[20_000, 25_000, 30_000], seeds: 1, paper: 28.4 },
 ];
-/// What the paper reaches over all types, real workflows among them.
+/// Result of the paper over all types, including real workflows.
 const PAPER: f64 = 41.0;
 /// Processors of each kind.
 const OF_EACH: usize = 6;
@@ -33,7 +34,7 @@ const OF_EACH: usize = 6;
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
     let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
-    // Large workflows in the short form take as long as in the full one.
+    // Large workflows take as long in the short form as in the full one.
     let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
     for &Group { name, sizes, seeds, paper } in groups {
         if !report.wants(name) {
@@ -90,7 +91,8 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Makespans of DagHetMem and DagHetPart, where they find plans, as the verifier confirms them.
+/// Returns the makespans of DagHetMem and DagHetPart, as confirmed by the verifier, or `None` where a planner finds
+/// no plan.
 fn both(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
     let cluster = instance.fitting_cluster(OF_EACH)?;
     let model = MemoryModel { task_memory: instance.task_memory, ..MemoryModel::default() };

@@ -1,4 +1,4 @@
-//! What partitions cut, beside dagP.
+//! Cuts of the partitioner, compared with those of dagP.
 
 use armature_planner::workflow::acyclic_partition;
 use armature_planner::workflow::generate::Family;
@@ -8,17 +8,17 @@ use super::geometric;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target, stats};
 
-/// Blocks.
+/// Number of blocks.
 const BLOCKS: usize = 36;
-/// About how many tasks the workflows have.
+/// Approximate numbers of tasks of the workflows.
 const SIZES: [usize; 3] = [1000, 4000, 8000];
-/// Draws of weights. dagP's figures are of one.
+/// Number of draws of the weights; the figures of dagP are for one draw.
 const SEEDS: u64 = 3;
 /// Mean size of a file.
 const MEAN_SIZE: f64 = 5.5;
 
-/// What dagP cuts (36 blocks, heaviest at most 1.1 times the mean, one seed) at each of [`SIZES`], and edges for each
-/// task, both in WfCommons' own workflows of the family.
+/// Cuts of dagP (36 blocks, heaviest at most 1.1 times the mean, one seed) at each of [`SIZES`], and the number of
+/// edges per task, both for WfCommons' own workflows of the family.
 const DAGP: [(Family, [Option<f64>; 3], f64); 7] = [
     (Family::Genome, [Some(1202.0), Some(4745.0), Some(14523.0)], 1.30),
     (Family::Blast, [Some(15204.0), Some(61818.0), Some(124_332.0)], 2.99),

@@ -13,12 +13,14 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 8] = [200, 1000, 2000, 4000, 8000, 10_000, 20_000, 30_000];
-/// Copies of the real runs, the smallest of which has eleven tasks.
+/// Numbers of copies of the real runs, the smallest of which has eleven tasks.
 const COPIES: [usize; 4] = [1, 10, 100, 500];
-/// Part of the largest memory that the largest task needs when memory is a tenth: otherwise there would be no plan at all.
+/// Fraction of the largest memory that the largest task needs if memory is a tenth; with less memory there would be
+/// no plan at all.
 const FILLED: f64 = 0.9;
 const TENTH: f64 = 10.0;
-/// Where the paper draws a line between workflows, in tasks, and how much later than HEFT's its better plan ends on either side.
+/// Number of tasks at which the paper divides workflows into small and large; the next constant is the makespan of
+/// the paper's better plan in percent of HEFT's, for either side.
 const LARGE: usize = 2000;
 const PAPER: [f64; 2] = [113.0, 127.0];
 
@@ -85,7 +87,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Makespans and whether the plans are valid, of each of [`PLANNERS`].
+/// Returns the makespan and the validity of the plan of each of [`PLANNERS`].
 fn plans(instance: &Instance, cluster: &Cluster) -> Vec<(f64, bool)> {
     let Instance { workflow, task_memory, .. } = instance;
     let model = MemoryModel { task_memory: *task_memory, ..MemoryModel::default() };

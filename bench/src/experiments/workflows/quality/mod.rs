@@ -1,4 +1,4 @@
-//! What plans of workflows are worth.
+//! Quality of plans of workflows.
 
 mod best;
 mod blocks;
@@ -8,7 +8,7 @@ mod lists;
 use crate::verdict::Interval;
 use crate::{Experiment, Outcome, Report, stats};
 
-/// Both families of planners by their papers' models, all planners together, and the partitioner.
+/// Experiment: both families of planners in the models of their papers, all planners together, and the partitioner.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-quality",
     about: "plans of workflows: DagHetPart against DagHetMem, HEFTM against HEFT, the best of all, cuts of partitions",
@@ -30,7 +30,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// The geometric mean of ratios, in per cent, with its interval over instances.
+/// Returns the geometric mean of ratios in percent, with its interval over instances.
 fn geometric(ratios: &[f64]) -> Interval {
     let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
     let Interval { value, low, high } = stats::mean_interval(&logs);

@@ -1,40 +1,41 @@
-//! A run in the planner's event model, in which the plan is made anew.
+//! Run in the planner's event model with replanning.
 
 use armature_planner::workflow::{Cluster, Plan, Situation, Workflow, plan_rest, replan, retrace};
 
 use crate::Outcome;
 
-/// At so many equal steps of the predicted makespan it is asked whether a fresh plan ends earlier.
+/// Number of equal steps of the predicted makespan, at each of which the run checks whether a new plan ends earlier.
 const STEPS: f64 = 20.0;
-/// A fresh plan is worth it if it ends earlier by this part of the predicted makespan.
+/// Minimum gain of a new plan, relative to the predicted makespan.
 const WORTH: f64 = 0.01;
-/// How many tasks' weights become known at a time as long as all goes well. Where one does not fit, one at a time: it is found in
-/// the order of starts.
+/// Number of tasks whose weights are revealed at a time as long as they fit. If one of them does not fit, tasks are
+/// revealed one at a time in the order of their starts to find it.
 const AT_ONCE: usize = 16;
 
-/// How a run ended.
+/// Result of a run.
 pub(super) struct Ended {
-    /// When, if what remained could be planned at all.
+    /// Makespan, or `None` if the remaining tasks could not be planned.
     pub(super) makespan: Option<f64>,
-    /// How many plans were made anew.
+    /// Number of new plans.
     pub(super) fresh: usize,
 }
 
-/// What is known of the run.
+/// State of a run.
 struct Run<'a> {
     real: &'a Workflow,
     cluster: &'a Cluster,
-    /// Real weights of tasks that have started, planned ones of others.
+    /// Workflow with the real weights of started tasks and the estimated weights of the others.
     known: Workflow,
     is_known: Vec<bool>,
-    /// The present plan, where it was made, and how it goes on by what is known.
+    /// Current plan; the next fields are the situation in which it was made, and its continuation by the known
+    /// weights.
     plan: Plan,
     from: Situation,
     trace: Plan,
     fresh: usize,
 }
 
-/// The run of a plan whose tasks' real work and memory are known when they start.
+/// Runs a plan whose tasks reveal their real work and memory when they start.
 pub(super) fn adapted(planned: &Workflow, real: &Workflow, cluster: &Cluster, plan: Plan) -> Outcome<Ended> {
     let step = plan.makespan / STEPS;
     let mut run = Run {
@@ -62,7 +63,7 @@ pub(super) fn adapted(planned: &Workflow, real: &Workflow, cluster: &Cluster, pl
 }
 
 impl Run<'_> {
-    /// The next tasks to start of those whose weights are not known.
+    /// Returns the next tasks to start among those whose weights are unknown.
     fn next_starts(&self) -> Vec<usize> {
         let mut tasks: Vec<usize> = (0..self.is_known.len()).filter(|&task| !self.is_known[task]).collect();
         tasks.sort_by(|&a, &b| self.trace.start[a].total_cmp(&self.trace.start[b]).then(a.cmp(&b)));
@@ -75,7 +76,7 @@ impl Run<'_> {
         Ok(self.known.clone().with_measured(weights)?)
     }
 
-    /// These tasks start. Returns whether they fit; if not, nothing has happened.
+    /// Reveals the weights of starting tasks. Returns true if the tasks fit; otherwise the state is unchanged.
     fn reveal(&mut self, tasks: &[usize]) -> Outcome<bool> {
         let known = self.known_with(tasks)?;
         let Some(trace) = retrace(&known, self.cluster, &self.plan, &self.from) else { return Ok(false) };
@@ -84,7 +85,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// A task that is about to start does not fit where it should: what is left is planned anew. Returns whether that is possible.
+    /// Replans the remaining tasks around a starting task that does not fit on its processor. Returns true if a plan
+    /// exists.
     fn plan_around(&mut self, task: usize) -> Outcome<bool> {
         let now = self.trace.start[task];
         let situation = self.from.later(&self.known, &self.trace, now);
@@ -97,12 +99,13 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Goes over to a fresh plan if it ends earlier by this much.
+    /// Adopts a new plan if it ends earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
-        // From the middle of transfers there may be no plan; then all goes on.
+        // No plan may exist from the middle of transfers; the current plan then continues.
         let Ok(anew) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
-        // A plan that is kept sends again what is on its way now: its own trace, in which that goes on, may end earlier.
+        // A plan made in this situation sends again the files that are in transfer, while the current trace continues
+        // their transfer and may therefore end earlier.
         if !anew.kept && anew.plan.makespan + worth < self.trace.makespan {
             self.adopt(anew.plan, situation);
         }

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn little_is_taken_for_known_of_a_few_chunks() {
-        // Two chunks of 10 equal tasks, then 400 of them.
+        // Two chunks of ten equal tasks, then 400 such chunks.
         let equal = |chunks: usize| vec![ChunkDone::timed(0, 10, 2.0); chunks];
         with_view(5.0, &equal(2), |view| {
             let Distribution { mean, deviation, block } = distribution(view);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn workers_differ_where_it_is_more_than_chance() {
-        // Each has done 40 chunks of 100 tasks, which differ by half of their mean.
+        // Each worker has completed 40 chunks of 100 tasks, whose times deviate by half of their mean.
         let chunk = |worker: usize, time: f64| ChunkDone {
             squares: 125.0 * time * time,
             ..ChunkDone::timed(worker, 100, 100.0 * time)
@@ -191,7 +191,7 @@ mod tests {
             let estimate = Estimate::new(view, &out);
             assert_eq!((estimate.out(), estimate.slowness(1)), (25, 1.0));
             let (asks, free) = estimate.asks(&sample);
-            // Worker 2 is overdue and takes half of a task more; worker 1 has 1 s left, and 1 s after that.
+            // Worker 2 is overdue and needs half of a task more; worker 1 needs 1 s, and 1 s after that.
             let expected = [(0.0, 0), (0.5 * estimate.distribution().mean, 2), (1.0, 1), (2.0, 1)];
             assert_eq!(asks.len(), expected.len());
             assert!(free[0] == (0, 0.0) && (free[1].1 - 2.0).abs() < 1e-9, "{free:?}");

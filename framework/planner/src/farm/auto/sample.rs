@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::estimate::Running;
 
-    /// Mean and deviation of `size` tasks in a row, over many draws.
+    /// Returns mean and deviation of the sum of `size` consecutive tasks, over many samples.
     fn seen(distribution: &Distribution, tasks: u64, size: u64) -> Running {
         let mut running = Running::new();
         for seed in 0..200 {

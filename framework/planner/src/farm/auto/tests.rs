@@ -1,9 +1,9 @@
-//! What is out, the first chunks, and what is chosen.
+//! Tests of the record of outstanding chunks, of the first chunks, and of the chosen policy.
 
 use super::*;
 use crate::farm::{Chunker, Knowledge, MessageCosts, Supply, TaskStatistics};
 
-/// The beginning of an iteration of `tasks` tasks, for four workers.
+/// Returns the view at the beginning of an iteration of `tasks` tasks with four workers.
 fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge) -> View<'a> {
     View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, knowledge }
 }
@@ -24,23 +24,23 @@ fn it_keeps_book_of_what_is_out() {
     let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
     let mut auto = Auto::default();
     auto.begin(&view);
-    // A quarter of 40, and the port busy for 1 s more with each message.
+    // A chunk is a quarter of 40 tasks, and each message occupies the port for another second.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
-    // There were only 5 tasks for worker 2, and then none for worker 0.
+    // Only five tasks were left for worker 2, and none for worker 0.
     auto.give_back(2);
     assert_eq!(held(&auto), [(0, 10), (1, 10), (2, 5)]);
     assert_eq!((auto.next(0, 50, &view), auto.port), (10, 3.0));
     auto.give_back(10);
     assert_eq!((held(&auto), auto.port), (vec![(0, 10), (1, 10), (2, 5)], 2.0));
     auto.done(&ChunkDone::timed(2, 5, 1.0));
-    // Worker 1 dies: its tasks come back, but worker 0 has its own still.
+    // Worker 1 dies and its tasks return, but worker 0 still has its chunk.
     auto.leave(1);
     auto.give_back(10);
     assert_eq!(held(&auto), [(0, 10)]);
 }
 
-/// Tasks of the first round of chunks of 800 tasks, where messages cost `start_up` seconds each.
+/// Returns the number of tasks in the first round of chunks of 800 tasks, if a message costs `start_up` seconds.
 fn first_round(start_up: f64, ahead: u32) -> u64 {
     let knowledge = Knowledge { ahead, messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let statistics = TaskStatistics::default();
@@ -56,7 +56,7 @@ fn while_nothing_is_known_chunks_are_single_tasks_unless_messages_are_dear() {
     assert_eq!([0, 1, 4].map(|ahead| first_round(1.0, ahead)), [200; 3], "a quarter, in however many chunks");
 }
 
-/// The size of the next chunk of 100,000 tasks after a single one that took so many seconds.
+/// Returns the size of the next chunk of 100,000 tasks after a single task that took `seconds`.
 fn second_probe(seconds: f64) -> u64 {
     let knowledge = Knowledge::default();
     let mut chunker = Chunker::new(Chunking::Auto);
@@ -107,7 +107,7 @@ fn a_part_of_a_chunk_is_known_while_the_rest_is_out() {
     assert_eq!(auto.out.len(), 1);
 }
 
-/// What is chosen for an iteration of 4000 tasks like those of the last one, on four workers.
+/// Returns the choice for an iteration of 4,000 tasks with the times of the last iteration, on four workers.
 fn chosen(start_up: f64, times: [f64; 2]) -> Choice {
     let knowledge = Knowledge { messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let mut statistics = TaskStatistics::default();
@@ -131,6 +131,6 @@ fn even_shares_where_messages_are_dear_and_small_chunks_where_tasks_differ() {
     assert!(choice.predicted < before && before < 2.0 * choice.predicted, "{choice}");
     let choice = chosen(1e-6, [1e-3, 19e-3]);
     assert_ne!(choice.policy, Chunking::Static, "{choice}");
-    // Four workers at 10 ms a task.
+    // Four workers compute 4,000 tasks of 10 ms.
     assert!((10.0..10.2).contains(&choice.predicted), "{choice}");
 }

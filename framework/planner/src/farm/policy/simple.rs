@@ -142,7 +142,8 @@ mod tests {
     use super::*;
     use crate::farm::TaskStatistics;
 
-    /// A master that has room for 10 tasks at a time still gets chunks that shrink with the tasks, not with the messages.
+    /// A master that has room for ten tasks at a time still issues chunks that shrink with the remaining tasks, not
+    /// with each message.
     #[test]
     fn trapezoids_do_not_shrink_because_there_is_little_room() {
         let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());

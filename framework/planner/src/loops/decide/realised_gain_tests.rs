@@ -1,4 +1,4 @@
-//! What movements have saved, by hand, and what a balancer makes of it.
+//! Tests of the realised gain of movements against values computed by hand, and of its use in a balancer.
 
 use super::realised_gain::{RealisedGain, Trial};
 use crate::loops::*;
@@ -13,7 +13,7 @@ fn kept(realised_gain: &RealisedGain, saved: f64, promised: f64) {
     assert!((kept - saved / promised).abs() < 1e-9, "{kept} instead of {saved} / {promised}");
 }
 
-/// Seconds saved in a second with the units of `held`.
+/// Returns the seconds saved per second with the units of `held`.
 fn saved(held: &[u64], rates: &[f64]) -> f64 {
     (pass_time(&BEFORE, rates) - pass_time(&AFTER, rates)) / pass_time(held, rates)
 }
@@ -22,16 +22,16 @@ fn saved(held: &[u64], rates: &[f64]) -> f64 {
 fn a_movement_is_followed_until_the_next_would_be_made() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
-    // Not made yet.
+    // The movement has not been carried out.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.moved();
     realised_gain.follow(4.0, &AFTER, &LOADED);
     realised_gain.compare(&AFTER, &LOADED, 0.1);
     assert_eq!(realised_gain.kept(), None, "nothing has ended");
-    // The load has gone; at the next interaction units could be back.
+    // The load has ended; at the next interaction units could move back.
     realised_gain.follow(1.0, &AFTER, &FREE);
     realised_gain.compare(&BEFORE, &FREE, 0.1);
-    // That is known before anybody goes back.
+    // The gain is known before units move back.
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + saved(&AFTER, &FREE), 3.3);
     realised_gain.follow(1.0, &AFTER, &FREE);
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
@@ -44,7 +44,7 @@ fn a_movement_that_is_held_back_is_followed_as_if_it_were_made() {
     let mut realised_gain = RealisedGain::default();
     let held_back = || Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), false);
     realised_gain.begin(held_back());
-    // It would be made at the next interaction.
+    // The movement would be carried out at the next interaction.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.begin(held_back());
     realised_gain.follow(3.0, &BEFORE, &LOADED);
@@ -52,12 +52,12 @@ fn a_movement_that_is_held_back_is_followed_as_if_it_were_made() {
     realised_gain.follow(1.0, &BEFORE, &FREE);
     let first = 3.0 * saved(&BEFORE, &LOADED) + saved(&BEFORE, &FREE);
     kept(&realised_gain, first, 3.3);
-    // The next one lasts. It counts as far as it has come.
+    // The next trial has not ended; the time so far counts.
     realised_gain.begin(held_back());
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.follow(8.0, &BEFORE, &LOADED);
     kept(&realised_gain, first + 8.0 * saved(&BEFORE, &LOADED), 3.3 + 8.0 * 0.33);
-    // What has other units than before and after cannot be followed.
+    // A distribution that is neither the one before nor the one after the movement ends the trial without a result.
     realised_gain.follow(1.0, &[50, 150], &LOADED);
     kept(&realised_gain, first, 3.3);
 }
@@ -76,8 +76,8 @@ fn a_rank_that_does_nothing_does_not_count() {
     kept(&realised_gain, 2.0 * saved(&AFTER, &LOADED), 1.0);
 }
 
-/// Two ranks, looked at once a second, whose instructions are carried out a second later. Returns the looks and the number
-/// of movements of 0.1 s.
+/// Simulates two ranks with a decision per second, whose moves are carried out a second later. Returns the decisions
+/// and the number of movements, each of which takes 0.1 s.
 fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<LoopDecision>, usize) {
     let options = LoopOptions { realised_gain, smoothing: Smoothing::Raw, ..LoopOptions::default() };
     let mut balancer = LoopBalancer::new(2, options).unwrap();
@@ -106,7 +106,7 @@ fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<Loo
 
 #[test]
 fn loads_that_are_too_fast_are_not_followed_for_long() {
-    // On for 3 s, off for 3 s: when units have moved, there is a second left.
+    // The load is on for 3 s and off for 3 s; after a movement one second of the phase is left.
     let fast = || (0..120).map(|i| i / 3 % 2 == 0);
     assert!(looks(false, fast()).1 >= 30, "{}", looks(false, fast()).1);
     let (decisions, moves) = looks(true, fast());
@@ -120,10 +120,11 @@ fn a_load_that_stays_is_followed_all_the_same() {
     let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
     let after = &decisions[120..];
     let found = after.iter().position(|d| d.held == [667, 1333]);
-    // By when matters less than what is lost until then: a third of the time while units are shared out equally.
+    // The time of the movement matters less than the loss until then: a third of the time while the units are shared
+    // equally.
     let lost: f64 = after.iter().map(|d| d.gain).sum();
     assert!(found.is_some() && lost < 3.5, "{lost} s lost until {found:?}");
-    // Slow ones always.
+    // Slow loads are always followed.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
 }
@@ -145,7 +146,7 @@ fn the_end_of_the_loop_is_no_promise_that_things_stay_as_they_are() {
         }
         decision
     };
-    // A load comes, with a thousand passes to go, and goes 20 s later. It was well followed.
+    // A load starts with 1,000 passes left and ends 20 s later. Following the load has paid.
     let came = look(1.0, [1000, 1000], LOADED, 1000.0);
     assert!(came.is_act() && came.horizon.is_some_and(|horizon| horizon > 10_000.0), "{came}");
     look(11.0, [667, 1333], LOADED, 990.0);

@@ -59,7 +59,7 @@ mod tests {
         let mut add = |errors: &[f64]| errors.iter().map(|&error| convergence.add(error)).collect::<Vec<_>>();
         assert_eq!(add(&[0.5; 6]), [false, false, false, false, false, true]);
         assert_eq!(add(&[0.6]), [false]);
-        // The jump is in three filtered values.
+        // The jump affects three filtered values.
         assert_eq!(add(&[0.6; 5]), [false, false, false, false, true]);
         convergence.clear();
         assert!(!convergence.add(0.6));

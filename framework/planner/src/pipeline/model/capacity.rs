@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn a_replicated_block_gets_what_the_fixed_ones_leave() {
-        // Two processors; the first also does a serial stage of 1 s an item, the replicated block takes 3 s.
-        // At T: (T-1)/3 + T/3 = 1, so T = 2.
+        // There are two processors. The first also runs a serial stage of 1 s per item; the replicated block takes 3 s.
+        // At period T, (T-1)/3 + T/3 = 1, so T = 2.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
-        // A fixed stage so long that its processor cannot help: 1 s on the other is the pace of the block.
+        // The fixed stage is so long that its processor cannot help; the block takes 1 s on the other processor.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[9.0]), (&[0, 1], &[1.0, 1.0])]), 9.0);
     }
 
@@ -323,13 +323,13 @@ mod tests {
 
     #[test]
     fn replicated_blocks_divide_the_processors_that_they_share() {
-        // The same two hosts do blocks of 1 s and 3 s: 4 s of work on two processors.
+        // Two hosts run both blocks of 1 s and 3 s: 4 s of work on two processors.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);
-        // A third host relieves the longer block: 4 s of work on three processors, perfectly divisible.
+        // A third host helps with the longer block: 4 s of work on three processors, perfectly divisible.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1, 2], &[3.0, 3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 4.0 / 3.0);
-        // With hosts enough of its own, the second block leaves the shared processor to the first.
+        // The second block has enough other hosts, and leaves the shared processor to the first block.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[2.0, 2.0]), (&[1, 2, 3, 4], &[1.0, 1.0, 1.0, 1.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 1.0);
     }

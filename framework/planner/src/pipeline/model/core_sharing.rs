@@ -193,7 +193,7 @@ mod tests {
     };
     use crate::{Link, Platform, SharedCores};
 
-    /// Processors of one speed; each group has one core.
+    /// Returns processors of equal speed; each group shares one core.
     fn platform(processors: usize, groups: &[&[usize]]) -> Platform {
         let on_one = |group: &&[usize]| SharedCores { processors: group.to_vec(), cores: 1.0 };
         Platform::uniform(processors, 1.0, Link::FREE)
@@ -225,7 +225,7 @@ mod tests {
             assert_near(time(&two, &spec, "s0+s1@0", dispatch), 10.0);
             assert_near(time(&two, &spec, "s0@0 | s1@2", dispatch), 9.0);
         }
-        // A core with room to spare slows nobody down.
+        // A core with spare capacity slows no rank down.
         let waiting = SharedCores { processors: vec![0, 1], cores: 1.5 };
         let two = platform(3, &[]).with_shared_cores(vec![waiting]).unwrap();
         assert_near(time(&two, &spec, "s0@0 | s1@1", Dispatch::OnDemand), 9.0);
@@ -239,7 +239,7 @@ mod tests {
         assert_near(on_demand("s0@0,2"), 3.0);
         assert_near(on_demand("s0@0,1,2,3"), 3.0);
         assert_near(on_demand("s0@0,1,2"), 3.0);
-        // Item by item in turn, the core of two of three is what all wait for.
+        // With items dispatched in turn, all ranks wait for the core that two of three ranks share.
         assert_near(time(&shared, &spec, "s0@0,1,2", Dispatch::RoundRobin), 4.0);
     }
 
@@ -253,12 +253,13 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
         let shared = platform(4, &[&[0, 1], &[2, 3]]);
         let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
-        // Two cores for 3.04.
+        // Two cores do 3.04 s of work.
         assert_near(on_demand("read@0 | match@0,1,2 | track@2 | paint@1 | write@0"), 1.52);
-        // Rank 2 computes whenever there are items; the core is enough for 0.8 of those that come.
+        // Rank 2 computes whenever it has items, 0.8 items a period, so `track` on rank 3 gets half of a core for its
+        // 1.2 s.
         assert_near(on_demand("read@0 | match@0,1,2 | track@3 | paint@1 | write@0"), 2.4);
         assert_near(on_demand("read@0 | match@0,1,2,3 | track@3 | paint@1 | write@0"), 2.4);
-        // It can take no more than there is of paint.
+        // Rank 2 can take no more than the items of `paint`.
         assert_near(on_demand("read@0 | match@0,1 | track@3 | paint@2,3 | write@0"), 1.54);
         for algorithm in [Algorithm::Refined, Algorithm::Optimal] {
             let options = PlanOptions { algorithm, ..PlanOptions::default() };

@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn the_closest_processor_is_taken() {
-        // At the best period of 1 s the slow processor does the light stage and leaves the fast one to the heavy.
+        // At the best period of 1 s the slow processor runs the light stage and leaves the fast processor to the heavy
+        // stage.
         let costs = Costs::new(&Platform::with_speeds(&[4.0, 1.0], Link::FREE).unwrap(), &chain(&[1.0, 4.0]));
         let (blocks, _) = bsc(&costs);
         assert_eq!(blocks, [Block::new(0..1, vec![1]), Block::new(1..2, vec![0])]);

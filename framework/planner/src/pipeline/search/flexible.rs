@@ -100,7 +100,7 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 8.0).serial().pinned(0))
     }
 
-    /// Processors of these speeds, of which two at a time share `cores`, pair by pair.
+    /// Returns processors with the given speeds; each pair shares the given number of cores.
     fn pairs(speeds: &[f64], cores: &[f64]) -> Platform {
         let group = |(g, &cores): (usize, &f64)| SharedCores { processors: vec![2 * g, 2 * g + 1], cores };
         let platform =
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_load_that_comes_later_leaves_little_to_gain() {
         let before = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec()).mapping;
-        // One of two has half of the first core then, and both have two thirds of it.
+        // Beside the load, one of two ranks gets half of the first core, and both together get two thirds of it.
         let loaded = pairs(&[0.5, 0.5, 1.0, 1.0], &[4.0 / 3.0, 1.0]);
         let best = planned(&loaded, &spec()).prediction.production_time;
         let kept = production_time(&loaded, &spec(), &before, Dispatch::OnDemand).unwrap().production_time;
@@ -144,7 +144,7 @@ mod tests {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
         let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
-        // With three partners `track` would be sure of half a core only, and take 2.4; two are not tried.
+        // With three partners `track` would be sure of half a core only, and take 2.4 s; two partners are not tried.
         assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");
         let mut light = spec();
         light.stages[3].work = 0.1;

@@ -275,7 +275,7 @@ mod tests {
     use crate::pipeline::{Algorithm, PlanOptions, StageSpec, plan};
     use crate::platform::Link;
 
-    /// The case study of Sect. 4.1 (numbers from 0 here, from 1 in the paper).
+    /// Returns the case study of Sect. 4.1 (numbers from 0 here, from 1 in the paper).
     fn case_study() -> (Platform, PipelineSpec) {
         let speeds = vec![27.4, 1.0, 20.0, 23.3, 1.0, 19.7, 15.5, 14.1];
         let matrix = |usual: f64, first: f64| {
@@ -316,8 +316,8 @@ mod tests {
         assert!(matches[..5].iter().all(|earlier| earlier.time > matches[5].time));
     }
 
-    /// The paper prints 5.08 s for its sweep and keeps the first mapping; no reading of Algorithm 4.2 that we tried
-    /// comes to that. What follows from the rules as we state them is recorded here.
+    /// The paper prints 5.08 s for its sweep and keeps the first mapping; no interpretation of Algorithm 4.2 that was
+    /// tried gives that time. The expected values follow from the rules as this module states them.
     #[test]
     fn case_study_sweep_follows_our_rules() {
         let (platform, spec) = case_study();
@@ -337,7 +337,7 @@ mod tests {
         }
         let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE).unwrap();
         let plan = plan(&platform, &spec, &PlanOptions::paper(Algorithm::Hedpm)).unwrap();
-        // A fast processor for each of the long stages; no other objective of the sweep leads to it.
+        // The best mapping has a fast processor for each long stage; only one objective of the sweep leads to it.
         assert_eq!(plan.prediction.production_time, 1.0, "{}", plan.mapping.display(&spec));
 
         let costs = Costs::new(&platform, &spec);

@@ -1,7 +1,7 @@
-//! A load that comes and goes beside one rank: what each part of the decision is worth.
+//! Tests of a load that starts and stops on one rank: the effect of each part of the decision.
 //!
-//! Unless said otherwise, passes take half a second without load, each rank has work for four minutes, processes take turns of a tenth of
-//! a second, and an interaction costs 5 ms.
+//! Unless stated otherwise, a pass takes half a second without load, each rank has work for four minutes, processes
+//! take turns of a tenth of a second, and an interaction costs 5 ms.
 
 use super::*;
 use crate::loops::MovementCosts;
@@ -11,7 +11,7 @@ use crate::papers::Oscillation;
 const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// What movements cost.
+/// Costs of movements.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     units: u64,
@@ -23,7 +23,7 @@ const CHEAP: Moving = Moving { units: 1000, per_unit: 2.7e-3, reach: Reach::Anyw
 const DEAR: Moving = Moving { units: 2000, per_unit: 5.3e-3, reach: Reach::Neighbours };
 const VERY_DEAR: Moving = Moving { units: 2000, per_unit: 20e-3, reach: Reach::Neighbours };
 
-/// A case: ranks, a period in whose second half the load is on, and the costs.
+/// Case: number of ranks, a period in whose second half the load is on, and the costs.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     ranks: usize,
@@ -52,7 +52,7 @@ impl Case {
         }
     }
 
-    /// Efficiencies in per cent, by seed.
+    /// Returns the efficiency in per cent for each seed.
     fn percent(&self, balancing: &Balancing) -> Vec<f64> {
         SEEDS.map(|seed| 100.0 * self.system(seed).run(balancing).unwrap().efficiency()).collect()
     }
@@ -67,22 +67,22 @@ impl Case {
         LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, ..LoopOptions::default() }
     }
 
-    /// The default, for this reach.
+    /// Returns the default balancing for the reach of the case.
     fn default(&self) -> Balancing {
         Balancing::Pipelined(LoopOptions { reach: self.moving.reach, ..LoopOptions::default() })
     }
 
-    /// All rules of the paper, none of our own.
+    /// Returns balancing with all rules of the paper and no others.
     fn whole(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
     }
 
-    /// Rates as they are, any gain, whatever it costs.
+    /// Returns balancing without smoothing, which follows any gain at any cost.
     fn eager(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Raw, 0.0, None))
     }
 
-    /// In the order of the columns of the file.
+    /// Returns the balancings in the order of the columns of the data file.
     fn columns(&self) -> [Balancing; 8] {
         let pipelined =
             |smoothing, threshold, margin| Balancing::Pipelined(self.options(smoothing, threshold, margin));
@@ -99,7 +99,7 @@ impl Case {
     }
 }
 
-/// The cases of the file, with its percentages.
+/// Returns the cases of the data file with their percentages.
 fn cases() -> Vec<(Case, Vec<f64>)> {
     let lines = DATA.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -129,8 +129,8 @@ fn efficiencies_are_those_of_an_independent_simulation() {
             off[column].push((case.mean(balancing) - expected).abs());
         }
     }
-    // Without balancing, chance has no part in it: 1 point at most, and with all rules in force 5. The other columns
-    // have cells in which a single chance decides on many movements: two and a half points in the mean of each column.
+    // Without balancing, chance has no effect: the limit is 1 point, and 5 points with all rules. In the other columns
+    // a single chance may decide about many movements: the limit is two and a half points for the mean of each column.
     assert!(off[0].iter().all(|&off| off < 1.0), "{:?}", off[0]);
     assert!(off[5].iter().all(|&off| off < 5.0), "{:?}", off[5]);
     for (column, off) in off.iter().enumerate() {
@@ -154,7 +154,7 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
 
 #[test]
 fn the_realised_gain_prevents_the_worst_with_few_ranks() {
-    // With two or three ranks each change is worth following by its promise, but the load is gone too soon.
+    // With two or three ranks each change promises a gain, but the load ends too soon.
     let (mut promised, mut known) = (Vec::new(), Vec::new());
     for moving in [CHEAP, DEAR, VERY_DEAR] {
         for ranks in [2, 3] {
@@ -177,7 +177,7 @@ fn the_realised_gain_prevents_the_worst_with_few_ranks() {
 fn eager_movement_loses_where_loads_are_fast_and_moves_dear() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
-    // With very dear ones it is a disaster, which weighing costs and savings turns into a gain.
+    // With very expensive movements the efficiency collapses; weighing costs and savings turns that into a gain.
     let very_dear = Case { moving: VERY_DEAR, ..dear };
     let weighed = very_dear.mean(&very_dear.whole());
     assert!(very_dear.mean(&very_dear.eager()) < 30.0);
@@ -191,7 +191,7 @@ fn with_many_ranks_the_threshold_leaves_the_first_distribution() {
     for ranks in [6, 8] {
         let case = Case::new(ranks, 20.0, CHEAP);
         let run = case.system(1).run(&case.whole()).unwrap();
-        // A first movement that knows half of the load, and a second.
+        // The first movement knows half of the load; a second one may follow.
         assert!((1..=2).contains(&run.movements), "{}", run.movements);
         let bound = Oscillation { ranks, share: 0.5, off: 10.0, on: 10.0 }.unchanged();
         assert!(run.efficiency() < bound && run.efficiency() > bound - 0.06, "{ranks}: {}", run.efficiency());
@@ -205,7 +205,7 @@ fn short_passes_lose_where_processes_take_turns() {
         let with = |sharing| Case { pass, sharing, ..case }.mean(&case.whole());
         with(Sharing::Fluid) - with(Sharing::Turns(0.1))
     };
-    // A rank that waits at each barrier often comes back in the middle of the other's turn.
+    // A rank that waits at each barrier often returns in the middle of the other process's turn.
     assert!(lost(0.1) > 2.0, "{}", lost(0.1));
     assert!(lost(0.5) < 1.0, "{}", lost(0.5));
 }
@@ -223,7 +223,7 @@ fn units_that_move_in_the_middle_of_passes_lose_nothing_by_it() {
             [Balancing::Pipelined, Balancing::Overlapped].map(|balancing| mean(&balancing(options.clone())));
         gains.push(overlapped - met);
     }
-    // A movement takes 30 ms of what ranks have, a twentieth of a pass or a third of one, and that is weighed.
+    // A movement takes 30 ms of the ranks' time, a twentieth of a pass or a third of one, and this cost is weighed.
     let worst = gains.iter().copied().fold(f64::MAX, f64::min);
     assert!(worst > -4.0, "{gains:.1?}");
     assert!(gains.iter().sum::<f64>() > 0.0, "{gains:.1?}");

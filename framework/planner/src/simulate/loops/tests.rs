@@ -1,4 +1,4 @@
-//! Small systems whose times can be had by hand.
+//! Tests of small systems whose times can be computed by hand.
 
 use super::processor::Processor;
 use super::*;
@@ -14,24 +14,25 @@ fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {
 fn a_load_takes_half_while_it_is_on() {
     let mut fluid = processor(Sharing::Fluid, 10.0, 5.0);
     assert_eq!(fluid.compute(0.0, 4.0), 4.0);
-    // 1 s until 10, then 2.5 s at half speed until 15, then 0.5 s.
+    // The rank computes 1 s until 10 s, 2.5 s at half speed until 15 s, and then 0.5 s.
     assert_eq!(fluid.compute(9.0, 4.0), 15.5);
     assert_eq!(fluid.competing(16.0), 2.5);
-    // Where the rank does nothing, the load has it all.
+    // While the rank does nothing, the load gets the whole processor.
     assert_eq!(fluid.competing(30.0), 7.5);
 }
 
 #[test]
 fn turns_are_taken() {
     let mut turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // A turn each, the rank first; it has computed its third second at 15.
+    // Rank and load take turns, the rank first; the rank has computed its third second at 15 s.
     assert_eq!(turns.compute(9.0, 4.0), 15.0);
-    // It goes on: the other's turn, then its own.
+    // The rank continues: first the load has its turn, then the rank.
     assert_eq!(turns.compute(15.0, 0.5), 16.5);
-    // It stops at 16.5, and the other begins a turn; whoever comes at 18.75 waits for the end of the third.
+    // The rank stops at 16.5 s and the load begins a turn; a rank that arrives at 18.75 s waits for the end of the
+    // third turn.
     assert_eq!(turns.compute(18.75, 0.5), 20.0);
     assert_eq!(turns.competing(20.0), 10.0 - 3.0 - 0.5 - 0.5);
-    // Alone again from 110 on.
+    // The rank is alone again from 110 s on.
     assert_eq!(turns.compute(109.75, 1.0), 111.0);
 }
 
@@ -40,7 +41,7 @@ fn without_loads_all_ranks_are_busy_all_of_the_time() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
-    // Interactions may take a twentieth of the time: after the first pass, then after every fourth.
+    // Interactions may take a twentieth of the time: after the first pass, then after every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));
@@ -94,12 +95,12 @@ fn what_is_done_by_a_time_is_known_in_advance() {
     let done = [8.0, 9.0, 9.5, 10.0, 12.0, 15.5].map(|limit| fluid.done_by(9.0, limit));
     assert_eq!(done, [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]);
     let turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // In the other's turns nothing is done.
+    // Nothing is done during the turns of the load.
     let done = [10.5, 11.0, 11.5, 12.0, 12.5, 13.5].map(|limit| turns.done_by(9.0, limit));
     assert_eq!(done, [1.5, 2.0, 2.0, 2.0, 2.5, 3.0]);
 }
 
-/// Two ranks, of which the first takes 5 ms for a unit and the second 10 ms, and one pass.
+/// Returns a system of one pass on two ranks, of which the first takes 5 ms for a unit and the second 10 ms.
 fn two_unequal() -> LoopSystem {
     let mut system = LoopSystem::equal(2, 100, 1, 0.5);
     system.speeds = vec![2.0, 1.0];
@@ -111,17 +112,18 @@ fn two_unequal() -> LoopSystem {
 fn units_move_in_the_middle_of_a_pass_while_ranks_compute() {
     let mut system = two_unequal();
     let overlapped = Balancing::Overlapped(LoopOptions::default());
-    // The first has done its 50 units after 250 ms, and gets 17 of the 25 that are left. They come at 267 ms and would take it
-    // until 352 ms. The other is done at 330 ms, when 4 of them are not begun, and gets one.
+    // Rank 0 has done its 50 units after 250 ms, and receives 17 of the 25 units that are left. They arrive at 267 ms
+    // and would take until 352 ms. Rank 1 has no units left at 330 ms, when rank 0 has not begun 4 of the 17 units, and
+    // receives one.
     let run = system.run(&overlapped).unwrap();
     let moved: Vec<u64> = run.decisions.iter().flat_map(|d| &d.moves).map(|m| m.units).collect();
     assert_eq!((moved, run.movements, run.held), (vec![17, 1], 2, vec![66, 34]));
     assert!((run.moving - 0.018).abs() < 1e-9 && (run.elapsed - 0.347).abs() < 1e-9, "{}", run.elapsed);
-    // If the other hears of it 10 ms later, it has 24 left, of which 16 go.
+    // If rank 1 receives the instruction 10 ms later, it has 24 units left, of which 16 move.
     system.hook = 0.01;
     let run = system.run(&overlapped).unwrap();
     assert_eq!((run.decisions[0].now, run.decisions[0].moves[0].units), (0.26, 16));
-    // Whoever sends or receives may have to do something for that.
+    // Sending and receiving may also cost time of the ranks.
     system.hook = 0.0;
     system.movement.fixed = 0.1;
     let run = system.run(&overlapped).unwrap();
@@ -144,7 +146,7 @@ fn overlapped_movement_follows_loads_and_loses_no_unit() {
         });
         assert!(overlapped > met + 0.03 && overlapped < 1.0, "{overlapped} and {met}, {sharing:?}");
     }
-    // However often ranks report.
+    // The reports of ranks may be as frequent as possible.
     let mut options = LoopOptions::default();
     options.period.quantum = 0.0;
     system.passes = 20;

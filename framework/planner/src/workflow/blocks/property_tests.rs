@@ -1,4 +1,4 @@
-//! Whatever the workflow and the cluster: plans of blocks keep the rules.
+//! Tests that plans of blocks keep the rules, for any workflow and cluster.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Plans of blocks computed by hand, and all plans there are of small workflows.
+//! Tests of plans of blocks against values computed by hand, and against all plans of small workflows.
 
 use super::quotient::{Merged, Quotient};
 use super::*;
@@ -6,7 +6,7 @@ use crate::random::Random;
 use crate::workflow::generate::{RandomCluster, RandomWorkflow};
 use crate::workflow::*;
 
-/// Tasks (work, memory) and edges (from, to, size).
+/// Builds a workflow from tasks (work, memory) and edges (from, to, size).
 fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
     let mut builder = Workflow::builder();
     for (task, &(work, memory)) in tasks.iter().enumerate() {
@@ -23,7 +23,7 @@ fn cluster(processors: &[(f64, u64)]) -> Cluster {
     Cluster::new(processors, 1.0).unwrap()
 }
 
-/// The example of the paper, figure 1: nine tasks of work 1, files of size 1, in blocks of 4, 1, 3 and 1.
+/// Returns the example of the paper, figure 1: nine tasks of work 1, files of size 1, in blocks of 4, 1, 3 and 1 tasks.
 fn example() -> Workflow {
     let edges =
         [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 5), (2, 6), (4, 5), (5, 7), (6, 7), (7, 8), (4, 8)];
@@ -39,10 +39,10 @@ fn the_papers_example_has_its_makespan() {
     assert_eq!(quotient.critical_path(), [0, 1, 2, 3]);
     let makespan =
         |quotient: &Quotient<'_>, processor| quotient.makespan_if(Merged { blocks: &[0], processor });
-    // Bottom weights of 1, 5, 7 and 12; the first block at twice the speed takes 2 less.
+    // The bottom weights are 1, 5, 7 and 12; at twice the speed the first block takes 2 less.
     assert_eq!(makespan(&quotient, 0), Some(12.0));
     assert_eq!(makespan(&quotient, 1), Some(10.0));
-    // Blocks 0 and 2 are on both sides of block 1, which must come along.
+    // Blocks 0 and 2 are before and after block 1, which must be merged with them.
     assert_eq!(quotient.makespan_if(Merged { blocks: &[0, 2], processor: 0 }), None);
     assert_eq!(quotient.between(0, 2), [1]);
     let all = Merged { blocks: &[0, 2, 1], processor: 0 };
@@ -50,7 +50,7 @@ fn the_papers_example_has_its_makespan() {
     quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
-    // Divided again, it is what it was but for its number.
+    // After the division the blocks are the same as before, except for one number.
     quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
     assert_eq!(quotient.critical_path(), [4, 5, 3]);
     assert_eq!(
@@ -61,22 +61,22 @@ fn the_papers_example_has_its_makespan() {
 
 #[test]
 fn the_order_is_cut_where_the_processor_is_full() {
-    // A chain that needs 3, 4, 4, 3.
+    // The tasks of the chain need 3, 4, 4 and 3.
     let graph = workflow(&[(2.0, 2); 4], &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 3), (1.0, 4)]), MemoryModel::default()).unwrap();
     assert_eq!(plan.orders, [vec![], vec![0, 1, 2, 3]]);
-    // With 3 the second task does not fit anywhere, however many processors there are.
+    // With a memory of 3 the second task fits on no processor, however many there are.
     let error = dag_het_mem(&graph, &cluster(&[(1.0, 3); 9]), MemoryModel::default()).unwrap_err();
     assert!(error.message().contains("\"t1\"") && error.message().contains("1 of 9"), "{error}");
-    // A file of 5 that the last one reads lies beside what comes between: 0 needs 6, 1 needs 3 beside 5.
+    // A file of 5 that the last task reads occupies memory meanwhile: task 0 needs 6, task 1 needs 3 beside the 5.
     let graph = workflow(&[(2.0, 0), (2.0, 2), (2.0, 0)], &[(0, 1, 1), (0, 2, 5), (1, 2, 0)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 8)]), MemoryModel::default()).unwrap();
     assert_eq!((plan.makespan, &plan.peak[..]), (6.0, &[8][..]));
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 7), (2.0, 6)]), MemoryModel::default()).unwrap();
-    // 0 and 1 fit 7 as long as 2 is elsewhere.
+    // Tasks 0 and 1 fit in 7 if task 2 is on another processor.
     assert_eq!(plan.orders, [vec![0, 1], vec![2]]);
     assert_eq!(plan.makespan, 2.0 + 2.0 + 5.0 + 1.0);
-    // What goes elsewhere stays until the end of the block, if it is resident.
+    // A resident file for another block stays in memory until the end of its block.
     let strict = MemoryModel { crossing: Crossing::Resident, ..MemoryModel::default() };
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 7), (2.0, 6), (1.0, 5)]), strict).unwrap();
     assert_eq!(plan.orders, [vec![0], vec![1], vec![2]]);
@@ -91,7 +91,7 @@ fn heavy_blocks_go_to_fast_processors() {
     assert_eq!(plan.makespan, 2.0);
 }
 
-/// Least makespan of any plan of blocks, by all ways to give tasks to processors.
+/// Returns the least makespan of all plans of blocks, over all assignments of tasks to processors.
 fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Option<f64> {
     let (count, processors) = (graph.len(), cluster.len());
     let peak = |tasks: &[usize]| {
@@ -102,7 +102,7 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     for code in 0..processors.pow(count as u32) {
         let of: Vec<usize> = (0..count as u32).map(|task| code / processors.pow(task) % processors).collect();
         let mut ends = vec![None; processors];
-        // Blocks end in rounds; a circle never ends.
+        // Ends of blocks are determined in rounds; blocks on a cycle never end.
         for _ in 0..processors {
             for p in 0..processors {
                 let mut begin = Some(0.0_f64);
@@ -135,7 +135,7 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     best
 }
 
-/// All topological orders of some tasks.
+/// Returns all topological orders of some tasks.
 fn permutations(graph: &Workflow, tasks: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let mut orders = vec![Vec::new()];
     for _ in tasks {

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::workflow::cluster::Processor;
 
-    /// A diamond: 0 → 1 (file of 4), 0 → 2 (file of 1), both → 3 (files of 2).
+    /// Returns a diamond: 0 → 1 (file of 4), 0 → 2 (file of 1), both → 3 (files of 2).
     fn diamond() -> Workflow {
         let mut builder = Workflow::builder();
         for (name, work) in [("a", 2.0), ("b", 3.0), ("c", 8.0), ("d", 1.0)] {

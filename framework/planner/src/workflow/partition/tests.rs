@@ -6,7 +6,8 @@ fn whole(workflow: &Workflow) -> Dag {
     Dag::of_tasks(workflow, &(0..workflow.len()).collect::<Vec<_>>())
 }
 
-/// What is cut; checks that each task is in one block, and that edges lead to the same or a later block.
+/// Returns the total size of the cut edges. Checks that each task is in one block, and that edges lead to the same or a
+/// later block.
 fn cut(workflow: &Workflow, blocks: &[Vec<usize>]) -> u64 {
     let mut block_of = vec![None; workflow.len()];
     for (block, tasks) in blocks.iter().enumerate() {
@@ -23,7 +24,7 @@ fn cut(workflow: &Workflow, blocks: &[Vec<usize>]) -> u64 {
     between.map(|edge| edge.size).sum()
 }
 
-/// The weight of the heaviest block, divided by the mean of all.
+/// Returns the weight of the heaviest block, divided by the mean weight of all blocks.
 fn imbalance(workflow: &Workflow, blocks: &[Vec<usize>], count: usize) -> f64 {
     let work = |tasks: &Vec<usize>| tasks.iter().map(|&task| workflow.work(task)).sum::<f64>();
     let heaviest = blocks.iter().map(work).fold(0.0, f64::max);
@@ -88,7 +89,7 @@ fn fewer_tasks_than_blocks_and_tasks_without_work_are_no_problem() {
 
 #[test]
 fn works_whose_sums_are_rounded_are_partitioned_in_the_end() {
-    // Refinement of these once went round for ever, from one cut to another and back.
+    // Refinement must not alternate between two cuts of such workflows for ever.
     for seed in 0..30 {
         let workflow = RandomWorkflow { tasks: 40, ..RandomWorkflow::default() }.build(seed).unwrap();
         let mut random = Random::new(seed);
@@ -114,7 +115,7 @@ fn clusters_of_random_graphs_have_no_cycle() {
         for round in 0..6 {
             let (cluster, count) = coarsen::clusters(&dag, most, round % 2 == 1, &mut Random::new(seed));
             dag = dag.contract(&cluster, count);
-            // On a cycle no vertex would get its level: the longest path has fewer vertices than there are.
+            // On a cycle no vertex would get its level, because the longest path has fewer vertices than the graph.
             let levels = dag.levels(false);
             for vertex in 0..dag.len() {
                 assert!(dag.outputs(vertex).iter().all(|&(next, _)| levels[vertex] < levels[next]));

@@ -104,7 +104,7 @@ mod tests {
         let mut random = Random::new(1);
         let mut tree = ForkTree::new(400);
         for node in 1..400 {
-            // Deep: parents are among the last ones.
+            // The tree is deep, because parents are among the last nodes.
             let parent = node - 1 - (random.uniform() * node.min(4) as f64) as usize;
             tree.hang(node, parent);
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::random::Random;
 use crate::workflow::memory::{Crossing, TaskMemory};
 
-/// A graph of tasks without work, by their memories and edges.
+/// Returns a graph of tasks without work, with the given memories and edges.
 fn graph(memories: &[u64], edges: &[(usize, usize, u64)]) -> Workflow {
     let mut builder = Workflow::builder();
     for (task, &memory) in memories.iter().enumerate() {
@@ -24,7 +24,7 @@ fn models() -> impl Iterator<Item = MemoryModel> {
     })
 }
 
-/// The least peak of any order of a block, by all sets of tasks that can have run.
+/// Returns the least peak of any order of a block, by enumerating all sets of completed tasks.
 fn least_peak(block: &Block) -> u64 {
     let count = block.len();
     let start: u64 = (0..count).map(|task| block.arriving(task)).sum();
@@ -46,12 +46,13 @@ fn least_peak(block: &Block) -> u64 {
     best[(1 << count) - 1].unwrap().0
 }
 
-/// Integers below a limit.
+/// Returns a pseudo-random integer below `limit`.
 fn below(random: &mut Random, limit: usize) -> usize {
     ((random.uniform() * limit as f64) as usize).min(limit - 1)
 }
 
-/// Edges of a random series-parallel graph from vertex 0 to vertex 1: edges are made longer or doubled.
+/// Returns the edges of a random series-parallel graph from vertex 0 to vertex 1, built by extending and doubling
+/// edges.
 fn series_parallel_edges(random: &mut Random, vertices: usize) -> Vec<(usize, usize)> {
     let mut edges = vec![(0, 1)];
     let mut next = 2;
@@ -135,7 +136,7 @@ fn any_order_is_topological_and_at_least_the_least_peak() {
 
 #[test]
 fn the_hills_of_branches_are_passed_before_their_valleys() {
-    // After its source, one branch climbs to 20 and leaves 1, the other climbs to 12 and leaves 8.
+    // After its source, one branch climbs to 20 and leaves 1; the other branch climbs to 12 and leaves 8.
     let workflow = graph(&[0, 20, 4, 0], &[(0, 1, 0), (0, 2, 0), (1, 3, 1), (2, 3, 8)]);
     let traversal = Traversal::of(&workflow, &[0, 1, 2, 3], MemoryModel::default());
     assert_eq!(traversal, Traversal { order: vec![0, 1, 2, 3], peak: 21 });
@@ -143,13 +144,13 @@ fn the_hills_of_branches_are_passed_before_their_valleys() {
 
 #[test]
 fn what_crosses_is_counted_as_the_model_says() {
-    // 0 and 3 are elsewhere: 1 reads 5 of 0, 2 writes 7 for 3.
+    // Tasks 0 and 3 are on other processors: task 1 reads 5 from task 0, and task 2 writes 7 for task 3.
     let workflow = graph(&[0, 1, 2, 0], &[(0, 1, 5), (0, 2, 3), (1, 2, 4), (1, 3, 6), (2, 3, 7)]);
     let peak =
         |task_memory, crossing| Traversal::of(&workflow, &[1, 2], MemoryModel { task_memory, crossing }).peak;
-    // Task 1: 1 + 5 + 10. Task 2: 2 + 7 + 7.
+    // Task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Transit), 16);
-    // Beside task 1 waits the input of 2, beside task 2 the output of 1.
+    // The input of task 2 waits beside task 1, and the output of task 1 beside task 2.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Resident), 22);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Transit), 10);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Resident), 13);

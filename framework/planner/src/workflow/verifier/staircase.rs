@@ -47,7 +47,8 @@ mod tests {
     use crate::workflow::generate::{Family, paper_cluster};
     use crate::workflow::{DagHetPart, Level, MemoryModel, TaskMemory, dag_het_part, heftm, verify};
 
-    /// Plans of both kinds hold no more at any time than the verifier says, all of it in the end is gone, and times go on.
+    /// At no time do plans of both kinds hold more memory than the verifier computes. All memory is free in the end,
+    /// and times increase.
     #[test]
     fn steps_reach_the_peak_and_end_at_nothing() {
         let workflow = Family::Montage.build(200, 1).unwrap();

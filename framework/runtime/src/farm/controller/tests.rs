@@ -1,8 +1,8 @@
-//! Looks at farms that behave as the model says.
+//! Tests of the worker controller on farms whose times follow the model.
 
 use super::*;
 
-/// What the model says of iterations on `n` workers.
+/// Returns the model that predicts the time of an iteration for a number of workers.
 fn model() -> IterationModel {
     IterationModel {
         messages: MessageCosts::new(1e-3, 1e-6),
@@ -14,7 +14,8 @@ fn model() -> IterationModel {
     }
 }
 
-/// Lets iterations pass, each with a look; returns the number of workers after each, and all events.
+/// Simulates ten iterations and replans after each one. Returns the number of workers after each iteration, and all
+/// events.
 fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>, Vec<Event>) {
     let model = model();
     let mut now = Duration::ZERO;
@@ -91,8 +92,9 @@ fn once_is_once_and_off_is_never() {
     assert!(controller.replan(situation, || now).is_none());
 }
 
-/// Looks at a stream on `workers` ranks, whose tasks take a worker 20 ms and the master `serving`, the whole stream
-/// `period` seconds a look with that number of workers; returns the number of workers after each look.
+/// Simulates a stream on `workers` ranks and replans twelve times. Each task takes a worker 20 ms and the master
+/// `serving`; the time between two replans is `period` seconds for the current number of workers. Returns the number of
+/// workers after each replan.
 fn stream(
     (mut workers, computes): (usize, bool),
     serving: Duration,
@@ -121,7 +123,7 @@ fn stream(
 
 #[test]
 fn a_stream_whose_master_is_busy_is_given_fewer_workers() {
-    // The master is busy all the time with the results of ten workers.
+    // Ten workers keep the master busy: a task takes a worker 20 ms and the master 2 ms.
     let (counts, controller) = stream((40, false), Duration::from_millis(2), |_| 2.0);
     assert_eq!((counts[1], counts[11]), (40, 13), "{counts:?}");
     assert!(
@@ -141,7 +143,7 @@ fn a_change_that_slows_a_stream_is_taken_back() {
 
 #[test]
 fn two_ranks_that_compute_stay_two() {
-    // Serving takes longer than the tasks themselves, as far as can be told.
+    // The measured time to serve a task (50 ms) exceeds the time to run it (20 ms).
     let (counts, _) = stream((2, true), Duration::from_millis(50), |_| 2.0);
     assert_eq!(counts, [2; 12]);
     let (counts, _) = stream((8, true), Duration::from_millis(50), |_| 2.0);
@@ -156,7 +158,7 @@ fn two_ranks_that_compute_stay_two() {
     };
     let alone =
         |start_up: f64| IterationModel { messages: MessageCosts::new(start_up, 0.0), volume: 8.0, ..model() };
-    // 1.6 s of tasks: alone only if the messages cost much more than that saves.
+    // The tasks take 1.6 s. Rank 0 alone is faster only if the messages cost much more than a second rank saves.
     assert_eq!((least(situation, &alone(0.2)), least(situation, &alone(2.0))), (2, 1));
 }
 
@@ -166,7 +168,8 @@ fn a_farm_with_more_workers_than_rank_0_can_serve_is_split() {
         let mut controller = WorkerController::new(Balance::Live, Duration::ZERO).unwrap();
         let (mut now, mut found) = (Duration::ZERO, None);
         for _ in 0..4 {
-            // Each message keeps the master busy for 50 us, and its worker for 10 ms: it can serve 200.
+            // Each message keeps the master busy for 50 µs and its worker for 10 ms, so the master can serve 200
+            // workers.
             for _ in 0..1_000 {
                 controller.sent(100, Duration::from_micros(50));
                 controller.got(1, 100, 10e-3, Duration::ZERO);

@@ -1,4 +1,5 @@
-//! Sub-masters against a model of the world: members that join late, answer in any order, die and answer all the same.
+//! Tests sub-masters in a simulation in which members join late, answer in any order, die, and answer after they were
+//! declared dead.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ fn chunk(id: u64) -> ChunkHeader {
     ChunkHeader { id, first: 10 * id, count: 10, skip: 0, attempt: 0, suspect: false, alone: id % 7 == 3 }
 }
 
-/// A number that looks random, below `n`.
+/// Returns a pseudo-random number below `n`.
 fn below(dice: &mut u64, n: usize) -> usize {
     *dice ^= *dice << 13;
     *dice ^= *dice >> 7;
@@ -87,7 +88,7 @@ fn every_result_goes_up_once_whoever_dies() {
                 break;
             }
         }
-        // What nobody has done goes back: nothing is missing and nothing there twice.
+        // Chunks that no member has completed return to the master, so no chunk is lost and none is completed twice.
         assert!(up.is_disjoint(&back), "seed {seed}: what a dead member had goes to the master");
         let left = submaster.stock.len() + submaster.deliver().len();
         assert!(deserted || left == 0, "seed {seed}");
@@ -126,7 +127,7 @@ fn who_has_nothing_is_known() {
     (0..4).for_each(|id| submaster.take(chunk(id), ()));
     submaster.joined(2);
     assert!(submaster.somebody_is_idle() && submaster.give().is_some() && !submaster.somebody_is_idle());
-    // Before member 2 gets its second chunk, member 3 gets its first.
+    // Member 3 has no chunk, so it receives its first chunk before member 2 receives a second one.
     submaster.joined(3);
     assert!(submaster.somebody_is_idle());
     assert_eq!((submaster.give().map(|given| given.0), submaster.somebody_is_idle()), (Some(3), false));

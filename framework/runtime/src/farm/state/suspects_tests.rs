@@ -1,4 +1,5 @@
-//! Deaths against a model of the world: tasks that kill whoever does them, and deaths for no reason.
+//! Tests the verdicts on deaths in a simulation with tasks that kill every rank that runs them, and with unrelated
+//! deaths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +24,7 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
     }
 }
 
-/// What is said about each chunk: places and blame.
+/// Returns the verdicts of a death: index of the chunk, positions of the tasks and blame.
 fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Verdict)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
@@ -35,12 +36,12 @@ fn the_task_that_a_trail_names_is_guilty_and_the_others_are_not() {
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
     assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
-    // The chunk alone is known.
+    // The trail names only the chunk.
     let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
     assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
     assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
     assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
-    // One that has been done by now.
+    // The trail names a chunk that the rank has completed.
     assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
@@ -56,11 +57,12 @@ fn without_a_trail_everything_from_the_last_word_on_is_suspect() {
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     let two = [chunk(4, 10, 1), chunk(5, 11, 1)];
     assert_eq!(said(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
-    // So many that a round trip for each would take long.
+    // Dispatching 41,000 suspects one by one would take too long, so they are divided into chunks of eleven tasks.
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
-/// A rank that is killed before the task comes to it, of which another rank has died, is no second death in that task.
+/// A second rank dies while it holds a task of which one rank has died. If the trail of the second rank does not name
+/// the suspect, the rank was killed before it began the suspect, and the task is not blamed for this death.
 #[test]
 fn a_suspect_is_not_blamed_where_the_trail_does_not_name_it() {
     use Verdict::{Guilty, Innocent, Suspect};
@@ -68,7 +70,7 @@ fn a_suspect_is_not_blamed_where_the_trail_does_not_name_it() {
     let suspect = || OutstandingChunk { suspicion, ..chunk(4, 10, 1) };
     assert_eq!(said(&[suspect()], LastActivity::Unnoted(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
-    // Short chunks are not named.
+    // Trails do not name short chunks, so a task that is no suspect is blamed although the trail names nothing.
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unnoted(None)), [(0, 0..1, Guilty)]);
     let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unnoted(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
@@ -83,16 +85,16 @@ fn deaths_that_a_task_was_suspected_of_count_when_it_is_found_guilty() {
     assert_eq!(Verdict::Guilty.after(1, was, 8), (4, guilty));
 }
 
-/// Some tasks kill whoever does them; ranks tell more or less about their end.
+/// Simulation in which some tasks kill every rank that runs them, and dead ranks leave trails with more or less detail.
 struct World {
     dice: Dice,
     master: TaskTable<u64, Vec<u64>>,
     deadly: BTreeSet<u64>,
-    /// Those of which somebody has died.
+    /// Deadly tasks that have killed a rank.
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
-    /// By rank: the chunks that it has.
+    /// Chunks that each rank holds.
     held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
@@ -125,17 +127,18 @@ impl World {
         }
     }
 
-    /// A rank does its oldest chunk, or dies of it.
+    /// Completes tasks of the rank's oldest chunk, or kills the rank if the chunk contains a deadly task.
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
         if rank == 0 {
-            // What nobody has died of yet may be deadly without anybody's knowing. It is not here.
+            // A deadly task is unknown before it has killed a rank, so rank 0 may receive one; the simulation then
+            // treats it as harmless.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }
         let Some(&deadly) = tasks.iter().find(|task| self.deadly.contains(task)) else {
-            // Now and then it has done the first tasks alone.
+            // Some results cover only the first tasks of the chunk.
             let count = 1 + self.dice.below(tasks.len());
             let (tasks, rest) = tasks.split_at(count);
             if rest.is_empty() {
@@ -225,7 +228,8 @@ fn one_deadly_task_is_the_only_one_that_fails_and_does_not_take_the_last_of_seve
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         failed += world.failed.len();
-        // Suspected once in a chunk, once more in a chunk that nobody knew to be the one, then alone as often as it may.
+        // The task kills at most one rank in its first chunk, one in a smaller chunk of suspects, and `retries` + 1
+        // ranks alone.
         assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
     }
@@ -265,7 +269,7 @@ fn whoever_may_try_a_suspect_finishes_what_it_has() {
     assert_eq!(master.workers().next_requesting(0), Some(2));
     master.done(1, first, 4).unwrap();
     assert!(!master.must_drain(1));
-    // The last rank may try a task that one has died of, but not one that two have.
+    // The last rank may try a task of which one rank has died, but not a task of which two ranks have died.
     master.lose(2, WorkerState::Dead);
     assert_eq!(master.take_requeued(1, 9).map(|pending| pending.first), Some(8));
     let two = Suspicion { certain: 2, shared: 0, death: 0, most: 1 };

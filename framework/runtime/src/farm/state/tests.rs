@@ -1,14 +1,14 @@
-//! The machine against a model of the world: workers that join late, answer in any order, fail, die and answer all the
-//! same.
+//! Tests the task table in a simulation in which workers join late, answer in any order, fail, die, and answer after
+//! they were declared dead.
 
 use super::*;
 
-/// Tasks that nobody has tried.
+/// Returns tasks that no rank has tried.
 pub(super) fn fresh<T>(first: u64, tasks: Vec<T>) -> PendingTasks<T> {
     PendingTasks { first, tasks, attempt: 0, avoid: None, suspicion: Suspicion::default() }
 }
 
-/// A sequence that looks random.
+/// Pseudo-random number generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -20,7 +20,7 @@ impl Dice {
     }
 }
 
-/// A chunk as a worker has it, or its result on the way.
+/// Chunk that a worker holds, or whose result is under way.
 #[derive(Clone)]
 struct Held {
     id: u64,
@@ -35,9 +35,9 @@ struct World {
     drawn: u64,
     total: u64,
     held: Vec<Held>,
-    /// How often each task has ended.
+    /// Number of times that each task has ended.
     ended: Vec<u32>,
-    /// How often each task has been tried in vain.
+    /// Number of failed attempts of each task.
     tried: Vec<u32>,
     retries: u32,
 }
@@ -83,14 +83,14 @@ impl World {
         }
     }
 
-    /// Some worker's result arrives: perhaps that of a worker which is lost by now.
+    /// Delivers the result of a random worker, which may be a lost one.
     fn answer(&mut self) {
         if self.held.is_empty() {
             return;
         }
         let at = self.dice.below(self.held.len());
         let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
-        // Now and then it is that of the first tasks alone.
+        // Some results cover only the first tasks of the chunk.
         let count = 1 + self.dice.below(tasks.len());
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// As many ranks work as are to, or all that can.
+    /// Checks that as many ranks work as the target asks for, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);
@@ -152,7 +152,7 @@ impl World {
         while self.drawn < self.total || !self.master.is_empty() {
             steps += 1;
             assert!(steps < 100_000, "it does not end: {}", self.master.describe());
-            // What is parked, woken, lost and put back in between must not matter.
+            // Ranks are parked and woken in every step; this must not affect tasks that are lost or requeued.
             self.adjust_active(size);
             match self.dice.below(40) {
                 2 => self.master.set_target(self.dice.below(size + 1)),
@@ -170,7 +170,7 @@ impl World {
                         self.lose(rank, WorkerState::Dead);
                     }
                 }
-                // One falls silent, or is heard again.
+                // A worker stops answering, or a suspected worker is heard again.
                 20 => {
                     let rank = self.dice.below(size);
                     match self.master.workers().state_of(rank) {
@@ -200,7 +200,7 @@ fn every_task_ends_once_whoever_dies_and_whatever_fails() {
         let failed = world.tried.iter().filter(|&&n| n == retries + 1).count() as u64;
         assert_eq!((counts.ended, counts.failed), (total, failed), "seed {seed}");
         assert_eq!(world.master.waiting(), 0);
-        // What lost workers still answer is not used.
+        // Late results of lost workers are ignored.
         while !world.held.is_empty() {
             world.answer();
         }

@@ -240,7 +240,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Does some blocks of a kernel that takes `fixed` seconds for a block and `unit` for each unit.
+    /// Computes some blocks with a kernel that takes `fixed` seconds for each block and `unit` seconds for each unit.
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_divided_into_fewer_blocks_where_they_are_dear() {
-        // 500 units of 0.16 ms; the kernel has 0.4 ms to do for a block, 0.05 ms, or nothing.
+        // There are 500 units of 0.16 ms; a block costs 0.4 ms, 0.05 ms or nothing in addition.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
             block_size.trying = None;
@@ -294,7 +294,7 @@ mod tests {
         assert!((256..=1024).contains(&block_size.usual()), "{}", block_size.usual());
     }
 
-    /// Packing a matrix for each block, on a machine whose speed goes up and down by a third.
+    /// The kernel packs a matrix for each block, on a machine whose speed varies by a third.
     #[test]
     fn what_a_block_costs_is_seen_through_noise() {
         let mut random = 1_u64;
@@ -311,7 +311,8 @@ mod tests {
         }
     }
 
-    /// The kernel has to pack a matrix from some moment on, but no block takes so long that all is tried anew.
+    /// From block 100 on the kernel packs a matrix for each block, but no block takes so long that the whole search
+    /// starts again.
     #[test]
     fn a_choice_is_looked_at_again() {
         let (mut block_size, mut early) = (BlockSize::new(None), None);
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn no_size_is_waited_for_that_never_comes() {
-        // Blocks that cost little are a sixth of 500 units at most, dear ones a fifth.
+        // Blocks with a small fixed cost contain at most a sixth of 500 units, blocks with a large one at most a fifth.
         for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut block_size = BlockSize::new(None);
             for left in (1..=500).rev().cycle().take(5_000) {

@@ -1,4 +1,4 @@
-//! Jobs that end early and are started again.
+//! Tests of jobs that end early and are restarted from a checkpoint.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ type Counts = (Rows<u64>, Vec<String>);
 const UNITS: u64 = 23;
 const PASSES: u64 = 400;
 
-/// Counts in a way that depends on how often it is done.
+/// Body whose values depend on the number of passes.
 struct Counter {
-    /// Fails as soon as there is a checkpoint here.
+    /// Directory whose first checkpoint makes the body fail.
     mortal: Option<PathBuf>,
 }
 
 impl DoAll for Counter {
     type Units = Counts;
 
-    /// Where checkpoints are kept passes wait for each other all the same.
+    /// With checkpoints, passes wait for each other although the body does not need it.
     const NOWAIT: bool = true;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
@@ -35,7 +35,7 @@ impl DoAll for Counter {
         if self.mortal.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
             return Err("enough".into());
         }
-        // So that the disk has time.
+        // The pause gives the disk time to write a checkpoint.
         std::thread::sleep(Duration::from_micros(50));
         rows.iter_mut().for_each(|x| *x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         names.iter_mut().for_each(|name| name.truncate(1));

@@ -1,4 +1,4 @@
-//! The bytes of a DOALL loop's messages.
+//! Tests that the bytes of DOALL loop messages do not change.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::loops::summary::RankReport;
 use crate::loops::units::Units;
 use crate::persist::snapshot::Saved;
 
-/// What a rank measures, each value another.
+/// Returns measurements of a rank in which all values differ.
 pub(in crate::loops) fn sample() -> Sample {
     Sample {
         units: 1.5,
@@ -27,7 +27,7 @@ pub(in crate::loops) fn sample() -> Sample {
     }
 }
 
-/// What a rank did, each value another.
+/// Returns the report of a rank in which all values differ.
 pub(in crate::loops) fn report() -> RankReport {
     RankReport {
         units: 2.5,
@@ -43,7 +43,7 @@ pub(in crate::loops) fn report() -> RankReport {
     }
 }
 
-/// A piece of a checkpoint that has been written, each value another.
+/// Returns a written piece of a checkpoint in which all values differ.
 pub(in crate::loops) fn saved() -> Saved {
     Saved { first: 1, count: 2, at: 300, bytes: 70_000, sum: 0x0403_0201 }
 }

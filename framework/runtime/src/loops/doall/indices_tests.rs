@@ -1,4 +1,4 @@
-//! Loops over indices, and closures, on ranks that are threads.
+//! Tests of loops over indices and of closures on ranks that are threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ fn ranges_hand_out_every_index_once() {
     }
 }
 
-/// The indices that each rank has done. They take long on rank 0.
+/// Returns the indices that each rank has executed; each index takes longer on rank 0.
 fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> {
     let done = Mutex::new(vec![Vec::new(); ranks]);
     run(&config(ranks), |session| {
@@ -136,7 +136,7 @@ fn results_of_closures_are_those_of_the_serial_loop() {
 
 #[test]
 fn a_closure_that_fails_names_its_indices() {
-    // Without movements it is known which rank has which index.
+    // Without movements it is known which rank executes which index.
     let still = Settings::new().balance(crate::Balance::Off);
     let error = run(&config(2), |session| {
         ParallelFor::new("odd", 30..40)

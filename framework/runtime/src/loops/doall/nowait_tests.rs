@@ -1,4 +1,4 @@
-//! DOALL loops whose passes need not wait for each other, on ranks that are threads.
+//! Tests of DOALL loops whose passes need not wait for each other, on ranks that are threads.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn every_unit_is_done_as_often_as_there_are_passes() {
     }
 }
 
-/// Units on one rank may be some passes ahead of those on another.
+/// Units on one rank may be some passes ahead of units on another rank.
 #[test]
 fn forced_movements_change_nothing_where_no_pass_waits() {
     let units = [100, 31, 9, 3, 1, 0, 60];
@@ -29,8 +29,8 @@ fn forced_movements_change_nothing_where_no_pass_waits() {
     assert!(movements > 2_500 && moved > 12_500, "{movements} movements of {moved} units");
 }
 
-/// Each rank is slow in another pass. With barriers every pass takes as long as the slow rank, without them each rank has the
-/// same to do.
+/// Each rank is slow in every other pass. With barriers every pass takes as long as its slow rank; without barriers
+/// both ranks have the same work in total.
 #[test]
 fn no_pass_waits_where_none_need_wait() {
     struct Takes<const NOWAIT: bool>(usize);

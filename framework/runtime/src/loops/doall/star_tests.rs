@@ -27,7 +27,8 @@ fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Star {
     Star::new(Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO), passes, false)
 }
 
-/// A rank that has `undone` units left and did `done` in this pass, the last `units` in `seconds`.
+/// Returns the report of a rank that has `undone` units left and has done `done` units in this pass, the last `units`
+/// of them in `seconds`.
 fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Report {
     let sample =
         Sample { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Sample::default() };
@@ -37,7 +38,7 @@ fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movement
 
 const NOW: Duration = Duration::from_secs(1);
 
-/// Rank 1 has done as much as rank 0 when rank 0 reports, a block later: nothing is to move.
+/// Nothing moves: when rank 0 reports, a block later than rank 1, both ranks have done equally much.
 #[test]
 fn what_ranks_have_done_since_they_reported_counts() {
     let mut coordinator = coordinator(&[500, 500], 9);
@@ -45,7 +46,7 @@ fn what_ranks_have_done_since_they_reported_counts() {
         coordinator.on_report(rank, &Report { at, ..report }, Duration::from_secs_f64(heard));
         coordinator.step(Duration::from_secs_f64(heard)).unwrap()
     };
-    // The clock of rank 1 was started two seconds before.
+    // The clock of rank 1 started two seconds before the clock of rank 0.
     assert_eq!(on_message(1, 2.1, 0.1, report(0, 100, 400, 100.0, 0.1, 0)), None);
     assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
     let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
@@ -59,7 +60,7 @@ fn what_ranks_have_done_since_they_reported_counts() {
 fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
     let mut coordinator = coordinator(&[50, 50], 1);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
-    // Nothing is known of rank 1.
+    // Rank 1 has not reported yet.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what), (0, Command::ReportSoon));
     assert_eq!(coordinator.step(NOW).unwrap(), None, "once is enough");
@@ -69,11 +70,11 @@ fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
     assert_eq!((directive.round, directive.what), (1, Command::Continue));
     let Transfer { from, to, units, of } = directive.moves[0];
     assert!((from, to, of, directive.moves.len()) == (1, 0, 40, 1) && units > 20, "{directive:?}");
-    // Both have to answer, rank 0 although it was idle.
+    // Both ranks have to answer the directive, although rank 0 was idle.
     coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
-    // What is left is shared out again.
+    // The remaining units are divided again.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what, directive.moves.len()), (2, Command::Continue, 1));
     let units = units + directive.moves[0].units;
@@ -102,13 +103,14 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
     assert_eq!(coordinator.step(NOW).unwrap().map(|directive| directive.what), Some(Command::ReportSoon));
     coordinator.on_report(1, &report(1, 20, 0, 20.0, 1.6, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
-    // The next run begins with what this one has learned, and can move units although it ended with a movement.
+    // The next run begins with the rates that this run has measured, and can move units although this run ended with a
+    // movement.
     let mut again = leader_on(&endpoint, &[50, 50], 1);
     let directive = again.open(coordinator.finish(1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
 
-/// Forty passes that need not wait for each other: rank 1 has half of the units, and is three times as slow.
+/// Forty passes need not wait for each other. Rank 1 has half of the units and is three times as slow as rank 0.
 #[test]
 fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
     let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
@@ -123,12 +125,13 @@ fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
     };
     assert_eq!(on_message(0, NOW, report(0, 600, 1_400, 600.0, 1.0, 0)), None);
     let directive = on_message(1, NOW, report(0, 200, 1_800, 200.0, 1.0, 0)).unwrap();
-    // 3200 times a unit are left, of which rank 1 should have 800: what it has more, in units that are to be done 32 times.
+    // The remaining work is 3,200 passes of single units, of which rank 1 should have 800. The excess moves as whole
+    // units with 32 passes left.
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 31 * 32, of: 1_800 }]);
     assert_eq!(on_message(1, NOW, report(1, 202, 800, 2.0, 0.01, 1)), None);
     let directive = on_message(0, NOW, report(1, 606, 2_392, 6.0, 0.01, 1)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // At the end what is left is counted as it is, and nothing of it must stay on a slow rank.
+    // At the end the remaining work is counted exactly, and none of it has to stay on a slow rank.
     let late = 2 * NOW;
     assert_eq!(on_message(1, late, report(2, 1_001, 1, 2.0, 0.5, 1)), None);
     let directive = on_message(0, late, report(2, 2_998, 0, 6.0, 0.1, 1)).unwrap();

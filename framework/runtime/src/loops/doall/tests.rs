@@ -1,4 +1,4 @@
-//! DOALL loops on ranks that are threads.
+//! Tests of DOALL loops on ranks that are threads.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,20 +17,21 @@ pub(super) fn config(ranks: usize) -> Config {
         .join_limit(Duration::from_secs(20))
 }
 
-/// A number that looks random.
+/// Returns a pseudo-random number.
 pub(super) fn noise(n: u64) -> u64 {
     let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ (z >> 27)
 }
 
-/// Units whose data say who they are, and how often they were done. Passes wait for each other, or not.
+/// Body whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each
+/// other.
 struct Marked<const NOWAIT: bool> {
     width: usize,
     work: fn(u64),
 }
 
-/// The data of a unit after some passes.
+/// Returns the value of a unit after a number of passes.
 fn mark(unit: u64, passes: u64) -> u64 {
     (0..passes).fold(unit, |x, _| noise(x))
 }
@@ -64,7 +65,7 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Runs a loop of some passes, twice, and checks what is gathered after each.
+/// Runs a loop of some passes twice, and checks the collected values after each run.
 fn check(ranks: usize, units: u64, passes: u64, settings: &Settings, work: fn(u64)) -> Vec<Summary> {
     check_as::<false>(ranks, units, passes, settings, work)
 }
@@ -122,8 +123,8 @@ fn every_unit_is_done_once_a_pass_on_any_number_of_ranks() {
     }
 }
 
-/// Runs a loop for each seed, with movements between any ranks at any time, in blocks of all sizes. Returns how many
-/// movements there were, and of how many units.
+/// Runs a loop for each seed, with random movements between any ranks and blocks of several sizes. Returns the numbers
+/// of movements and of moved units.
 pub(super) fn forced<const NOWAIT: bool>(
     ranks: impl Fn(u64) -> u64,
     units: [u64; 7],
@@ -167,7 +168,7 @@ fn units_of_uneven_times() {
     }
 }
 
-/// A rank that is four times slower than the others gives units away, and they stay where they went.
+/// A rank that is four times as slow as the others gives units away, and the units stay where they are in the next run.
 #[test]
 fn units_leave_a_slow_rank() {
     struct Slow(usize);
@@ -177,7 +178,7 @@ fn units_leave_a_slow_rank() {
             Ok(range.collect())
         }
         fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
-            // So long that what other tests take of the processor does not change the ratio.
+            // The times are long enough that other tests on the same processor do not change the ratio.
             let each = if self.0 == 1 { 24 } else { 6 };
             std::thread::sleep(Duration::from_millis(each * units.len() as u64));
             Ok(())
@@ -200,7 +201,7 @@ fn units_leave_a_slow_rank() {
     assert!(held(1)[1] < 35 && held(1)[0] > 50, "{}", summaries[1]);
 }
 
-/// One unit takes as long as all the others: these go elsewhere meanwhile.
+/// One unit takes as long as all the others, which move to other ranks meanwhile.
 #[test]
 fn a_unit_that_takes_long_keeps_nobody_else_waiting() {
     fn long(unit: u64) {
@@ -208,7 +209,7 @@ fn a_unit_that_takes_long_keeps_nobody_else_waiting() {
     }
     let summary = &check(4, 100, 1, &Settings::new(), long)[0];
     assert!(summary.ranks[0].units <= 12.0, "{summary}");
-    // Beside other work both are longer.
+    // Other load on the machine lengthens both times.
     let busy: Duration = summary.ranks.iter().map(|rank| rank.busy).sum();
     assert!(summary.elapsed < busy.mul_f64(0.8), "{summary}");
 }
@@ -220,7 +221,7 @@ fn nothing_moves_where_that_is_switched_off() {
     assert_eq!((summary.movements, summary.moved(), &summary.first), (0, 0, &vec![60, 20]));
 }
 
-/// What goes wrong in user code, on the rank that has unit 17.
+/// Returns the error of a loop that calls `fail` for unit 17 in its first pass.
 fn failing(ranks: usize, fail: fn(u64) -> Result<(), BoxError>) -> Error {
     struct Failing(fn(u64) -> Result<(), BoxError>);
     impl DoAll for Failing {
@@ -245,7 +246,7 @@ fn errors_and_panics_of_user_code_end_the_job() {
     for ranks in [1, 2, 4] {
         let error = failing(ranks, |_| Err("no pivot".into()));
         assert_eq!((error.kind(), error.stage()), (ErrorKind::User, Some("bad")), "{error}");
-        // Units may have moved before.
+        // The unit may have moved to another rank before.
         assert!(error.rank().is_some_and(|rank| rank < ranks), "{error}");
         assert!(error.to_string().contains(": loop bad: no pivot (in unit"), "{error}");
         let error = failing(ranks, |_| panic!("out of luck"));
@@ -284,7 +285,7 @@ impl DoAll for Wrong {
 
 #[test]
 fn a_silent_rank_is_named() {
-    // Who computes on the thread that communicates gives no sign of life meanwhile.
+    // A rank that computes on the thread that communicates sends no sign of life meanwhile.
     let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {
         ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {

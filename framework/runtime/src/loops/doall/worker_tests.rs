@@ -2,7 +2,7 @@ use super::*;
 use crate::loops::doall::messages::Transfer;
 use crate::loops::doall::unit_queue::Segment;
 
-/// Rank 1 with the units 10 to 19.
+/// Returns the worker of rank 1, which holds units 10 to 19.
 fn worker() -> Worker<Vec<u64>> {
     let mut worker = Worker::new();
     worker.unit_queue.receive(Segment::new(10, 10, (10..20).collect()));
@@ -62,7 +62,7 @@ fn reports_come_once_a_round_and_when_it_runs_dry() {
 fn units_come_and_go_by_orders_only() {
     let mut worker = worker();
     work(&mut worker, 4);
-    // Rank 2 has got the directive before this rank has.
+    // Rank 2 has received the directive earlier than this rank.
     worker.accept(2, migration(1, 30, 5)).unwrap();
     assert_eq!(worker.unit_queue.undone(), 6);
     let moves = [(1, 0, 8, 10), (2, 1, 5, 20), (3, 1, 4, 20), (0, 3, 1, 1)];
@@ -90,7 +90,8 @@ fn units_come_and_go_by_orders_only() {
     );
 }
 
-/// Rank 0 does not wait for a rank without work before it goes on, and what others send may overtake what rank 0 sends.
+/// Rank 0 issues directives without waiting for a rank that has no work, and messages of other ranks may arrive before
+/// those of rank 0.
 #[test]
 fn units_may_be_some_directives_ahead() {
     let mut worker = worker();
@@ -115,7 +116,7 @@ fn units_may_be_some_directives_ahead() {
     }
 }
 
-/// Two passes that need not wait for each other.
+/// The two passes need not wait for each other.
 #[test]
 fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
     let mut worker = worker();
@@ -124,7 +125,7 @@ fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
     assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 10, false));
     work(&mut worker, 4);
     assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 14, 6));
-    // Units that come are one pass behind: they are next, but for what is begun.
+    // The received units are one pass behind. They are computed next, after the segment that has begun.
     worker.carry_out(&directive(1, Command::Continue, &[(0, 1, 6, 12)])).unwrap();
     let units = Segment::new(0, 3, vec![0, 1, 2]).due(2);
     worker.accept(0, UnitMigration { round: 1, segments: vec![units] }).unwrap();

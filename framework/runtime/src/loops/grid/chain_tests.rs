@@ -1,4 +1,4 @@
-//! Chains of workers without ranks: messages are delivered, and workers go on, in an order drawn at random.
+//! Simulation of chains of workers without ranks: messages are delivered and workers continue in a random order.
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// What a worker sends, until it is put on the wires.
+/// Messages that a worker sends, before they are put on the wires.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
 impl Outgoing for Sent {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
-        // Workers here are never too busy to look.
+        // `Wanted` is dropped: it makes a busy worker look for messages, and workers are never busy here.
         if !matches!(message, ToNeighbour::Wanted) {
             self.0.push((to, delivered(message)));
         }
@@ -27,28 +27,28 @@ impl Outgoing for Sent {
     }
 }
 
-/// How a chain is run.
+/// Parameters of a simulated run.
 pub(super) struct Plan {
     pub(super) sweeps: u64,
-    /// How many sweeps after the order rows move at the earliest.
+    /// Number of sweeps between an order and the earliest movement of rows.
     pub(super) delay: u64,
-    /// Rank 0 orders a movement before one sweep of this many on the mean; 0 for none.
+    /// Mean number of sweeps between two movements that rank 0 orders; 0 for no movements.
     pub(super) movements: usize,
 }
 
-/// What came of it.
+/// Statistics of a simulated run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) movements: u64,
-    /// Rounds of the movement that took the most.
+    /// Largest number of rounds of one movement.
     pub(super) rounds: usize,
-    /// Rows that were sent.
+    /// Number of rows that were sent.
     pub(super) sent: u64,
-    /// How many sweeps rank 0 was ahead of the last rank at most.
+    /// Largest number of sweeps by which rank 0 was ahead of the last rank.
     pub(super) skew: u64,
 }
 
-/// Runs workers to their end; `held` is how many rows each has.
+/// Runs the workers until they have ended; `held` is the number of rows of each worker.
 pub(super) fn run<M: Worker>(
     workers: &mut [M],
     mut held: Vec<u64>,
@@ -61,11 +61,11 @@ pub(super) fn run<M: Worker>(
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
     let mut outcome = Outcome::default();
-    // The sweep before which rows move.
+    // Sweep before which rows move.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
     while !done.iter().all(|done| *done) {
-        // Ranks of very different speed, in turns.
+        // Ranks with low numbers run far more often than the others.
         let rank = if random.below(4) == 0 {
             random.below(ranks)
         } else {
@@ -94,7 +94,7 @@ pub(super) fn run<M: Worker>(
                     outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
                     let is_early = sweep + plan.delay < plan.sweeps;
                     if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
-                        // Nothing moves by this one: it may be about a checkpoint.
+                        // The directive moves no rows, like a directive that orders a checkpoint.
                         let directive = Directive { sweep, report_after: sweep, ..Directive::default() };
                         worker.carry_out(directive, &mut out).unwrap();
                     }
@@ -135,7 +135,7 @@ pub(super) fn run<M: Worker>(
     outcome
 }
 
-/// The places of a chain.
+/// Returns the positions of all ranks in a chain.
 pub(super) fn positions(ranks: usize) -> impl Iterator<Item = Position> {
     (0..ranks).map(move |rank| Position { rank, chain: ranks })
 }

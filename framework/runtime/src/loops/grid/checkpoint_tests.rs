@@ -1,4 +1,4 @@
-//! Jobs that end early and are started again.
+//! Tests of jobs that end early and are restarted from a checkpoint.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::session::{Balance, Config, run};
 
 const SHAPE: Shape = Shape { rows: 26, columns: 14 };
 const SWEEPS: u64 = 3000;
-/// What a piece of a job that is to die takes at least: so long that the disk has a checkpoint before all sweeps are over, also where others
-/// use it.
+/// Minimum time of a piece in a job that is to die. It is long enough that a checkpoint is on the disk before the last
+/// sweep, also if other processes use the disk.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// Fails as soon as there is a checkpoint.
+/// Body that fails as soon as there is a checkpoint.
 struct Mortal {
     dir: PathBuf,
 }
@@ -32,7 +32,7 @@ impl DoAcross for Mortal {
         if self.dir.join("manifest").exists() {
             return Err("enough".into());
         }
-        // So that the disk has time.
+        // The pause gives the disk time to write a checkpoint.
         std::thread::sleep(PAUSE);
         relax(grid.values, grid.width, &columns);
         Ok(())
@@ -43,7 +43,7 @@ fn checkpoint(dir: &Path) -> Checkpoint {
     Checkpoint::new(dir, "random").every(Duration::ZERO)
 }
 
-/// A job that leaves a checkpoint in `dir`.
+/// Runs a job that fails and leaves a checkpoint in `dir`.
 fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
@@ -55,7 +55,7 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
     assert!(error.to_string().contains("loop sor: enough (in sweep"), "{error}");
 }
 
-/// The job started again.
+/// Restarts the job from its checkpoint.
 fn resume(ranks: usize, dir: &Path, shape: Shape, settings: &Settings) -> Result<(Vec<f64>, Summary)> {
     let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
@@ -77,7 +77,7 @@ fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
         let (grid, summary) = resume(after, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&grid, &expected), "{before} ranks, then {after}");
         assert!(summary.passes < SWEEPS, "{summary}");
-        // It has left a later one.
+        // The restarted job has left a later checkpoint.
         let (again, last) = resume(1, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&again, &expected) && last.passes <= summary.passes);
     }
@@ -110,7 +110,7 @@ fn a_checkpoint_is_of_one_run_of_one_loop() {
     assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not its first"));
 }
 
-/// A stencil that fails as soon as there is a checkpoint.
+/// Stencil that fails as soon as there is a checkpoint.
 struct MortalHeat {
     dir: PathBuf,
 }

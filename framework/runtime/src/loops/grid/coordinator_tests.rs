@@ -1,4 +1,4 @@
-//! Rank 0's side of a loop over blocks, without ranks.
+//! Tests of the coordinator of a grid loop on rank 0 without ranks.
 
 use armature_planner::loops::{LoopOptions, Reach};
 
@@ -10,10 +10,11 @@ use crate::loops::controller::LoopController;
 use crate::loops::metrics::Sample;
 use crate::session::Config;
 
-/// Rows of each of two ranks.
+/// Number of rows of each of the two ranks.
 const HELD: u64 = 50;
 
-/// Sweeps take a tenth of a second, and ranks report after every second one. The first report counts.
+/// Returns a coordinator that decides after a single report. Sweeps take 0.1 s, and ranks report after every second
+/// sweep.
 fn coordinator() -> Chain {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let options = LoopOptions { settling: Some(1), ..LoopOptions::default() };
@@ -25,13 +26,13 @@ fn coordinator() -> Chain {
     Chain::new(of_run, 1_000, false, Duration::ZERO)
 }
 
-/// A sweep begins in blocks of this size.
+/// Begins a sweep in blocks of `grain` columns.
 fn begin(coordinator: &mut Chain, sweep: u64, grain: u64) {
     coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
     coordinator.use_grain(sweep, grain);
 }
 
-/// The same, when ranks have reported how long it took them to do their rows twice; whether rows are to move.
+/// Reports how long each rank took to compute its rows twice, and begins a sweep. Returns true if rows are to move.
 fn moves(coordinator: &mut Chain, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
@@ -70,7 +71,7 @@ fn rates_of_another_size_of_blocks_are_forgotten() {
     begin(&mut coordinator, 0, 16);
     let seconds = [[0.4, 0.4], [0.39, 0.43], [0.1, 0.1], [0.1, 0.1]];
     for (round, seconds) in (0..).zip(seconds) {
-        // From sweep 3 on blocks are larger, and both ranks are four times as fast.
+        // From sweep 3 on blocks are larger, and both ranks become four times as fast.
         let (sweep, grain) = (2 * round + 1, if round < 1 { 16 } else { 64 });
         assert!(
             !moves(&mut coordinator, sweep, grain, seconds),
@@ -83,7 +84,7 @@ fn rates_of_another_size_of_blocks_are_forgotten() {
 #[test]
 fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
     let mut chain = coordinator().after("panels", 1_000);
-    // An earlier job has done as many.
+    // An earlier job has computed 1,000 panels.
     chain.on_message(1, ToCoordinator::Done(7.25)).unwrap();
     let progress = chain.progress((4, 0.5), false);
     assert_eq!(
@@ -93,7 +94,7 @@ fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
     assert_eq!((progress.what, &progress.rest[..]), ("panels", ""));
     let until = chain.progress((4, 0.5), true);
     assert_eq!((until.total, &until.rest[..]), (None, "at most 2000"));
-    // Rank 0 is through.
+    // Rank 0 has ended.
     let ahead = chain.progress((1_000, 0.0), false);
     assert_eq!((ahead.done, ahead.part, &ahead.rest[..]), (1_007, 0.25, "waits for rank 1"));
     chain.on_message(1, ToCoordinator::Total(RankReport::default())).unwrap();

@@ -1,4 +1,4 @@
-//! The bytes of a grid loop's messages.
+//! Tests that the bytes of grid loop messages do not change.
 
 use armature_planner::loops::BlockMove;
 

@@ -263,7 +263,7 @@ impl<T: Pod> Clone for LocalRows<T> {
 mod tests {
     use super::*;
 
-    /// Rows whose values say where they are.
+    /// Returns rows whose values encode their row and column.
     fn local(rows: Range<u64>) -> LocalRows<u64> {
         LocalRows::create(3, rows, |row, values| {
             values.copy_from_slice(&[row, row + 100, row + 200]);
@@ -320,11 +320,11 @@ mod tests {
     fn rows_that_come_find_room() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // Half as many as there are, at either end, …
+        // Half as many rows as there are fit at either end without a copy.
         b.put_back(local(60..66).all(false));
         b.put_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
-        // … and after that as many again as have come.
+        // After a copy, as many rows fit as have arrived.
         b.put_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
         b.put_back(local(72..78).all(false));

@@ -12,7 +12,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Driver as Choice;
 
-/// What a rank does, in order.
+/// Action of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     Computed,
@@ -21,7 +21,7 @@ enum Did {
 
 type Diary = Arc<Mutex<Vec<Did>>>;
 
-/// Brings some messages, and says that sends have left when it was asked `looks` times.
+/// Transport that delivers some messages, and reports that a send has completed once it was asked `looks` times.
 struct Slow {
     queues: VecDeque<(usize, Frame)>,
     looks: usize,
@@ -74,7 +74,7 @@ impl Transport for Slow {
     }
 }
 
-/// Computes some pieces; before it is done it cannot go on at first.
+/// Worker that computes some pieces. It waits once before it ends if `is_held_up` is true.
 struct Pieces {
     left: u32,
     is_held_up: bool,
@@ -138,8 +138,8 @@ impl Worker for Pieces {
     }
 }
 
-/// Rank 1 in a run that begins with this message of rank 0, if any; what it has sent leaves in `looks` looks. What it does, and what
-/// it has measured at the end.
+/// Runs rank 1, which first receives the given message of rank 0, if any, and whose sends complete after `looks` looks.
+/// Returns the actions of rank 1 and its measurements.
 fn run(
     first: Option<Frame>,
     looks: usize,
@@ -166,8 +166,8 @@ fn run(
     Ok((did, participant.times.metrics.report(1)))
 }
 
-/// Rank 1 has sent rows to rank 0, which wants them; they leave in `looks` looks. What rank 1 does until it has
-/// computed two pieces.
+/// Runs rank 1 until it has computed two pieces. It has sent rows, which rank 0 waits for and which leave after `looks`
+/// looks. Returns the actions of rank 1.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let wanted = ToNeighbour::Wanted.encode(0)?;
     run(Some(wanted), looks, Pieces { left: 2, is_held_up: false }, config).map(|(did, _)| did)

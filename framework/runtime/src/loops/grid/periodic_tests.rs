@@ -1,4 +1,4 @@
-//! Stencils whose rows are a ring, against the serial torus.
+//! Tests of stencils with periodic rows against the serial torus.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Checkpoint, DoAll, DoAllLoop, Settings, Until};
 use crate::session::{Balance, Config, run};
 
-/// The first column says which row it is; the others are made of all neighbours on a torus, so that each bit of each counts.
+/// Computes a step. The first column contains the row number; the other values depend on each bit of all neighbours on
+/// the torus.
 fn step(old: OldGrid<'_, u64>, new: &mut [u64]) {
     let width = old.width;
     let rows = old.values.windows(3 * width).step_by(width);
@@ -39,7 +40,7 @@ fn fill(row: u64, values: &mut [u64]) {
     }
 }
 
-/// A number of 0 to 1 that is another one after each step.
+/// Returns a number between 0 and 1 that differs after each step.
 fn change(values: &[u64], width: usize) -> f64 {
     let last = values.chunks_exact(width).map(|row| row[width - 1] % 1_000);
     last.max().unwrap_or(0) as f64 / 1_000.0
@@ -48,7 +49,7 @@ fn change(values: &[u64], width: usize) -> f64 {
 struct Torus {
     rows: u64,
     change: f64,
-    /// Ends the job when this directory has a checkpoint.
+    /// Directory whose first checkpoint ends the job.
     dir: Option<PathBuf>,
 }
 
@@ -90,7 +91,7 @@ fn begin(shape: Shape) -> Vec<u64> {
     values
 }
 
-/// A step of the serial program.
+/// Computes a step of the serial program.
 fn serial_step(values: &mut [u64], width: usize) {
     let last = values.len() - width;
     let old = [&values[last..], values, &values[..width]].concat();
@@ -179,7 +180,7 @@ fn a_ring_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
 
 #[test]
 fn an_error_names_the_rows_of_the_ring() {
-    /// Cannot do the row.
+    /// Stencil that fails to create row 99, and fails in a step that ends at row 7.
     struct Broken;
     impl Stencil for Broken {
         type Value = u8;
@@ -211,7 +212,7 @@ fn an_error_names_the_rows_of_the_ring() {
 
 #[test]
 fn what_has_no_ring_refuses_it() {
-    /// Computes nothing.
+    /// Body that computes nothing.
     struct Nothing;
     impl DoAcross for Nothing {
         type Value = u8;

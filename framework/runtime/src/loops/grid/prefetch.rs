@@ -70,7 +70,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The rows of each call, the one above and the one below included, after a check that they are what they should be.
+    /// Returns the rows of each call, including the row above and the row below, after a check of their values.
     fn calls(rows: u64, columns: Range<usize>) -> Vec<Range<u64>> {
         let mut calls = Vec::new();
         in_bands(&mut local(rows), &columns, |grid| {

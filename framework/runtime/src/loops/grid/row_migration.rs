@@ -139,7 +139,7 @@ mod tests {
     use super::super::messages::delivered;
     use super::*;
 
-    /// What a rank sends.
+    /// Records the messages that a rank sends.
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 
@@ -150,7 +150,8 @@ mod tests {
         }
     }
 
-    /// Waiting for the sender differs from waiting for what it has sent, and the sender gets to know of the latter.
+    /// A receiver that waits for rows on their way, and not for the sender itself, tells the sender once that the rows
+    /// are wanted.
     #[test]
     fn a_receiver_knows_whether_rows_are_on_their_way() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };

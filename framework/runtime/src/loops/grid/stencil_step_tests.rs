@@ -1,4 +1,4 @@
-//! Chains of stencil workers against the serial loop.
+//! Tests of chains of stencil workers against the serial loop.
 
 use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
 use super::super::messages::delivered;
@@ -6,14 +6,14 @@ use super::super::shape::{Edges, Shape};
 use super::super::view::OldGrid;
 use super::*;
 
-/// Any values, the same for the same place.
+/// Fills a row with pseudo-random values that depend only on the row.
 fn fill(row: u64, values: &mut [f64]) {
     let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
 }
 
-/// A step of the heat equation, with values above, below and beside, and one that no other one is made of: the value at
-/// column 2 stays what it is.
+/// Computes a step of the heat equation from the values above, below, left and right. Column 2 is not computed, so its
+/// values must be kept.
 fn step(old: OldGrid<'_, f64>, new: &mut [f64]) {
     let width = old.width;
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -25,7 +25,7 @@ fn step(old: OldGrid<'_, f64>, new: &mut [f64]) {
     }
 }
 
-/// The grid with a row above unit 0 and one below the last unit.
+/// Returns the grid after some sweeps, with a row above unit 0 and a row below the last unit.
 fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     let mut old = vec![0.0; (edges.units(shape) + 2) as usize * shape.columns];
     (0..).zip(old.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(edges.number(row), values));
@@ -42,12 +42,12 @@ fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     old
 }
 
-/// Fixed edges, and rows that are a ring.
+/// Returns fixed edges and periodic rows.
 fn both(shape: Shape) -> [Edges; 2] {
     [Edges::Fixed, Edges::Periodic(shape.rows)]
 }
 
-/// Runs a chain twice, the second time from where the first ended, and compares with the serial loop.
+/// Runs a chain twice, the second time from the state after the first, and compares the values with the serial loop.
 fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, edges.units(shape), ranks);
@@ -143,7 +143,8 @@ fn a_late_order_is_refused() {
     assert_eq!(stencil_step.waiting_for(), "for the border of sweep 0 from rank 2");
 }
 
-/// Rank 0 of a ring has a neighbour that is the rank at the other end as well, where there are two.
+/// On a ring of two ranks, the rank at the other end is also the neighbour of rank 0. Rows for the two borders must not
+/// be confused.
 #[test]
 fn a_row_from_the_other_end_is_told_from_that_of_a_neighbour() {
     let local = LocalRows::<f64>::create(3, 1..3, |_, _| Ok(())).unwrap().between(Edges::Periodic(6));

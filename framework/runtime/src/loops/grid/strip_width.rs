@@ -162,7 +162,8 @@ fn even(width: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Lets widths be tried where a sweep takes what `seconds` says; returns the chosen one and after how many sweeps.
+    /// Tries widths for which a sweep takes `seconds(width)` until a width is chosen; returns the width and the number
+    /// of sweeps.
     fn choose(strip_width: &mut StripWidth, seconds: impl Fn(u64) -> f64) -> (u64, usize) {
         for sweep in 0..2_000 {
             if strip_width.on_sweep(seconds(strip_width.width())).is_some() {
@@ -172,8 +173,8 @@ mod tests {
         panic!("no end: {strip_width:?}");
     }
 
-    /// Seconds of a sweep over 2000 columns by two ranks, 3 ms of computing each, 1.5 µs a message, where strips beyond 12
-    /// columns are slower by up to twice.
+    /// Returns the seconds of a sweep over 2,000 columns on two ranks: each computes for 3 ms, a message takes 1.5 µs,
+    /// and strips wider than 12 columns are slower by a factor of up to two.
     fn sor(width: u64) -> f64 {
         let strip_width = 2_000_f64 / width as f64;
         let slow = 1.0 + (1.0 - 12.0 / width as f64).max(0.0);
@@ -184,11 +185,11 @@ mod tests {
     fn the_best_width_is_found_within_three_per_cent() {
         let costs: [fn(u64) -> f64; 4] = [
             sor,
-            // Messages are dear.
+            // A message takes 50 µs.
             |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
-            // Nothing matters.
+            // The width has no effect.
             |_| 1e-3,
-            // A long sweep, and the fewer strips the better.
+            // The sweep takes long, and fewer strips are better.
             |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
         ];
         for cost in costs {
@@ -198,7 +199,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strip_width, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            // Ten looks of 24 ms, with a sweep before each that does not count, where nothing matters.
+            // Where the width has no effect, ten measurements of 24 ms are made, each after a sweep that does not
+            // count.
             assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
         }
@@ -234,7 +236,8 @@ mod tests {
     fn a_width_that_is_far_worse_is_left_soon() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 1e-3 } else { 2e-3 });
-        // The first one takes 24 sweeps and one that does not count, each of the others three and one.
+        // The first width is measured in 24 sweeps, each other width in three; one more sweep of each width does not
+        // count.
         assert_eq!((width, sweeps), (NARROW, 25 + 4 * (strip_width.candidates.len() - 1)), "{strip_width:?}");
     }
 
@@ -242,7 +245,7 @@ mod tests {
     fn a_long_sweep_is_timed_three_times() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 0.015 } else { 0.012 });
-        // And once more, which does not count, for each width.
+        // For each width, one more sweep does not count.
         assert!(
             width != NARROW && sweeps == 4 * strip_width.candidates.len(),
             "{width} {sweeps} {strip_width:?}"
@@ -252,7 +255,7 @@ mod tests {
     #[test]
     fn of_widths_that_are_as_good_the_narrowest_is_chosen() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
-        // From 20 columns on each doubling gains a thousandth, and narrower strips lose.
+        // From 20 columns on each doubling of the width saves a thousandth; narrower strips take twice as long.
         let flat =
             |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.001 * (width as f64 / 20.0).log2() };
         let (width, _) = choose(&mut strip_width, flat);

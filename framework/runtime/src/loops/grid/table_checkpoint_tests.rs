@@ -1,4 +1,4 @@
-//! Tables whose job ends early and is started again.
+//! Tests of tables whose job ends early and is restarted from a checkpoint.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::session::{Config, run};
 
 const SHAPE: Shape = Shape { rows: 23, columns: 400 };
 
-/// A table of mixed numbers that goes on from a checkpoint, or fails as soon as there is one.
+/// Table of mixed numbers that continues from a checkpoint, or fails as soon as there is a checkpoint.
 struct Kept {
     mixed: Mixed,
     dies_of: Option<PathBuf>,
@@ -40,7 +40,7 @@ impl Table for Kept {
             if dir.join("manifest").exists() {
                 return Err("enough".into());
             }
-            // So that the disk has time.
+            // The pause gives the disk time to write a checkpoint.
             std::thread::sleep(PAUSE);
         }
         self.mixed.fill(cells)
@@ -63,7 +63,7 @@ fn settings(dir: &Path) -> Settings {
     Settings::new().panel_width(2).checkpoint(Checkpoint::new(dir, "mixed").every(Duration::ZERO))
 }
 
-/// A job that leaves a checkpoint in `dir`.
+/// Runs a job that fails and leaves a checkpoint in `dir`.
 fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
         let mortal = Kept { dies_of: Some(dir.to_path_buf()), ..Kept::new(SHAPE) };
@@ -74,7 +74,7 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
     assert!(error.to_string().contains("loop mixed: enough (in rows"), "{error}");
 }
 
-/// The job started again: how many values were filled, by it and by those before it, and their sum.
+/// Restarts the job. Returns the number and the sum of the values that this job and the jobs before it have filled.
 fn resume(ranks: usize, shape: Shape, settings: &Settings) -> Result<((u64, u64), Summary)> {
     let (total, summary) = run(&Config::new().ranks(ranks), |session| {
         let mut table = TableLoop::new("mixed", shape, Kept::new(shape)).settings(settings.clone());
@@ -98,7 +98,7 @@ fn a_table_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
         let (total, summary) = resume(after, SHAPE, &settings).unwrap();
         assert_eq!(total, expected, "{before} ranks, then {after}");
         assert!(summary.passes < 200, "{summary}");
-        // It has left a later one.
+        // The restarted job has left a later checkpoint.
         let (again, last) = resume(2, SHAPE, &settings).unwrap();
         assert!(again == expected && last.passes <= summary.passes, "{last}");
     }

@@ -1,4 +1,4 @@
-//! Tables on ranks as threads, against the serial program.
+//! Tests of tables on ranks that are threads against the serial program.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::{BoxError, Error, ErrorKind};
 use crate::loops::Settings;
 use crate::session::{Balance, Config, run};
 
-/// A number made of three others and a place, in which each bit of each counts.
+/// Combines three values and a position so that each bit of each of them counts.
 pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> u64 {
     (before ^ above.rotate_left(9) ^ left.rotate_left(23))
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -17,17 +17,17 @@ pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> 
         .rotate_left(31)
 }
 
-/// What lies above and to the left of the table.
+/// Returns the value of a cell above or to the left of the table.
 pub(super) fn edge(row: Option<u64>, column: Option<u64>) -> u64 {
     mix(7, row.map_or(3, |row| row + 11), column.map_or(5, |column| column + 13), 0, 0)
 }
 
-/// A table of mixed numbers, and what has come of this rank's rows.
+/// Table of mixed numbers, with statistics of the rows of this rank.
 pub(super) struct Mixed {
     pub(super) shape: Shape,
-    /// Values that were filled.
+    /// Number of values that were filled.
     pub(super) count: u64,
-    /// Their sum, each with its place.
+    /// Sum of the values, each combined with its position.
     pub(super) sum: u64,
     pub(super) fails: Option<(u64, u64)>,
 }
@@ -70,7 +70,7 @@ impl Table for Mixed {
     }
 }
 
-/// The table, row by row.
+/// Returns the values of the table in row order.
 pub(super) fn serial(shape: Shape) -> Vec<u64> {
     let columns = shape.columns as u64;
     let mut table: Vec<u64> = Vec::new();
@@ -119,7 +119,7 @@ proptest! {
         let got = run(&Config::new().ranks(ranks), |session| {
             let mut table = TableLoop::new("mixed", shape, Mixed::new(shape)).settings(settings.clone());
             let mut all = Vec::new();
-            // The second time rows are where the first has left them.
+            // In the second run the rows begin where the first run has left them.
             for _ in 0..2 {
                 table.run(session)?;
                 let Mixed { count, sum, .. } = std::mem::replace(table.body_mut(), Mixed::new(shape));
@@ -154,7 +154,7 @@ fn rows_of_a_table_move_between_panels() {
     assert!(movements > 40, "{movements} movements");
 }
 
-/// The error of a job on two ranks.
+/// Returns the error of a job on two ranks.
 fn refused(work: impl Fn(&mut crate::Session) -> crate::Result<()> + Sync) -> Error {
     run(&Config::new().ranks(2), |session| Ok(work(session)?)).unwrap_err()
 }
@@ -212,7 +212,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn a_line_is_between_what_it_is_made_of() {
-    /// Looks at its cells, and fills nothing.
+    /// Table that checks its cells and fills nothing.
     struct Watching(Vec<(Range<u64>, Range<u64>)>);
     impl Table for Watching {
         type Value = u8;

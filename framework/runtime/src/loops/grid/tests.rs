@@ -1,4 +1,4 @@
-//! Loops over grids on ranks as threads, against the serial loop.
+//! Tests of grid loops on ranks that are threads against the serial loop.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::session::{Balance, Config, run};
 
 /// Successive over-relaxation.
 pub(super) struct Sor {
-    /// An error (or a panic) in this sweep, where the block has this row.
+    /// Sweep and row in which the body fails, and true if it panics.
     fails: Option<(u64, u64, bool)>,
     sweep: u64,
 }
@@ -73,7 +73,7 @@ pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Sweeps in `runs`, and compares with the serial loop.
+/// Runs the sweeps of `runs`, and compares the grid with the serial loop.
 fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings.clone());
@@ -109,7 +109,7 @@ fn any_number_of_ranks_gives_the_serial_result() {
     }
 }
 
-/// Over-relaxation that notes the most rows it has got at a time.
+/// Over-relaxation that records the largest number of rows that it received at a time.
 struct Watched<'w> {
     sor: Sor,
     most: &'w AtomicUsize,
@@ -141,7 +141,7 @@ fn rows_that_no_cache_holds_come_a_few_at_a_time() {
             Ok(sor.collect(session)?)
         });
         assert!(same(&grid.unwrap().unwrap(), &serial(shape, 30)), "{ranks} ranks");
-        // A rank with fewer than 110 of these rows may get all of them.
+        // A rank with fewer than 110 rows may receive all its rows at a time.
         assert!(most.load(Ordering::Relaxed) < 110, "{most:?} rows at a time");
     }
 }
@@ -174,17 +174,18 @@ fn rows_move_at_random_and_the_result_stays_the_serial_one() {
     assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
 }
 
-/// Rank 0 decides at the first moment at which it may, however far the others are behind it.
+/// Rank 0 decides as early as possible, however far behind it the other ranks are.
 #[test]
 fn a_synchronous_loop_waits_for_all_reports() {
     let shape = Shape { rows: 40, columns: 9 };
     let settings = Settings::new().forced(7).synchronous();
     for ranks in [2, 3, 5] {
-        // Rows move before the sweep after the next one, and that is reported.
+        // Rows move before the sweep after the next one, and the movement is reported, so an interaction takes two
+        // sweeps.
         for summary in check(ranks, shape, &[101, 51], &settings.clone().strip_width(2)) {
             assert!(summary.interactions >= summary.passes / 2 - 1, "{ranks} ranks: {summary}");
         }
-        // … before the step that no rank can have begun.
+        // For a stencil, rows move before the first step that no rank can have begun.
         for summary in check_heat(ranks, shape, &[101, 51], &settings) {
             let apart = ranks as u64 + 1;
             assert!(summary.interactions >= summary.passes / apart - 1, "{ranks} ranks: {summary}");
@@ -193,7 +194,7 @@ fn a_synchronous_loop_waits_for_all_reports() {
     check(3, shape, &[30, 30], &Settings::new().synchronous());
 }
 
-/// The lower half of the rows takes long.
+/// Body that takes long for the lower half of the rows.
 struct Slow;
 
 impl DoAcross for Slow {
@@ -211,7 +212,7 @@ impl DoAcross for Slow {
     }
 }
 
-/// Two sweeps of [`Slow`] where ranks may be silent for so long.
+/// Runs two sweeps of [`Slow`] with the given limit for silent ranks.
 fn run_slow(limit: std::time::Duration, driver: crate::Driver) -> crate::Result<()> {
     let config = Config { peer_limit: limit, join_limit: limit, driver, ..Config::new().ranks(2) };
     run(&config, |session| {
@@ -228,7 +229,7 @@ fn a_piece_may_take_longer_than_ranks_may_be_silent() {
 
 #[test]
 fn a_report_that_does_not_come_is_named() {
-    // The rank computes on the thread that would give a sign of life.
+    // The rank computes on the thread that would send a sign of life.
     let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");
@@ -272,7 +273,7 @@ fn errors_and_panics_say_where_they_were() {
     }
 }
 
-/// A row that cannot be made.
+/// Body that fails to create row 7.
 struct Holey;
 
 impl DoAcross for Holey {
@@ -297,7 +298,7 @@ fn a_row_that_cannot_be_made_ends_the_job() {
     assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
 }
 
-/// A step of the heat equation.
+/// Body that computes a step of the heat equation.
 pub(super) struct Heat;
 
 pub(super) fn heat(b: &[f64], new: &mut [f64], width: usize) {
@@ -326,7 +327,7 @@ impl Stencil for Heat {
     }
 }
 
-/// Steps in `runs`, and compares with the serial loop.
+/// Runs the steps of `runs`, and compares the grid with the serial loop.
 fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());

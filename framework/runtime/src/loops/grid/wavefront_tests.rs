@@ -1,4 +1,4 @@
-//! Chains of wavefront workers against the serial loop.
+//! Tests of chains of wavefront workers against the serial loop.
 
 use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
 use super::super::messages::delivered;
@@ -6,13 +6,13 @@ use super::super::shape::Shape;
 use super::super::view::Grid;
 use super::*;
 
-/// Any values, the same for the same place.
+/// Fills a row with pseudo-random values that depend only on the row.
 fn fill(row: u64, values: &mut [f64]) {
     let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
 }
 
-/// Successive over-relaxation in Gauss-Seidel order.
+/// Computes a sweep of successive over-relaxation in Gauss-Seidel order.
 fn relax(grid: &mut Grid<'_, f64>, columns: &Range<usize>) {
     let width = grid.width;
     for row in 1..grid.rows() - 1 {
@@ -33,7 +33,7 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
     values
 }
 
-/// Runs a chain twice, the second time from where the first ended, and compares with the serial loop.
+/// Runs a chain twice, the second time from the state after the first, and compares the values with the serial loop.
 fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, shape.units(), ranks);
@@ -65,7 +65,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
             let is_last = columns.end == shape.inner().end;
             relax(&mut worker.local.grid(), columns);
             if rank == 0 && is_last {
-                // The next sweep is done in other strips.
+                // The next sweep has another strip width.
                 worker.strip_width = strip_width(1 + widths.below(shape.inner().len()));
             }
         });
@@ -121,7 +121,7 @@ fn a_rank_may_be_almost_a_sweep_ahead_of_the_one_below_and_not_more() {
     for seed in 0..40 {
         skew = skew.max(check(shape, 2, &Plan { sweeps: 20, delay: 1, movements: 0 }, seed).skew);
     }
-    // Of the sweeps that have begun.
+    // The difference counts sweeps that have begun.
     assert_eq!(skew, 2);
 }
 

@@ -1,4 +1,5 @@
-//! What is cut off a journal is kept, and memory is taken for whole records only.
+//! Tests that the damaged end of a journal is copied before it is cut off, and that memory is allocated only for intact
+//! records.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,7 +17,7 @@ fn no_copy_of_what_was_cut_off_is_written_over() {
     written(&path, &some());
     let bytes = fs::read(&path).unwrap();
     let name = |number| dir.path().join(format!("j.cut-{number}"));
-    // Somebody else's, and a link to what shall stay as it is.
+    // The directory contains a foreign file, and a link to a file that must not change.
     let precious = dir.path().join("precious");
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, name(1)).unwrap();
@@ -28,7 +29,7 @@ fn no_copy_of_what_was_cut_off_is_written_over() {
     }
     assert_eq!(fs::read(name(2)).unwrap(), [2; 5]);
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    // Then enough is enough, and the journal stays as it is.
+    // After 100 copies opening fails, and the journal stays unchanged.
     let torn = [&bytes[..], b"torn"].concat();
     fs::write(&path, &torn).unwrap();
     let error = open(&path).unwrap_err();
@@ -40,10 +41,10 @@ fn no_copy_of_what_was_cut_off_is_written_over() {
     assert_eq!(open(&path).unwrap().1.cut.unwrap().copy, Some(name(50)));
 }
 
-/// Where the process that [`a_sparse_journal_takes_little_memory`] starts finds its journal.
+/// Variable with the path of the journal for the process that [`a_sparse_journal_takes_little_memory`] starts.
 const SPARSE: &str = "ARMATURE_TEST_SPARSE_JOURNAL";
 
-/// Not a test of its own: opens a journal and prints what the process has needed for that, in kilobytes of addresses.
+/// Part of another test: opens a journal and prints the virtual memory in kilobytes that the process needed for it.
 #[test]
 #[ignore = "is started by another test"]
 fn opens_a_journal_and_tells_its_memory() {
@@ -59,7 +60,8 @@ fn opens_a_journal_and_tells_its_memory() {
     println!("found {}, cut {} with {}, took {taken}", found.len(), cut.bytes, cut.records);
 }
 
-/// A length says four gigabytes, the file is that long, and there is nothing in it. Behind that are two whole records.
+/// The length of a record claims four gigabytes, and the file is that long, but the record is empty. Two intact records
+/// follow.
 #[test]
 fn a_sparse_journal_takes_little_memory() {
     let dir = directory();
@@ -91,7 +93,7 @@ fn a_sparse_journal_takes_little_memory() {
     let told = format!("found 4, cut {} with 2, took ", size - end);
     let (_, taken) = text.split_once(&told).unwrap_or_else(|| panic!("`{told}` is not in: {text}"));
     let taken: u64 = taken.split_whitespace().next().unwrap().parse().unwrap();
-    // Two threads' stacks and heaps among it; a quarter of a gigabyte is far from four.
+    // The limit includes the stacks and heaps of two threads; a quarter of a gigabyte is far below four.
     assert!(taken < 256 << 10, "{taken} kB");
 
     assert_eq!(fs::metadata(&path).unwrap().len(), end);
@@ -102,7 +104,7 @@ fn a_sparse_journal_takes_little_memory() {
     let mut kept = vec![0; behind.len()];
     copy.read_exact_at(&mut kept, far - end).unwrap();
     assert_eq!(kept, behind);
-    // What is large and whole is read like everything else.
+    // A large intact record is read like any other.
     let large = vec![3; 5 << 20];
     let (mut journal, ..) = open(&path).unwrap();
     journal.append(NOW, 9, &large).unwrap();

@@ -1,9 +1,9 @@
-//! The bytes of a journal.
+//! Tests that the bytes of a journal do not change.
 
 use super::{Identity, Journal};
 use crate::golden::{check_file, place};
 
-/// A journal of an earlier version goes on where it ends, and one of the same results has the same bytes.
+/// A journal of an earlier version can be continued, and a new journal of the same results has the same bytes.
 #[test]
 fn a_journal_is_read_and_written_as_it_was() {
     let job = || Identity::new("wörter", "1.2", [0, 255, 7]);

@@ -1,4 +1,4 @@
-//! Whatever happens to the file, no wrong result comes out of it, and no intact one in front of the damage is lost.
+//! Tests that a damaged journal never yields a wrong result, and that no intact result before the damage is lost.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
@@ -24,7 +24,7 @@ pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Opens a journal of [`job`] and collects what it holds.
+/// Opens a journal of [`job`] and collects its results.
 pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     let mut found = Vec::new();
     let (journal, recovery) = Journal::open_within(path, &job(), 1, |task, payload| {
@@ -34,7 +34,7 @@ pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     Ok((journal, recovery, found))
 }
 
-/// A journal with these results, and where each of its records ends; the first end is the header's.
+/// Writes a journal with `results`. Returns the end of the header and the end of each record.
 pub(super) fn written(path: &Path, results: &[(u64, Vec<u8>)]) -> Vec<usize> {
     let (mut journal, recovery, found) = open(path).unwrap();
     assert_eq!((recovery, found.len()), (Recovery::default(), 0));
@@ -52,7 +52,7 @@ pub(super) fn some() -> Results {
     vec![(4, b"four".to_vec()), (0, vec![]), (u64::MAX, vec![0; 30]), (2, b"two".to_vec())]
 }
 
-/// Removes the copy that was made, if one was; it must be what was cut off `bytes`.
+/// Removes the copy of the damaged end, if one was made, and checks that it equals the bytes that were cut off `bytes`.
 #[track_caller]
 fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -66,7 +66,7 @@ fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     }
 }
 
-/// The results of `results` whose records end at or before `byte`.
+/// Returns the results whose records end at or before `byte`.
 fn before(results: &Results, ends: &[usize], byte: usize) -> Results {
     results.iter().zip(&ends[1..]).filter(|(_, end)| **end <= byte).map(|(r, _)| r.clone()).collect()
 }
@@ -117,7 +117,7 @@ fn cut_at_every_byte_it_keeps_the_whole_records() {
         let torn = whole.map_or(0, |end| length - end) as u64;
         remove_copy(&path, &bytes[..length], &recovery);
         assert_eq!(recovery.cut.map_or(0, |cut| cut.bytes), torn, "{length} bytes");
-        // It goes on from there.
+        // The journal can be continued after the cut.
         journal.append(NOW, 99, b"more").unwrap();
         journal.close().unwrap();
         let (_, recovery, found) = open(&path).unwrap();
@@ -198,13 +198,13 @@ fn zeros_in_place_of_what_did_not_reach_the_disk_are_cut() {
         lost[from..].fill(0);
         lost.resize(bytes.len() + 100, 0);
         if from < ends[0] {
-            // Of the header, too: then nothing was in it yet, and the file is no longer than a header.
+            // If the header is lost, too, the journal had no records yet, and the file is not longer than a header.
             lost.truncate(ends[0]);
         }
         fs::write(&path, &lost).unwrap();
         let (_, recovery, found) = open(&path).unwrap();
         remove_copy(&path, &lost, &recovery);
-        // A payload of zeros is as good as new.
+        // A lost record whose bytes are all zero equals the original.
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");
     }
@@ -235,7 +235,7 @@ fn a_journal_of_another_job_is_refused_and_left_as_it_is() {
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
     let parts = [theirs, "fingerprint 0808080808 (the same program with other input or parameters)"];
     refused(&path, &other("squares", "1", [8; 5]), config, &parts);
-    // A fingerprint that is a text is shown as it is.
+    // A fingerprint that is text is shown as text.
     let text = Identity::new("squares", "1", "0 to 99");
     refused(&path, &text, config, &[theirs, "fingerprint `0 to 99` (the same program"]);
 }
@@ -311,7 +311,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
     }
 }
 
-/// A user names the journal, and may keep it elsewhere.
+/// The user chooses the path of the journal, and may link it to another place.
 #[test]
 fn a_link_leads_to_the_journal() {
     let dir = directory();
@@ -331,8 +331,8 @@ fn a_place_where_nothing_can_be_written_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Several bytes overwritten at random, and the end cut off or grown: what comes out is what was written, up to
-    /// the first record that is not as it was.
+    /// Several bytes are overwritten at random, and the end is cut off or extended. The results up to the first changed
+    /// record must be returned.
     #[test]
     fn random_damage(
         results in vec((any::<u64>(), vec(any::<u8>(), 0..200)), 0..30),
@@ -348,7 +348,7 @@ proptest! {
         let ends = written(&path, &unique);
         let bytes = fs::read(&path).unwrap();
         let mut damaged = bytes.clone();
-        // Headers have tests of their own.
+        // Headers are tested separately.
         for (at, byte) in damage.iter().filter(|_| bytes.len() > ends[0]) {
             damaged[ends[0] + at.index(bytes.len() - ends[0])] = *byte;
         }
@@ -367,14 +367,15 @@ proptest! {
     }
 }
 
-/// Where the process that [`a_killed_writer_loses_nothing_that_was_written`] starts finds its journal.
+/// Variable with the path of the journal for the process that [`a_killed_writer_loses_nothing_that_was_written`]
+/// starts.
 const CHILD: &str = "ARMATURE_TEST_JOURNAL";
 
 fn payload(task: u64) -> Vec<u8> {
     task.to_le_bytes().repeat(1 + (task % 40) as usize)
 }
 
-/// Not a test of its own: appends results until it is killed, and prints the number of each that has been written.
+/// Part of another test: appends results until it is killed, and prints the number of each written result.
 #[test]
 #[ignore = "is started by another test"]
 fn appends_until_it_is_killed() {
@@ -416,7 +417,7 @@ fn a_killed_writer_loses_nothing_that_was_written() {
         child.wait().unwrap();
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
-        // The last line may be torn.
+        // The last line may be incomplete.
         let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
         written += count + whole.lines().filter(|line| line.starts_with("written ")).count() as u64;
         assert!(written >= 100 * round, "only {written} results were written");

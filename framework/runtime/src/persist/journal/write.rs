@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(journal.close().unwrap_err().to_string(), error.to_string());
     }
 
-    /// A journal whose disk cannot keep anything: a pipe cannot be synced.
+    /// Returns a journal whose syncs fail, because a pipe cannot be synced.
     fn with_a_broken_disk(dir: &tempfile::TempDir) -> Journal {
         let (reader, _) = std::io::pipe().unwrap();
         let mut journal = journal(dir);

@@ -118,7 +118,7 @@ mod tests {
         symlink("elsewhere", planted.path(dir)).unwrap();
         assert!(planted.create(dir, 0).is_err());
         assert!(!dir.join("victim").exists() && !dir.join("elsewhere/rank-0").exists());
-        // What the link leads to is not removed with it.
+        // The target of the link is not removed.
         planted.remove(dir);
         assert!(dir.join("elsewhere").exists());
     }

@@ -1,4 +1,4 @@
-//! The bytes of checkpoints, and of what ranks send each other about them.
+//! Tests that the bytes of checkpoints and of the messages about them do not change.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::store::SnapshotStore;
 use super::{LoadedPiece, Piece, SnapshotWriter, load};
 use crate::golden::{Messages, check_file, place};
 
-/// The start of the job that has written the kept checkpoint.
+/// Identifier of the job attempt that has written the stored checkpoint.
 const ATTEMPT: &str = "0123456789abcdef";
 const UNITS: u64 = 10;
 const PASS: u64 = 120;
@@ -20,12 +20,12 @@ fn attempt() -> Attempt {
     ATTEMPT.to_string().try_into().unwrap()
 }
 
-/// The data of units: two bytes each.
+/// Returns the data of units: two bytes for each unit.
 fn data(units: std::ops::Range<u64>) -> Vec<u8> {
     units.flat_map(|unit| [unit as u8, 200 + unit as u8]).collect()
 }
 
-/// What each of two ranks writes.
+/// Returns the pieces that each of two ranks writes.
 fn parts() -> [Vec<Piece>; 2] {
     let piece = |first: u64, end: u64| (first, end - first, data(first..end));
     [vec![piece(3, 7)], vec![piece(7, 10), piece(0, 3)]]
@@ -47,7 +47,7 @@ fn write(dir: &Path) -> Manifest {
     manifest
 }
 
-/// The files of a checkpoint.
+/// Returns the names of the files of a checkpoint.
 fn files() -> [String; 3] {
     let folder = format!("pass-{PASS}-{ATTEMPT}");
     ["manifest".to_string(), format!("{folder}/rank-0"), format!("{folder}/rank-1")]
@@ -59,7 +59,7 @@ fn a_checkpoint_is_read_and_written_as_it_was() {
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     fs::create_dir(&new).unwrap();
     let written = write(&new);
-    // A job writes to the directory that it goes on with, so the kept one is copied.
+    // A job writes to the directory from which it continues, so the stored checkpoint is copied.
     for name in files() {
         check_file(&format!("checkpoint/{name}"), &new.join(&name));
         fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();

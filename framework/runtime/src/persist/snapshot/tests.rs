@@ -1,4 +1,4 @@
-//! Checkpoints without ranks.
+//! Tests of checkpoints without ranks.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use crate::error::Result;
 
 const UNITS: u64 = 10;
 
-/// The data of a unit after `pass` passes.
+/// Returns the data of a unit after `pass` passes.
 fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
@@ -21,12 +21,12 @@ fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-/// What each of two ranks writes, of which the second has two pieces.
+/// Returns the pieces that each of two ranks writes; the second rank has two pieces.
 fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes a rank's part.
+/// Writes the part of a rank.
 fn write(
     dir: &Path,
     attempt: &Attempt,
@@ -49,7 +49,7 @@ fn write(
     }
 }
 
-/// Writes a checkpoint of two ranks; returns whether it counts.
+/// Writes a checkpoint of two ranks; returns true if the checkpoint is complete.
 fn save(dir: &Path, store: &mut SnapshotStore, pass: u64, has_thread: bool) -> bool {
     assert!(store.begin(pass, 2));
     let mut is_whole = false;
@@ -65,12 +65,12 @@ fn open(dir: &Path) -> Result<(SnapshotStore, Option<Manifest>)> {
     SnapshotStore::open_within(dir, "rows", b"seed 1", UNITS, 1)
 }
 
-/// The checkpoint of a job that starts now.
+/// Returns the checkpoint that a new job finds.
 fn found(dir: &Path) -> Result<Option<Manifest>> {
     open(dir).map(|(_, manifest)| manifest)
 }
 
-/// The passes of which there are data.
+/// Returns the passes for which there are data.
 fn passes(dir: &Path) -> Vec<u64> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut passes: Vec<u64> = names.filter_map(|name| Some(Folder::named(&name)?.pass)).collect();
@@ -105,7 +105,7 @@ fn units_come_back_for_any_range() {
     }
 }
 
-/// What a killed job may leave behind at any step of its second checkpoint; the next one finds the first or the second.
+/// A job is killed at any step of its second checkpoint. The next job must find the first or the second checkpoint.
 #[test]
 fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
     for step in 0..7 {
@@ -121,13 +121,13 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
         match step {
             0 => {}
             1 => fs::create_dir(next.path(dir)).unwrap(),
-            // Half of a rank's data.
+            // Half of the data of a rank.
             2 => drop(next.create(dir, 0).unwrap()),
             3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
             _ => {
                 let saved = [(0, first), (1, second)]
                     .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
-                // All data, and a manifest that is not finished.
+                // All data, and an incomplete manifest.
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
@@ -135,7 +135,7 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
                     }
                 }
                 if step == 5 {
-                    // The one before has not been removed yet.
+                    // The data of the previous checkpoint have not been removed.
                     Folder { pass: 4, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
@@ -146,7 +146,7 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
         let manifest = manifest.unwrap();
         let pass = if step <= 4 { 4 } else { 8 };
         assert_eq!((manifest.pass, all(dir, &manifest)[1]), (pass, pass as u8), "step {step}");
-        // Nothing of the dead job is left but the checkpoint.
+        // Nothing of the dead job is left except its checkpoint.
         assert_eq!(passes(dir), [pass], "step {step}");
         assert_eq!(fs::read_dir(dir).unwrap().count(), 3, "lock, manifest and data");
         assert!(save(dir, &mut store, 12, false));
@@ -154,7 +154,8 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
     }
 }
 
-/// A rank on another machine, or a thread whose disk was slow, may write when its job is dead and another has the directory.
+/// A rank on another machine, or a thread with a slow disk, may write after its job has died and another job uses the
+/// directory.
 #[test]
 fn a_straggler_of_a_dead_job_spoils_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -185,7 +186,7 @@ fn a_directory_belongs_to_one_job_at_a_time() {
     let text =
         format!("the checkpoint in {}: another part of this process uses it, and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
-    // The other one has touched nothing, and gets it when it is free.
+    // The other job has changed nothing, and gets the directory when it is free.
     assert_eq!(passes(dir), [4, 8]);
     drop(store);
     assert_eq!(found(dir).unwrap().unwrap().pass, 4);
@@ -201,7 +202,7 @@ fn what_is_not_ours_stays() {
     save(dir, &mut open(dir).unwrap().0, 4, false);
     open(dir).unwrap();
     assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
-    // Nor is anything removed by a job that is not the owner.
+    // A job that is not the owner removes nothing.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
     SnapshotStore::open_within(dir, "columns", b"seed 1", UNITS, 1).unwrap_err();
@@ -293,7 +294,7 @@ fn damage_is_found_wherever_it_is() {
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
             let found = found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS)));
-            // But for the line's end behind the checksum.
+            // The line break after the checksum is not covered.
             assert!(found.is_err() || at + 1 == whole.len(), "byte {at} of {}", path.display());
         }
         fs::write(&path, &whole[..whole.len() - 2]).unwrap();

@@ -1,4 +1,4 @@
-//! The bytes of a pipeline's messages.
+//! Tests that the bytes of pipeline messages do not change.
 
 use std::time::Duration;
 

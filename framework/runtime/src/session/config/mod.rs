@@ -36,22 +36,22 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_TRANSPORT` | [`transport`](Config::transport) | `auto`, `local`, `mpi` | `auto`: `mpi` where a launcher started the program, else `local` |
 /// | `ARMATURE_RANKS` | [`ranks`](Config::ranks) | number of ranks, for `local` | 1 |
 /// | `ARMATURE_BIND` | [`bind`](Config::bind) | `core`, `none`: bind ranks that the launcher left unbound | `none` |
-/// | `ARMATURE_DRIVER` | [`driver`](Config::driver) | `auto`, `inline`, `threaded`: does user code have a thread of its own | `auto` |
+/// | `ARMATURE_DRIVER` | [`driver`](Config::driver) | `auto`, `inline`, `threaded`: thread of user code | `auto` |
 /// | `ARMATURE_BATCH` | [`batch`](crate::pipeline::Pipeline::batch) | `auto`, or items per message | `auto` |
 /// | `ARMATURE_BATCH_MICROSECONDS` | [`batch_time`](crate::pipeline::Pipeline::batch_time) | work that a batch may hold, in µs | 500 |
 /// | `ARMATURE_WINDOW` | [`window`](crate::pipeline::Pipeline::window) | `auto`, or batches in flight | `auto` |
 /// | `ARMATURE_WINDOW_BYTES` | [`window_bytes`](crate::pipeline::Pipeline::window_bytes) | bytes in flight, at most | 268435456 |
-/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](crate::pipeline::Pipeline::request_ahead) | batches a replica asks for before it needs them | 2 |
+/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](crate::pipeline::Pipeline::request_ahead) | batches that a replica requests in advance | 2 |
 /// | `ARMATURE_IDLE_MICROSECONDS` | [`idle_sleep`](Config::idle_sleep) | longest sleep of an idle rank, in µs | 1000 |
 /// | `ARMATURE_SPLIT_BYTES` | [`split_bytes`](Config::split_bytes) | messages above this are sent in pieces | 67108864 |
 /// | `ARMATURE_PEER_SECONDS` | [`peer_limit`](Config::peer_limit) | silence of a rank that ends the job, in s | 120 |
-/// | `ARMATURE_JOIN_SECONDS` | [`join_limit`](Config::join_limit) | how long ranks wait for one that is still busy with the program's own work, before a pipeline and after it, in s | 3600 |
+/// | `ARMATURE_JOIN_SECONDS` | [`join_limit`](Config::join_limit) | how long ranks wait for a rank that is in the program's own code, between skeletons, in s | 3600 |
 /// | `ARMATURE_PROGRESS` | [`progress`](Config::progress) | `auto`, `on`, `off`: progress on stderr | `auto` |
 /// | `ARMATURE_MONITOR` | [`monitor`](crate::pipeline::Pipeline::monitor) | `on`, `off`: per-stage service times | `on` |
-/// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping, or a farm's number of workers, changed while it runs | `live` for farms and for a mapping that was planned, `off` for one that was given |
+/// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: changes of a pipeline's mapping, a farm's number of workers and a loop's units during a run | `live` for everything but a mapping that was given |
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for logs of events, one subdirectory for each start of a job | no log |
-/// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: is a job refused in which ranks run different builds | `on` |
-/// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: is a job refused in which ranks have different command lines | `on` |
+/// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: refusal of a job whose ranks run different builds | `on` |
+/// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: refusal of a job whose ranks have different command lines | `on` |
 /// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file in which the job says [how it stands](crate::job_status) | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).

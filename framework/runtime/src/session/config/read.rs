@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(c.batch_time, Duration::from_micros(70));
     }
 
-    /// A setting that is not in the list would be warned of as unknown.
+    /// A setting that is not in the list would cause a warning about an unknown variable.
     #[test]
     fn all_that_is_read_is_in_the_list_of_settings_and_in_the_table() {
         let asked = std::cell::RefCell::new(Vec::new());

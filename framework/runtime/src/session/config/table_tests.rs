@@ -1,15 +1,16 @@
-//! The table of settings in the page of [`Config`](super::Config) is complete and true, and the book has the same.
+//! Tests that the table of settings in the documentation of [`Config`](super::Config) is complete and correct, and
+//! equals the table in the book.
 
 use super::variables::SETTINGS;
 use super::{Balance, Config};
 
-/// Where the page of `Config` is.
+/// Source text with the documentation of `Config`.
 const DOCUMENTED: &str = include_str!("mod.rs");
-/// The book's page, and how it is brought up to date.
+/// Page of the book, and the variable that makes the test rewrite the page.
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
 const RENEW: &str = "ARMATURE_TEST_RENEW";
 
-/// The lines of the table that stands in this text, without what is in front of each.
+/// Returns the lines of the table in `text`, without `prefix`.
 fn table(text: &str, prefix: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.strip_prefix(prefix).unwrap_or_default());
     lines
@@ -19,12 +20,12 @@ fn table(text: &str, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// The cells of a row.
+/// Returns the cells of a row.
 fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// A row as the book has it: links between pages of rustdoc become names.
+/// Returns a row in the form of the book: links between rustdoc pages become names.
 fn for_the_book(row: &str) -> String {
     let mut written = String::new();
     let mut rest = row;
@@ -33,7 +34,7 @@ fn for_the_book(row: &str) -> String {
         let (target, after) = target.split_once(')').expect("a link ends");
         written.push_str(before);
         match target.strip_prefix("crate::") {
-            // A method, with its type.
+            // The link leads to a method, which is written with its type.
             Some(path) if text.starts_with('`') => {
                 let method: Vec<&str> = path.rsplitn(3, "::").take(2).collect();
                 written.push_str(&format!("`{}::{}`", method[1], method[0]));
@@ -54,11 +55,10 @@ fn every_setting_is_documented() {
     assert_eq!(documented, SETTINGS, "the table in the page of `Config` against SETTINGS");
 }
 
-/// A default that can be written as a value, and is read back, changes nothing.
+/// A default that can be written as a value is read back, and must change nothing.
 #[test]
 fn documented_defaults_are_the_defaults() {
-    // Without it nobody has asked for a number of ranks, or for balancing, and what that means depends on the launcher and the
-    // skeleton.
+    // Unset values of `ranks` and `balance` depend on the launcher and on the skeleton, so both are set here.
     let defaults = Config { ranks: Some(1), balance: Some(Balance::Live), ..Config::new() };
     let mut checked = 0;
     for row in &table(DOCUMENTED, "/// ")[2..] {

@@ -86,7 +86,7 @@ fn line(file: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A root folder with these files.
+    /// Creates a root directory with the given files.
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -110,7 +110,7 @@ mod tests {
         let mut files = vec![(String::from("online"), String::from("0-7"))];
         for unit in 0..8 {
             let (core, package) = (unit % 4, unit % 4 / 2);
-            // The newer name on some, the older one on others.
+            // Some processing units have the newer name of the file, others the older one.
             let name = if unit < 2 { "core_cpus_list" } else { "thread_siblings_list" };
             files.push((format!("cpu{unit}/topology/{name}"), format!("{core},{}", core + 4)));
             files.push((format!("cpu{unit}/topology/physical_package_id"), package.to_string()));

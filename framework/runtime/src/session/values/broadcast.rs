@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use crate::session::{Config, run};
 
-    /// What each rank gets of these items of rank 0.
+    /// Returns the values that each rank receives when rank 0 broadcasts `items`.
     fn given<T: crate::Item + Clone + Sync>(
         ranks: usize,
         items: &[T],
@@ -324,7 +324,7 @@ mod tests {
     fn all_ranks_get_all_items_in_order_in_pieces_of_any_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
-            // One item a piece, some, all in one.
+            // The pieces contain one item, some items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
                 let got = given(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);

@@ -1,4 +1,4 @@
-//! Values for all ranks, with ranks that agree and such that do not, that are late, and that are lost.
+//! Tests of collective operations with ranks that agree, disagree, are late or are lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::comm::local::{LocalTransport, World};
 use crate::farm::Farm;
 use crate::session::{Config, run};
 
-/// What each rank gets, in the order of the ranks.
+/// Returns the result of each rank, in the order of the ranks.
 fn on_each<R: Send>(ranks: usize, body: impl Fn(&mut Session) -> Result<R> + Sync) -> Vec<R> {
     let got = std::sync::Mutex::new(Vec::new());
     run(&Config::new().ranks(ranks), |session| {
@@ -22,7 +22,7 @@ fn on_each<R: Send>(ranks: usize, body: impl Fn(&mut Session) -> Result<R> + Syn
     got.into_iter().map(|(_, result)| result).collect()
 }
 
-/// A value of a rank, of a type that goes by serde.
+/// Returns a value of a rank; its type is encoded by serde.
 fn named(rank: usize) -> (String, Vec<Option<u16>>) {
     ("x".repeat(rank), (0..rank).map(|n| (n % 2 == 0).then_some(n as u16)).collect())
 }
@@ -36,7 +36,7 @@ fn all_ranks_get_the_same_on_any_number_of_ranks() {
             let given = session.broadcast(session.is_root().then(|| named(7)))?;
             let gathered = session.gather(named(rank))?;
             let all = session.all_gather(vec![rank as f64; rank * 10_000])?;
-            // Not commutative.
+            // The concatenation is not commutative.
             let text = session.all_reduce(rank.to_string(), |before, after| before + &after)?;
             let first = session.all_reduce((rank == ranks / 2).then_some(rank), Option::or)?;
             Ok((given, gathered, all, (text, first)))
@@ -68,7 +68,7 @@ fn an_error_of_one_rank_is_an_error_of_all() {
                 let rank = session.rank();
                 let result = if rank >= failing && rank != 4 { Err(NotThere(rank)) } else { Ok(rank) };
                 let agreed = session.consensus(result);
-                // Ranks go on together.
+                // The ranks can continue with collective operations.
                 session.barrier()?;
                 Ok(agreed.map_err(|error| {
                     let own = error.downcast_ref::<NotThere>().map(|error| error.0);
@@ -93,7 +93,8 @@ fn an_error_of_one_rank_is_an_error_of_all() {
     }
 }
 
-/// The job's error is the one of the rank in which it arose. If that rank goes on, it is that of the others.
+/// The job fails with the error of the rank in which the error arose; if that rank handles the error, the job fails
+/// with the error of another rank.
 #[test]
 fn a_job_fails_by_an_error_of_one_rank() {
     for handled in [false, true] {
@@ -125,7 +126,7 @@ fn a_barrier_holds_until_the_last_rank_has_come() {
     });
 }
 
-/// The error of a run of four ranks whose rank 3 does something else.
+/// Returns the error of a run of four ranks in which rank 3 calls another operation.
 fn disagreement(
     most: impl Fn(&mut Session) -> Result<()> + Sync,
     other: impl Fn(&mut Session) -> Result<()> + Sync,
@@ -182,7 +183,7 @@ fn nothing_is_no_value_to_give() {
 
 #[test]
 fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
-    // Rank 0 waits for rank 2, which waits for rank 3, and says so every second.
+    // Rank 0 waits for rank 2, which waits for rank 3 and sends a sign of life every second.
     let config = Config::new().ranks(4).join_limit(Duration::from_millis(2_500));
     let is_over = AtomicBool::new(false);
     let error = run(&config, |session| {
@@ -200,7 +201,7 @@ fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
     assert!(error.message().contains("for rank 3 to come"), "{error}");
 }
 
-/// Runs on those of four ranks that are not lost; rank 1 never was, which rank 0 knows.
+/// Runs `body` on the remaining three of four ranks: rank 1 never started, and rank 0 knows that it is lost.
 fn without_rank_1<R: Send>(body: impl Fn(&mut Endpoint) -> Result<R> + Sync) -> Vec<Result<R>> {
     let world = World::new(4);
     let on_rank = |rank| {

@@ -36,7 +36,7 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// The ranks under one and itself, in the order in which values come together.
+    /// Returns `rank` and the ranks below it, in the order in which their values are combined.
     fn under(tree: &Tree, rank: usize) -> Vec<usize> {
         let children = tree.children(rank);
         assert!(children.iter().all(|&child| tree.parent(child) == Some(rank)), "{tree:?}");

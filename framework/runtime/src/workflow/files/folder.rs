@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// A file goes from one folder to another; returns how many pieces it had.
+    /// Copies a file from one folder to another; returns the number of pieces.
     fn send(from: &Folder, to: &Folder, name: &str) -> Result<usize, String> {
         let (mut offset, mut pieces) = (0, 0);
         loop {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
         assert!(root.make_room(["out/new/f"]).unwrap_err().contains("leads out of the directory"));
         assert!(!outside.path().join("new").exists());
-        // A link in the place of a file is replaced, what it led to is not.
+        // A link in the place of the file is replaced; the target of the link stays as it is.
         fs::write(other.path().join("link"), "new").unwrap();
         send(&other, &root, "link").unwrap();
         assert_eq!(fs::read(dir.path().join("link")).unwrap(), b"new");

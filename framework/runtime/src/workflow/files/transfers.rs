@@ -284,7 +284,7 @@ mod tests {
         Ask { file, offset }
     }
 
-    /// A piece comes and is written.
+    /// Delivers a piece and reports that it was written.
     fn comes(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);
@@ -295,7 +295,7 @@ mod tests {
         let mut transfers = Transfers::new(1, 3);
         assert!(!transfers.need(7, [(0, 2), (1, 2)]));
         assert_eq!(transfers.take_asks(), [(2, ask(0, 0)), (2, ask(1, 0))]);
-        // Another reader, and a third file from the same rank, which has to wait.
+        // Another reader needs a file that is already on its way and a third file of the same rank, which has to wait.
         assert!(!transfers.need(8, [(0, 2), (2, 2)]));
         assert_eq!(transfers.take_asks(), []);
         comes(&mut transfers, 2, &head(0, 0, 10), 6);
@@ -325,7 +325,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &refusal, 0));
         let failed = Settled::Task(7, Err("it is gone".into()));
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1), failed]);
-        // Who is known to be dead is not asked.
+        // A rank that is known to be dead is not asked.
         assert!(!transfers.need(8, [(1, 2)]));
         assert_eq!(transfers.take_asks(), [(0, ask(1, 0))]);
     }
@@ -340,7 +340,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &head(0, 6, 9), 3));
         let why = "it has changed while it was sent from rank 0";
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), Settled::Task(7, Err(why.into()))]);
-        // No progress would be none for ever.
+        // An empty piece of a file with bytes left is refused: without progress the transfer would never end.
         transfers.need(7, [(0, 0)]);
         transfers.take_asks();
         assert!(!transfers.on_piece(0, &head(0, 0, 10), 0));
@@ -358,7 +358,7 @@ mod tests {
         comes(&mut transfers, 1, &head(0, 0, 1), 1);
         transfers.on_lost(1);
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
-        // It is run again elsewhere.
+        // The task is run again on another rank.
         assert!(!transfers.made(2, 7, &[0, 1]));
         transfers.take_asks();
         transfers.fail(0, "no room");

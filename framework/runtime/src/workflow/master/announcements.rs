@@ -85,7 +85,7 @@ mod tests {
     use crate::workflow::messages::{Content, Done, Orders, Report};
     use crate::workflow::worker::{Settings, Step, Worker};
 
-    /// A chain on rank 0, and on rank 1 a task that reads its first and its last.
+    /// Returns a chain of tasks on rank 0, and a task on rank 1 that reads the first and the last output of the chain.
     fn chain() -> (Arc<Graph>, Master) {
         let mut builder = Description::builder("chain");
         for name in ["0", "1", "2", "3", "4", "reads"] {

@@ -62,7 +62,7 @@ mod tests {
         Report { done: vec![done], ..Report::default() }
     }
 
-    /// A parent and three children, on three ranks, each of which runs `at_once` tasks at once.
+    /// Returns a parent and three children on three ranks, each of which runs `at_once` tasks at a time.
     fn fan(at_once: usize) -> Master {
         let mut builder = Description::builder("fan");
         for name in ["parent", "a", "b", "c"] {
@@ -114,7 +114,7 @@ mod tests {
         orders(&mut master);
         master.on_report(0, done(0, LONG)).unwrap();
         assert_eq!(orders(&mut master)[&0].recalled, [3]);
-        // It has, and so nothing is given back.
+        // Task 3 has begun, so it is not returned.
         for task in [1, 3, 2] {
             master.on_report(0, done(task, LONG)).unwrap();
             assert!(orders(&mut master).values().all(|orders| orders.recalled.is_empty()));

@@ -99,7 +99,7 @@ mod tests {
         let settings = Settings { budget: 200_000, collects: false, journals: false };
         let mut worker = Worker::new(0, graph, settings);
         let mut seconds = 0;
-        // What the log says after a second.
+        // Advances the clock by one second and returns the bytes that the worker logs.
         let mut held = |worker: &mut Worker| {
             seconds += 1;
             worker.set_time(Duration::from_secs(seconds));

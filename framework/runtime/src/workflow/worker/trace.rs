@@ -177,7 +177,7 @@ impl Trace {
 mod tests {
     use super::*;
 
-    /// What is handed over ahead begins when the task before it has ended.
+    /// A task that was passed on in advance begins when the task before it has ended.
     #[test]
     fn tasks_of_one_slot_do_not_overlap() {
         let (mut trace, mut told) = (Trace::default(), Vec::new());
@@ -206,7 +206,7 @@ mod tests {
             trace.stops(2);
             trace.begins(3);
         });
-        // The outputs of the command have come to rank 0 later on; task 1 ends without another one behind it.
+        // The outputs of the command reach rank 0 later. Task 1 ends, and no task follows it.
         at(20, &mut trace, &mut |trace| trace.ended(2, || end(2)));
         at(21, &mut trace, &mut |trace| trace.ended(1, || end(3)));
         let expected = [
@@ -228,7 +228,7 @@ mod tests {
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");
         let mut told = Vec::new();
-        // At 0 s, then 1 ms apart: what comes and goes between two lines is their peak.
+        // A report is written only if the last report is old enough, and gives the peak since the last report.
         for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
             trace.set_time(Duration::from_millis(ms));
             trace.holds(bytes, 10);

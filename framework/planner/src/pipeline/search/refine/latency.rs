@@ -77,14 +77,14 @@ mod tests {
 
     #[test]
     fn a_short_serial_stage_keeps_away_from_a_slow_host_with_long_items() {
-        // What a message takes on its way counts as time of the host, and the slowest host's costs least.
+        // The latency of a message counts as time of the host, and is cheapest on the slowest host.
         let link = Link { bandwidth: 1e9, setup: 0.02 };
         let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);
         let (spec, platform) = (spec(), platform.with_ext_on(0).unwrap());
         let planned = plan(&platform, &spec, &PlanOptions::default()).unwrap();
         let out = planned.mapping.blocks.last().unwrap();
         let rank = planned.mapping.block_of(1).unwrap();
-        // An item of `rank` takes 90 s on host 4 and 4.5 s elsewhere; all hosts are needed.
+        // An item of `rank` takes 90 s on host 4 and 4.5 s on other hosts; all hosts are needed.
         assert_eq!(planned.mapping.blocks[rank].hosts, [0, 1, 2, 3, 4], "{:?}", planned.mapping);
         assert_ne!(out.hosts, [4]);
         let slow = Mapping::parse("load@0 | rank@0,1,2,3,4 | out@4", &spec).unwrap();

@@ -133,7 +133,7 @@ mod tests {
     use crate::pipeline::{Mapping, PipelineSpec, StageSpec};
     use crate::platform::{Link, Platform};
 
-    /// What becomes of a mapping, and the times of its blocks.
+    /// Returns the improved mapping and the times of its blocks.
     fn improved(
         platform: &Platform,
         spec: &PipelineSpec,
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_group_takes_its_hosts_out_of_another_group() {
-        // Only hosts 0 to 3 can receive the wide items of `seg`; all can do the rest.
+        // Only hosts 0 to 3 can receive the wide items of `seg`; all hosts can run the other stages.
         let spec = PipelineSpec::new(0.0)
             .stage(StageSpec::new("load", 0.01, 10.0).serial().pinned(0))
             .stage(StageSpec::new("seg", 2.0, 0.0))
@@ -170,7 +170,7 @@ mod tests {
             }
         }
         let platform = platform.with_overlap(true).with_ext_on(0).unwrap();
-        // Replicated blocks share all their hosts or none, so `seg` cannot get a second host while `rank` has it, too.
+        // Replicated blocks share all their hosts or none, so `seg` cannot get a second host that `rank` also has.
         let from = "load@0 | seg@1 | order@0 | rank@0,1,2,3,4,5,6,7";
         let (hosts, times) = improved(&platform, &spec, from, descend);
         assert!(times.iter().all(|&time| time < 1.05), "{hosts}: {times:?}");

@@ -1,10 +1,10 @@
-//! Edits judged against mappings judged anew.
+//! Tests that edits are evaluated like the resulting mappings.
 
 use super::*;
 use crate::pipeline::{Mapping, StageSpec};
 use crate::platform::{Link, Platform};
 
-/// Judging an edit and making it must come to the same time.
+/// The predicted time of an edit must equal the time of the mapping after the edit.
 #[test]
 fn incremental_times_equal_full_ones() {
     let mut spec = PipelineSpec::new(3.0);
