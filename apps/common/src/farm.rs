@@ -9,23 +9,23 @@ use std::time::Duration;
 /// How a farm hands out its tasks, and the settings of the run.
 #[derive(Debug, Args)]
 pub struct FarmArgs {
-    /// How many tasks go to a rank at a time: a number, or static, ss, fsc, dpf, daf, gss, tss, fac2, fac, awf-b, af, fsc-kw;
+    /// Number of tasks that a rank gets at a time: a number, or static, ss, fsc, dpf, daf, gss, tss, fac2, fac, awf-b, af, fsc-kw;
     /// `auto` measures and chooses
     #[arg(long, default_value = "auto", value_name = "NAME|NUMBER")]
     chunking: Chunking,
-    /// Rank 0 hands out tasks and collects results only, instead of computing as well
+    /// Rank 0 only dispatches tasks and collects results; by default it runs tasks, too
     #[arg(long)]
     dedicated_master: bool,
-    /// Chunks that a rank holds beyond the one it computes [default: chosen]
+    /// Number of chunks that a rank requests in advance [default: chosen]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1024))]
     request_ahead: Option<u16>,
-    /// A task that takes longer is given up and tried on another rank [default: no limit]
+    /// Time limit of a task; a task that exceeds it counts as failed [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     task_limit: Option<Duration>,
-    /// How often a task that failed is tried again, on another rank where there is one
+    /// Number of further tries of a failed task, on another rank if there is one
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1000))]
     retries: u16,
-    /// Show at the end what every rank did
+    /// Print a table of the work of each rank at the end
     #[arg(long)]
     summary: bool,
     #[command(flatten)]

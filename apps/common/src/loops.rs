@@ -20,7 +20,7 @@ pub struct LoopArgs {
     /// Do the loop on rank 0 alone as well, and fail unless both results are the same to the bit
     #[arg(long)]
     verify: bool,
-    /// Show at the end what every rank did
+    /// Print a table of the work of each rank at the end
     #[arg(long)]
     summary: bool,
     #[command(flatten)]

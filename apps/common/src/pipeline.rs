@@ -18,7 +18,7 @@ pub struct PipelineArgs {
     remap: Vec<(u64, MappingChoice)>,
     #[command(flatten)]
     run: armature::cli::RunArgs,
-    /// Show at the end what every rank did, by stage
+    /// Print a table of the work of each rank at the end, by stage
     #[arg(long)]
     summary: bool,
 }

@@ -105,7 +105,7 @@ struct Cli {
     /// With --toil: this part of the sizes of files
     #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     size_scale: f64,
-    /// Show at the end what every rank did
+    /// Print a table of the work of each rank at the end
     #[arg(long)]
     summary: bool,
     /// Run so many ranks as threads of one process [default: 1]. A launcher such as mpirun sets the number itself

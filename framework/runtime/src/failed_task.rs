@@ -41,9 +41,9 @@ impl FailedTask {
         self.tries
     }
 
-    /// Returns the kind of the last failure: [`ErrorKind::User`] for an error, [`ErrorKind::Panic`] for a panic, [`ErrorKind::Timeout`] for
-    /// a time limit or the death of a rank that may not have been the task's fault, [`ErrorKind::Config`] for a task that needs more memory
-    /// than any rank has.
+    /// Returns the kind of the last failure: [`ErrorKind::User`] for an error, and for a task of which at least two ranks died or, in a farm,
+    /// exceeded its time limit; [`ErrorKind::Panic`] for a panic; [`ErrorKind::Timeout`] for the loss of a single rank, which may have had
+    /// another cause, and for the time limit of a workflow's task; [`ErrorKind::Config`] for a task that needs more memory than any rank has.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

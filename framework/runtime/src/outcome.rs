@@ -1,6 +1,6 @@
-//! What a run of a skeleton gives.
+//! Results of a run of a skeleton.
 
-/// What a run of a skeleton gives on this rank: a value and a summary on rank 0, nothing on the other ranks.
+/// Result of a run of a skeleton on this rank: a value and a summary on rank 0, nothing on the other ranks.
 ///
 /// Methods whose names end in `on_all` give the value to every rank instead, and return it without an `Outcome`.
 ///

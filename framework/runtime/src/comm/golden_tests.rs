@@ -1,6 +1,6 @@
 //! Tests that the bytes of the common header and of the message that ends a job do not change.
 
-use super::endpoint::FailureNote;
+use super::message::FailureNote;
 use super::message::{Control, frame_header};
 use crate::golden::{Messages, RUN};
 

@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
@@ -100,6 +101,22 @@ pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 #[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
+}
+
+/// Failure of a rank, as it is sent to the other ranks.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FailureNote {
+    pub(super) message: String,
+    /// True if a restarted job may succeed.
+    pub(super) restart: bool,
+}
+
+/// Returns true if a frame carries the failure of a rank. Failures are handled in every run.
+///
+/// # Errors
+/// If the frame is not a message between ranks.
+pub(super) fn is_failure(frame: &Frame) -> Result<bool> {
+    run_of(frame).map(|_| frame.head[TAG_AT] == Control::Failure.byte())
 }
 
 /// A received frame and its sender.

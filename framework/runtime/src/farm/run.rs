@@ -135,10 +135,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     ) -> Result<Vec<O>> {
         let results = self.collected(session, "collect_on_all", tasks)?.on_root();
         let farm = format!("the farm {:?}", self.name);
-        let root = results.map(|results| (results, ()));
-        session
-            .share(&farm, &self.codecs.results, root, |error| error.in_farm(&self.name))
-            .map(|(all, ())| all)
+        session.share(&farm, &self.codecs.results, results, |error| error.in_farm(&self.name))
     }
 
     fn collected(

@@ -263,10 +263,7 @@ impl ParallelFor {
     /// Sends the values of rank 0 to all ranks.
     fn share<V: Item>(&self, session: &mut Session, values: Option<Vec<V>>) -> Result<Vec<V>> {
         let what = format!("the loop {:?}", self.name);
-        let root = values.map(|values| (values, ()));
-        session
-            .share(&what, &Codec::of_type(), root, |error| error.in_loop(&self.name))
-            .map(|(values, ())| values)
+        session.share(&what, &Codec::of_type(), values, |error| error.in_loop(&self.name))
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the results of a run depend on, as JSON text. Files with another identity are refused.
+/// Identity of a run, as JSON text: the value that names everything on which the results depend. Files with another identity are refused.
 #[derive(Clone, Debug)]
 pub(crate) struct RunIdentity(Result<Vec<u8>, String>);
 

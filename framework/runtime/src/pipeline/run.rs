@@ -101,11 +101,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// ```
     pub fn collect_on_all(self, session: &mut Session) -> Result<Vec<T>> {
         let name = self.def.name().to_string();
-        let root = self.collected(session, "collect_on_all")?.on_root().map(|items| (items, ()));
+        let items = self.collected(session, "collect_on_all")?.on_root();
         let what = format!("the pipeline {name:?}");
-        session
-            .share(&what, &Codec::of_type(), root, |error| error.in_pipeline(&name))
-            .map(|(items, ())| items)
+        session.share(&what, &Codec::of_type(), items, |error| error.in_pipeline(&name))
     }
 
     fn collected(self, session: &mut Session, method: &str) -> Result<Outcome<Vec<T>, Summary>> {

@@ -1,6 +1,6 @@
-//! End of a job that has failed, where ranks are processes: every rank that can answer returns the error.
+//! End of a failed job whose ranks are processes: every rank that can answer returns the error.
 //!
-//! The rank on which the error arose has sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its user code has
+//! The rank on which the error arose has printed it and sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its user code has
 //! ended and its messages have been received. When all ranks have reported, rank 0 dismisses them, and all finalise MPI, which needs all of
 //! them. A rank that does not report, because its user code is still running or because it hangs, cannot be ended by the others:
 //! `MPI_Abort` ends the job then. Ranks that have died are not waited for; MPI is not finalised without them.
@@ -23,12 +23,13 @@ pub(super) fn leave(endpoint: &mut Endpoint) {
     if !endpoint.is_process() {
         return;
     }
-    let knows_all = endpoint.transport().has_all_processes();
-    let answered = if knows_all { all_answer(endpoint) } else { Ok(false) };
-    let left = answered.and_then(|all| if all { endpoint.close().map(|()| true) } else { Ok(false) });
-    match left {
-        Ok(true) => endpoint.transport().stay(),
-        _ => endpoint.transport().abort(),
+    let has_left = endpoint.transport().has_all_processes()
+        && all_answer(endpoint).unwrap_or(false)
+        && endpoint.close().is_ok();
+    if has_left {
+        endpoint.transport().stay();
+    } else {
+        endpoint.transport().abort();
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of sessions from start to end: errors, job status and lost ranks.
 
 use super::*;
+use crate::comm::local::{LocalTransport, World};
+use crate::error::ErrorKind;
 
 #[test]
 fn every_rank_is_called_and_rank_0_answers() {

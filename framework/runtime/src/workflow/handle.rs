@@ -142,6 +142,8 @@ pub(super) struct Draft {
     pub(super) tasks: Vec<Task>,
     /// Names of a task and of a task that reads its value.
     pub(super) edges: Vec<(String, String)>,
+    /// True if the workflow has a description from elsewhere, to which no task can be added.
+    pub(super) is_described: bool,
     /// Sizes of values in bytes, by task.
     pub(super) sizes: BTreeMap<String, u64>,
 }
@@ -150,8 +152,13 @@ impl Draft {
     /// Returns the description of the tasks.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the tasks are no workflow, because two have the same name for example.
+    /// [`ErrorKind::Config`] if the tasks are no workflow, because two have the same name for example, or if there is a description already.
     pub(super) fn describe(&self, name: &str) -> Result<Description> {
+        if self.is_described {
+            let text =
+                "tasks were added to a workflow with a description, expected tasks of one or the other kind";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
         let mut builder = Description::builder(name);
         for task in &self.tasks {
             builder.task(task.clone());

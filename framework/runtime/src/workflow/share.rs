@@ -26,7 +26,7 @@ impl Workflow<'_> {
         let place = |error: Error| error.in_workflow(name);
         let what = format!("the workflow {name:?}");
         let (values, names): (Vec<Vec<u8>>, Vec<String>) =
-            session.share(&what, &Codec::of_type(), packed, place)?;
+            session.share_with(&what, &Codec::of_type(), packed, place)?;
         let unpack = |(name, bytes): (String, Vec<u8>)| Some((name, Value::unpack(Bytes::from(bytes))?));
         let values: Option<BTreeMap<String, Value>> = names.into_iter().zip(values).map(unpack).collect();
         let values = values.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 gave what is no value"))?;

@@ -473,6 +473,11 @@ fn a_workflow_of_handles_is_checked_when_it_runs() {
     });
     assert!(foreign.contains("there is no task \"b\""), "{foreign}");
     assert!(refused(|_| ()).contains("workflow flow"));
+    let mixed = refused(|flow| {
+        *flow = Workflow::from_description(diamond());
+        flow.task("e", || 1);
+    });
+    assert!(mixed.contains("workflow diamond") && mixed.contains("with a description"), "{mixed}");
 }
 
 #[test]

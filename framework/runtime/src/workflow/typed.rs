@@ -111,8 +111,13 @@ impl<'w> Workflow<'w> {
         handle
     }
 
+    /// Returns the tasks of the program. If there is a description, the run is an error.
+    fn draft_mut(&mut self) -> &mut Draft {
+        self.draft.get_or_insert_with(|| Draft { is_described: true, ..Draft::default() })
+    }
+
     fn add_task(&mut self, task: Task, parents: Vec<String>) {
-        let draft = self.draft.get_or_insert_default();
+        let draft = self.draft_mut();
         draft.edges.extend(parents.into_iter().map(|parent| (parent, task.name.clone())));
         draft.tasks.push(task);
     }
@@ -134,7 +139,7 @@ impl<'w> Workflow<'w> {
 
     /// Sets the size of a task's value in bytes, for plans.
     pub fn value_size<T>(&mut self, task: &Handle<T>, bytes: u64) -> &mut Self {
-        self.draft.get_or_insert_default().sizes.insert(task.name().to_string(), bytes);
+        self.draft_mut().sizes.insert(task.name().to_string(), bytes);
         self
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Endpoint, is_failure};
-use crate::comm::message::run_of;
+use super::Endpoint;
+use crate::comm::message::{is_failure, run_of};
 use crate::comm::{HEARTBEAT_PERIOD, Reminder};
 use crate::error::{Error, ErrorKind, Result};
 

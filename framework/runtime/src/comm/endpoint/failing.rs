@@ -1,12 +1,96 @@
-//! Messages of a job that has failed.
+//! Failure of a job: the message about it, and the answers of ranks that can leave.
 
+#[cfg(feature = "mpi")]
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
 
-use super::{Endpoint, is_failure};
-use crate::comm::message::{Control, FRAME_HEADER, TAG_AT};
-use crate::error::Result;
+use super::{Endpoint, FLUSH};
+use crate::comm::Frame;
+use crate::comm::message::{Control, FRAME_HEADER, FailureNote};
+#[cfg(feature = "mpi")]
+use crate::comm::message::{open, run_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job_status::writer::may_restart;
 use crate::wire;
 
+/// Longest time that a rank stays after the job has failed, if it does not come out of user code. It must be longer than the other ranks wait
+/// before they abort the job. A larger value delays the end of a job in which no rank ends the others.
+const GRACE: Duration = Duration::from_secs(5);
+/// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
+/// rank needs to send its failure.
+const HEARSAY: Duration = Duration::from_secs(1);
+
+impl Endpoint {
+    /// Records the failure of this rank and sends it to all other ranks, if they can be reached.
+    fn fail(&mut self, error: &Error) {
+        self.failure = Some(error.clone());
+        let restart = may_restart(error.kind());
+        // The job status is written first, because this rank may be killed at any moment from here on.
+        self.job_status.fail(error, restart);
+        let note = FailureNote { message: error.to_string(), restart };
+        let me = self.rank();
+        for to in (0..self.size()).filter(|&r| r != me) {
+            // Best effort: the job ends even if this message does not arrive.
+            let _ = self.send(to, Control::Failure, &note);
+        }
+        let _ = self.drain(FLUSH);
+        self.transport.fail(error);
+    }
+
+    /// Prints the error, unless it has been printed, and reports it to all ranks, unless a failure is known already. The job ends: further
+    /// waits on any rank return the error, and if this rank is a process that is still running user code after a grace period, it ends
+    /// itself.
+    pub(crate) fn report(&mut self, error: &Error) {
+        if error.kind() == ErrorKind::Peer {
+            self.await_failure();
+        }
+        self.transport.leave_within(GRACE);
+        if self.failure.is_none() {
+            if self.is_process() && !error.is_printed() {
+                // Written in one call, so that output of other ranks and of the launcher does not interleave with it.
+                let text = format!("armature: {}\n", armature_text::indented(error));
+                // Best effort: if stderr is closed, the exit code still shows the failure.
+                let _ = std::io::stderr().write_all(text.as_bytes());
+            }
+            self.fail(error);
+        }
+    }
+
+    /// Waits until the failure message of the rank with the original error arrives. It does not arrive if that rank's user code handled the
+    /// error.
+    fn await_failure(&mut self) {
+        let start = self.clock().now();
+        while self.failure.is_none() && self.clock().now().saturating_sub(start) < HEARSAY {
+            if self.poll().is_err() || self.transport.wait(Some(HEARSAY / 100)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Records the failure of another rank from its message, and returns the error.
+    ///
+    /// # Errors
+    /// If the message cannot be decoded.
+    pub(super) fn hear_failure(&mut self, frame: &Frame) -> Result<Error> {
+        let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
+        let error = Error::new(ErrorKind::Peer, note.message);
+        self.failure = Some(error.clone());
+        self.job_status.fail(&error, note.restart);
+        Ok(error)
+    }
+
+    /// Checks that neither this rank nor another one has failed.
+    ///
+    /// # Errors
+    /// The failure, even if user code has handled it before.
+    #[inline]
+    pub(crate) fn check_failure(&self) -> Result<()> {
+        self.failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+}
+
+#[cfg(feature = "mpi")]
 impl Endpoint {
     /// Receives messages until rank 0 dismisses this rank from a failed job; all other messages are dropped. Returns the dead ranks, or
     /// `None` if no dismissal has arrived yet.
@@ -16,9 +100,10 @@ impl Endpoint {
     pub(crate) fn dismissal(&mut self) -> Result<Option<Vec<usize>>> {
         self.early.clear();
         while let Some(arrival) = self.arrival()? {
-            let head = &arrival.frame.head;
-            if !is_failure(&arrival.frame)? && head[TAG_AT] == Control::Dismiss as u8 {
-                return wire::from_bytes(&head[FRAME_HEADER..]).map(Some);
+            run_of(&arrival.frame)?;
+            let message = open(arrival);
+            if message.is(Control::Dismiss) {
+                return wire::from_bytes(&message.body).map(Some);
             }
         }
         Ok(None)

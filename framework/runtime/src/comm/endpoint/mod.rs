@@ -6,7 +6,6 @@
 mod alive;
 mod drain;
 mod exchanged;
-#[cfg(feature = "mpi")]
 mod failing;
 mod staying;
 #[cfg(test)]
@@ -14,31 +13,24 @@ mod tests;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use self::exchanged::Exchanged;
 pub(crate) use self::exchanged::Sent;
 use super::backoff::Backoff;
 use super::liveness::Liveness;
-use super::message::{Arrival, Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, open, run_of};
+use super::message::{
+    Arrival, Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, is_failure, open, run_of,
+};
 use super::process::Process;
 use crate::comm::clock::Clock;
 use crate::comm::{Capabilities, Frame, Transport};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job_status::writer::{StatusWriter, may_restart};
+use crate::job_status::writer::StatusWriter;
 use crate::wire;
-
-/// Failure of a rank, as it is sent to the other ranks.
-#[derive(Serialize, Deserialize)]
-pub(super) struct FailureNote {
-    pub(super) message: String,
-    /// True if a restarted job may succeed.
-    pub(super) restart: bool,
-}
 
 /// End of the communicator of one rank: sends and receives its messages.
 pub(crate) struct Endpoint {
@@ -343,11 +335,7 @@ impl Endpoint {
         let frame = &arrival.frame;
         let run = run_of(frame)?;
         if is_failure(frame)? {
-            let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
-            let error = Error::new(ErrorKind::Peer, note.message);
-            self.failure = Some(error.clone());
-            self.job_status.fail(&error, note.restart);
-            return Err(error);
+            return Err(self.hear_failure(frame)?);
         }
         match run.cmp(&self.run) {
             Ordering::Equal => Ok(Some(open(arrival))),
@@ -357,61 +345,6 @@ impl Endpoint {
                 Ok(None)
             }
         }
-    }
-
-    /// Records the failure of this rank and sends it to all other ranks, if they can be reached.
-    fn fail(&mut self, error: &Error) {
-        self.failure = Some(error.clone());
-        let restart = may_restart(error.kind());
-        // The job status is written first, because this rank may be killed at any moment from here on.
-        self.job_status.fail(error, restart);
-        let note = FailureNote { message: error.to_string(), restart };
-        let me = self.rank();
-        for to in (0..self.size()).filter(|&r| r != me) {
-            // Best effort: the job ends even if this message does not arrive.
-            let _ = self.send(to, Control::Failure, &note);
-        }
-        let _ = self.drain(FLUSH);
-        self.transport.fail(error);
-    }
-
-    /// Prints the error, unless it has been printed, and reports it to all ranks, unless a failure is known already. The job ends: further
-    /// waits on any rank return the error, and if this rank is a process that is still running user code after a grace period, it ends
-    /// itself.
-    pub(crate) fn report(&mut self, error: &Error) {
-        if error.kind() == ErrorKind::Peer {
-            self.await_failure();
-        }
-        self.transport.leave_within(GRACE);
-        if self.failure.is_none() {
-            if self.is_process() && !error.is_printed() {
-                // Written in one call, so that output of other ranks and of the launcher does not interleave with it.
-                let text = format!("armature: {}\n", armature_text::indented(error));
-                // Best effort: if stderr is closed, the exit code still shows the failure.
-                let _ = std::io::stderr().write_all(text.as_bytes());
-            }
-            self.fail(error);
-        }
-    }
-
-    /// Waits until the failure message of the rank with the original error arrives. It does not arrive if that rank's user code handled the
-    /// error.
-    fn await_failure(&mut self) {
-        let start = self.clock().now();
-        while self.failure.is_none() && self.clock().now().saturating_sub(start) < HEARSAY {
-            if self.poll().is_err() || self.transport.wait(Some(HEARSAY / 100)).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Checks that neither this rank nor another one has failed.
-    ///
-    /// # Errors
-    /// The failure, even if user code has handled it before.
-    #[inline]
-    pub(crate) fn check_failure(&self) -> Result<()> {
-        self.failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Finalises the transport. If ranks have died, it stays open, because finalising would wait for them.
@@ -425,23 +358,8 @@ impl Endpoint {
     }
 }
 
-/// Returns true if a frame carries the failure of a rank. Failures are handled in every run.
-///
-/// # Errors
-/// If the frame is not a message between ranks.
-fn is_failure(frame: &Frame) -> Result<bool> {
-    run_of(frame).map(|_| frame.head[TAG_AT] == Control::Failure.byte())
-}
-
 /// Time limit for the failure messages of a failing rank before it ends the job.
 const FLUSH: Duration = Duration::from_millis(500);
-/// Longest time that a rank stays after the job has failed, if it does not come out of user code. It must be longer than the other ranks wait
-/// before they abort the job. A larger value delays the end of a job in which no rank ends the others.
-const GRACE: Duration = Duration::from_secs(5);
-/// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
-/// rank needs to send its failure.
-const HEARSAY: Duration = Duration::from_secs(1);
-
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Endpoint").field("rank", &self.rank()).field("run", &self.run).finish_non_exhaustive()

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
+use crate::comm::message::FailureNote;
 
 impl Endpoint {
     /// Polls all the time between the seconds `from` and `to` after `start`. Returns the time of the last poll.

@@ -255,7 +255,22 @@ impl Session {
     ///
     /// # Errors
     /// The errors of [`Endpoint::broadcast`], and of encoding. They are reported.
-    pub(crate) fn share<T: Item, S: Serialize + DeserializeOwned>(
+    pub(crate) fn share<T: Item>(
+        &mut self,
+        skeleton: &str,
+        codec: &Codec<T>,
+        root: Option<Vec<T>>,
+        place: impl Fn(Error) -> Error,
+    ) -> Result<Vec<T>> {
+        let root = root.map(|results| (results, ()));
+        self.share_with(skeleton, codec, root, place).map(|(results, ())| results)
+    }
+
+    /// Like [`share`](Session::share), with another value that belongs to the results.
+    ///
+    /// # Errors
+    /// The errors of [`share`](Session::share).
+    pub(crate) fn share_with<T: Item, S: Serialize + DeserializeOwned>(
         &mut self,
         skeleton: &str,
         codec: &Codec<T>,
