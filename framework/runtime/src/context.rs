@@ -32,8 +32,7 @@ use crate::comm::clock::Clock;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Context {
-    pub(crate) rank: usize,
-    pub(crate) ranks: usize,
+    pub(crate) place: RankPlace,
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
     pub(crate) attempt: u32,
@@ -43,11 +42,25 @@ pub struct Context {
     pub(crate) clock: Clock,
 }
 
+/// Place of a rank in its job and on its node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RankPlace {
+    pub(crate) rank: usize,
+    /// Number of ranks.
+    pub(crate) ranks: usize,
+    /// Number of threads that the rank may run at once without taking cores from other ranks.
+    pub(crate) threads: usize,
+}
+
+impl RankPlace {
+    /// The only rank, with one core.
+    pub(crate) const ALONE: RankPlace = RankPlace { rank: 0, ranks: 1, threads: 1 };
+}
+
 impl Context {
-    pub(crate) fn new((rank, ranks): (usize, usize), name: &str) -> Self {
+    pub(crate) fn new(place: RankPlace, name: &str) -> Self {
         Context {
-            rank,
-            ranks,
+            place,
             name: name.into(),
             number: 0,
             attempt: 0,
@@ -58,17 +71,43 @@ impl Context {
 
     /// Returns a context for tests that call user code directly: the first attempt at number 0 of `test`, on the only rank.
     pub fn for_test() -> Self {
-        Context::new((0, 1), "test")
+        Context::new(RankPlace::ALONE, "test")
     }
 
     /// Returns the rank that runs the call.
     pub fn rank(&self) -> usize {
-        self.rank
+        self.place.rank
     }
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
-        self.ranks
+        self.place.ranks
+    }
+
+    /// Returns the number of threads that user code may run at once on this rank without taking cores from other ranks, at least 1.
+    ///
+    /// It is this rank's share of the cores that it may use; see [`Session::threads`](crate::Session::threads). A task that is parallel
+    /// itself, with threads, rayon or OpenMP, starts as many.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let sums = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::with_context("sum", |numbers: Vec<u64>, cx| {
+    ///         let part = numbers.len().div_ceil(cx.threads()).max(1);
+    ///         Ok(std::thread::scope(|scope| {
+    ///             let parts = numbers.chunks(part).map(|part| scope.spawn(|| part.iter().sum::<u64>()));
+    ///             let parts: Vec<_> = parts.collect();
+    ///             parts.into_iter().map(|part| part.join().unwrap()).sum::<u64>()
+    ///         }))
+    ///     });
+    ///     Ok(farm.collect(session, [vec![1; 1000], vec![2; 1000]])?.on_root())
+    /// })?;
+    /// assert_eq!(sums.unwrap(), [1000, 2000]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn threads(&self) -> usize {
+        self.place.threads
     }
 
     /// Returns the name of the stage, of the farm, or of the task of a workflow.
@@ -144,7 +183,8 @@ mod tests {
     #[test]
     fn seeds_depend_on_name_and_number_only() {
         let of = |name, rank, number, attempt| {
-            let context = Context { number, attempt, ..Context::new((rank, 4), name) };
+            let place = RankPlace { rank, ranks: 4, threads: 1 };
+            let context = Context { number, attempt, ..Context::new(place, name) };
             context.seed()
         };
         assert_eq!(of("farm", 0, 7, 0), of("farm", 3, 7, 2));

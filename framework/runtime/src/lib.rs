@@ -74,7 +74,7 @@ pub use session::{
     Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, exit_code, main,
     run,
 };
-pub use wire::{Item, Movable, Plain, raw};
+pub use wire::{Item, Movable, Named, Plain, raw};
 
 /// The README and the book's pages, so that their examples compile and are true.
 #[cfg(doctest)]

@@ -289,7 +289,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         }
         let Farm { name, slot, codecs, .. } = self;
         let codecs = *codecs;
-        let mut runner = TaskRunner::new(slot, codecs, name, run, (rank, endpoint.size()), clock);
+        let mut runner = TaskRunner::new(slot, codecs, name, run, endpoint.place(), clock);
         let activity = runner.activity();
         if options.task_limit.is_some() {
             runner.watch_every_task();

@@ -8,7 +8,7 @@ use super::chunk_result::{Activity, ChunkResult, ErasedWorker, PART, TaskTimer};
 use super::messages::{self, ChunkHeader, Payload, Times};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
-use crate::context::Context;
+use crate::context::{Context, RankPlace};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::observe::Tally;
 use crate::rank::trail::{NOTED, Trail, TrailLocation};
@@ -113,7 +113,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         codecs: Codecs<I, O>,
         farm: &str,
         run: u32,
-        place: (usize, usize),
+        place: RankPlace,
         clock: Clock,
     ) -> Self {
         let cx = Context { clock, ..Context::new(place, farm) };
@@ -164,7 +164,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
     }
 
     fn here(&self, error: Error) -> Error {
-        error.in_farm(&self.farm).at_rank(self.cx.rank)
+        error.in_farm(&self.farm).at_rank(self.cx.place.rank)
     }
 
     /// Extends an error about a whole chunk, whose tasks or results cannot be encoded or decoded.

@@ -143,7 +143,7 @@ impl<S: Stage> ErasedStage for S {
 
     fn finish(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items> {
         cx.number = range.first + u64::from(range.count);
-        let rank = cx.rank;
+        let rank = cx.place.rank;
         let place = |error| user_code::described(error).at_rank(rank);
         let Some(last) = user_code::call(|| Stage::finish(self, cx).map_err(place))? else {
             return Ok(items);
@@ -263,7 +263,7 @@ fn each<S: Stage>(
         match stage.process(item, cx) {
             Ok(Some(result)) => out.push(result),
             Ok(None) => gone.push(place),
-            Err(error) => return Err(user_code::described(error).at_rank(cx.rank)),
+            Err(error) => return Err(user_code::described(error).at_rank(cx.place.rank)),
         }
     }
     Ok(())

@@ -130,7 +130,7 @@ impl<'p> PipelineDef<'p> {
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let logs = config.events.is_some();
         let stage_host =
-            StageHost::new(self, sink, (rank, size), clock, (config.monitor || balanced || logs, logs));
+            StageHost::new(self, sink, endpoint.place(), clock, (config.monitor || balanced || logs, logs));
         let (codecs, activity) = (stage_host.codecs(), stage_host.activity());
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {

@@ -21,7 +21,7 @@ use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
-use crate::context::Context;
+use crate::context::{Context, RankPlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
@@ -66,17 +66,17 @@ impl<'p> StageHost<'p> {
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
         sink: NamedSink<'p>,
-        (rank, size): (usize, usize),
+        place: RankPlace,
         clock: Clock,
         (monitor, logs): (bool, bool),
     ) -> Self {
         let count = pipeline.stages.len();
-        let context = |stage: &StageDef<'_>| Context::new((rank, size), &stage.name);
+        let context = |stage: &StageDef<'_>| Context::new(place, &stage.name);
         StageHost {
             clock,
             core: StealTime::default(),
             monitor,
-            rank,
+            rank: place.rank,
             contexts: pipeline.stages.iter().map(context).collect(),
             live: (0..count).map(|_| None).collect(),
             defs: pipeline.stages,

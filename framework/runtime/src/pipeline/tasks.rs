@@ -107,6 +107,7 @@ mod tests {
     use super::*;
     use crate::comm::Waker;
     use crate::comm::clock::Clock;
+    use crate::context::RankPlace;
     use crate::error::BoxError;
     use crate::pipeline::Pipeline;
     use crate::pipeline::fill::Fill;
@@ -120,7 +121,7 @@ mod tests {
         let items = || [Err::<u8, BoxError>("torn".into())];
         let pipeline = Pipeline::try_source("numbers", items);
         let sink = NamedSink { name: "out".into(), sink: Box::new(SinkOf::<_, u8>::new(drop::<u8>)) };
-        let stage_host = StageHost::new(pipeline.def, sink, (0, 1), Clock::wall(), (true, false));
+        let stage_host = StageHost::new(pipeline.def, sink, RankPlace::ALONE, Clock::wall(), (true, false));
         let draw = || {
             Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, is_end: false })
         };

@@ -75,12 +75,22 @@ impl Register {
 }
 
 /// Placement of a rank on its node.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Placement {
-    /// True if the node has fewer cores than ranks.
-    pub(super) shared_cores: bool,
+    /// Number of cores that the rank may use without taking them from other ranks, 0 if the node has fewer cores than ranks. A node of
+    /// which nothing is known counts as one with a core for each rank.
+    pub(super) cores: usize,
     /// Processing units to which the rank is bound; `None` leaves the rank's binding unchanged.
     pub(super) units: Option<Vec<usize>>,
+}
+
+impl Placement {
+    /// Placement of a rank of which nothing is known.
+    const UNKNOWN: Placement = Placement { cores: 1, units: None };
+
+    fn has_shared_cores(&self) -> bool {
+        self.cores == 0
+    }
 }
 
 /// Groups of ranks with fewer cores than ranks.
@@ -98,7 +108,7 @@ pub(super) fn exchange(
     let rank = endpoint.rank();
     let mine =
         Register::own(endpoint.transport().describe(), endpoint.size(), endpoint.capabilities(), config);
-    let (placement, sharing, attempt) = match rank {
+    let (mut placement, sharing, attempt) = match rank {
         0 => {
             let (placement, sharing) = place_ranks(endpoint, config, mine, attempt)?;
             (placement, sharing, attempt)
@@ -116,7 +126,10 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    endpoint.set_spin(if placement.shared_cores { Duration::ZERO } else { SPIN });
+    // The other ranks of the node may be in other groups.
+    placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
+    endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
+    endpoint.set_cores(placement.cores);
     Ok((sharing, events))
 }
 
@@ -167,7 +180,7 @@ fn place_ranks(
     let transport = registered[0].transport.clone();
     let nodes: Vec<Node> = registered.into_iter().filter_map(|register| register.node).collect();
     let known = nodes.len() == size;
-    let places = if known { places(&nodes, config.bind) } else { vec![Placement::default(); size] };
+    let places = if known { places(&nodes, config.bind) } else { vec![Placement::UNKNOWN; size] };
     if size > 1 {
         // Ranks that are threads of one process all have the same placement, so the table is of little interest.
         let Capabilities { processes, real_time, .. } = endpoint.capabilities();
@@ -188,14 +201,9 @@ fn place_ranks(
 /// node are not part of such a group.
 fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
-    for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
+    for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores()) {
         let host = node.topology.host.as_str();
-        // The first processing unit identifies its core, so that two hardware threads of a core count once.
-        let allowed =
-            places[rank].units.clone().unwrap_or_else(|| node.topology.processing_units().collect());
-        let core_of = |c: &Core| c.processing_units.iter().any(|u| allowed.contains(u));
-        let mut cores: BTreeSet<usize> =
-            node.topology.cores.iter().filter(|c| core_of(c)).map(|c| c.processing_units[0]).collect();
+        let mut cores: BTreeSet<usize> = cores_of(node, &places[rank]).into_iter().collect();
         let mut ranks = vec![rank];
         // Merges all groups with cores that this rank may use.
         groups.retain(|(of, theirs, members)| {
@@ -215,6 +223,13 @@ fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
         cores: cores.len() as f64,
     };
     groups.into_iter().map(group).collect()
+}
+
+/// Returns the cores that a rank may use. The first processing unit identifies its core, so that two hardware threads of a core count once.
+fn cores_of(node: &Node, place: &Placement) -> Vec<usize> {
+    let is_allowed = |unit: &usize| place.units.as_ref().is_none_or(|units| units.contains(unit));
+    let cores = node.topology.cores.iter().filter(|core| core.processing_units.iter().any(is_allowed));
+    cores.map(|core| core.processing_units[0]).collect()
 }
 
 /// Registers a rank other than 0 with rank 0. Returns the placement and the number of the attempt.
@@ -282,7 +297,7 @@ fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
     for (rank, node) in nodes.iter().enumerate() {
         hosts.entry(&node.topology.host).or_default().push(rank);
     }
-    let mut places = vec![Placement::default(); nodes.len()];
+    let mut places = vec![Placement::UNKNOWN; nodes.len()];
     for ranks in hosts.values() {
         let topologies = || ranks.iter().map(|&r| &nodes[r].topology);
         let masks: Vec<BTreeSet<usize>> = topologies().map(|t| t.processing_units().collect()).collect();
@@ -292,8 +307,15 @@ fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
             topologies().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
         let cores: Vec<Core> = cores.into_values().cloned().collect();
         for (local, &rank) in ranks.iter().enumerate() {
-            let units = topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
-            places[rank] = Placement { shared_cores: ranks.len() > cores.len(), units };
+            places[rank].units = topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
+        }
+        let is_shared = ranks.len() > cores.len();
+        let allowed: Vec<Vec<usize>> = ranks.iter().map(|&r| cores_of(&nodes[r], &places[r])).collect();
+        for (own, &rank) in allowed.iter().zip(ranks) {
+            let users = |core| allowed.iter().filter(|cores| cores.contains(core)).count();
+            let share: f64 = own.iter().map(|core| 1.0 / users(core) as f64).sum();
+            // A rank that shares every core with others still computes. The small addend makes up for rounding of thirds.
+            places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
         }
     }
     places
@@ -314,7 +336,7 @@ fn table(nodes: &[Node], places: &[Placement]) -> String {
             t.memory_total as f64 / f64::from(1 << 30)
         );
     }
-    if places.iter().any(|p| p.shared_cores) {
+    if places.iter().any(Placement::has_shared_cores) {
         text += "\n       ranks share cores: idle ones sleep instead of spinning";
     }
     text
@@ -345,11 +367,11 @@ mod tests {
         let mut nodes: Vec<Node> = (0..cores).map(|_| node("a")).collect();
         nodes.push(node("b"));
         let places = places(&nodes, Bind::Core);
-        assert!(places.iter().all(|p| !p.shared_cores && p.units.is_some()));
+        assert!(places.iter().all(|p| p.cores == 1 && p.units.is_some()));
         nodes.push(node("a"));
         let places = super::places(&nodes, Bind::Core);
-        assert!(places[0].shared_cores && places[0].units.is_none());
-        assert!(!places[cores].shared_cores);
+        assert!(places[0].has_shared_cores() && places[0].units.is_none());
+        assert_eq!(places[cores].cores, cores, "rank {cores} is alone on its node");
         let text = table(&nodes, &places);
         assert_eq!(text.trim_start().lines().count(), 1 + nodes.len() + 1, "{text}");
     }
@@ -362,11 +384,35 @@ mod tests {
             node.topology.cores = cores;
             node
         };
-        let place = Placement { shared_cores: true, units: None };
+        let place = Placement { cores: 0, units: None };
         let nodes = [on(0), on(1), on(0), on(2), on(1)];
         let groups = sharing(&nodes, &vec![place; 5]);
         let on_one = |ranks: [usize; 2]| SharedCores { processors: ranks.to_vec(), cores: 1.0 };
         assert_eq!(groups, [on_one([0, 2]), on_one([1, 4])], "rank 3 has a core of its own");
+    }
+
+    #[test]
+    fn a_rank_has_its_share_of_the_cores_that_it_may_use() {
+        let bound = |cores: &[usize]| {
+            let core = |&core| Core { package: 0, processing_units: vec![core, core + 8] };
+            let mut node = node("a");
+            node.topology.cores = cores.iter().map(core).collect();
+            node
+        };
+        let cores = |nodes: &[Node], bind| -> Vec<usize> {
+            places(nodes, bind).iter().map(|place| place.cores).collect()
+        };
+        let all = [0, 1, 2, 3, 4, 5, 6, 7];
+        let free = |ranks| vec![bound(&all); ranks];
+        assert_eq!(cores(&free(3), Bind::Core), [2, 3, 3], "armature binds them to unequal parts");
+        assert_eq!(cores(&free(3), Bind::None), [2, 2, 2], "eight thirds each");
+        assert_eq!(cores(&free(8), Bind::None), [1; 8]);
+        assert_eq!(cores(&free(9), Bind::Core), [0; 9], "they share cores");
+        // The launcher has bound two ranks to each package.
+        let packages = [bound(&all[..4]), bound(&all[..4]), bound(&all[4..]), bound(&all[4..])];
+        assert_eq!(cores(&packages, Bind::Core), [2; 4]);
+        let one_core = [bound(&[0]), bound(&[0]), bound(&all[1..])];
+        assert_eq!(cores(&one_core, Bind::Core), [1, 1, 7], "two ranks compute on one core");
     }
 
     fn register(node: Option<Node>) -> Register {

@@ -40,7 +40,7 @@ fn messages_of_a_session_are_as_they_were() {
         &register(Some(Node { topology, process: process(), program: Some(program) })),
     );
     messages.value("a simulated rank starts", Control::Register, &register(None));
-    let place = |units| Placement { shared_cores: true, units };
+    let place = |units| Placement { cores: 1, units };
     messages.value(
         "a rank's place, bound",
         Control::Placement,

@@ -51,7 +51,7 @@ impl Session {
             endpoint.transport().group(&group)
         })?;
         let (Some(transport), Some(color)) = (transport, color) else { return Ok(None) };
-        let config = self.config().of_group(color);
+        let config = self.config().of_group(color, self.endpoint.cores());
         let (mut body, mut value) = (Some(body), None);
         let mut once = |session: &mut Session| {
             if let Some(body) = body.take() {
@@ -117,10 +117,10 @@ impl Session {
 }
 
 impl Config {
-    /// Returns the settings of a group of ranks.
-    fn of_group(&self, color: u32) -> Config {
+    /// Returns the settings of a group of ranks, for a rank with this number of cores.
+    fn of_group(&self, color: u32, cores: usize) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
-        Config { job_status: None, commands: None, events, ..self.clone() }
+        Config { job_status: None, commands: None, events, cores: Some(cores), ..self.clone() }
     }
 }
 

@@ -84,6 +84,23 @@ impl Session {
         self.size
     }
 
+    /// Returns the number of threads that the program may run at once on this rank without taking cores from other ranks, at least 1.
+    ///
+    /// It is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound to
+    /// the same package, 1 if the node has fewer cores than ranks. Two hardware threads of a core count once. Use it for the thread pool of
+    /// rayon, for `OMP_NUM_THREADS`, or for threads of one's own. Start such a pool in each process once, after `run` has bound the rank.
+    ///
+    /// ```
+    /// armature::run(&armature::Config::new(), |session| {
+    ///     assert_eq!(session.threads(), armature::Topology::of_this_node().cores.len());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn threads(&self) -> usize {
+        self.endpoint.place().threads
+    }
+
     /// Returns true on rank 0, which reads the source, runs the sink and plans.
     pub fn is_root(&self) -> bool {
         self.rank == 0

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Codec, Item, codec};
+use super::{Codec, Item, Named, codec};
 use crate::error::ErrorKind;
 
 /// Checks that encoding the items fails for the reasons `why`: a batch of items is checked before it is encoded.
@@ -127,6 +127,39 @@ fn what_needs_names_in_the_bytes_is_refused() {
     refused(&[Bare::Text("a".into())], &["asks what comes next"]);
     refused(&[Tagged::Number { n: 1 }], &["asks what comes next"]);
     refused(&[Adjacent::Number(1)], &["asks what comes next"]);
+}
+
+#[test]
+fn what_needs_names_in_the_bytes_is_accepted_with_names() {
+    accepted(&[Named(Bare::Number(1)), Named(Bare::Text("a".into()))]);
+    accepted(&[Named(Tagged::Number { n: 1 })]);
+    accepted(&[Named(Adjacent::Number(1))]);
+    accepted(&[Named(Sparse { a: 1, b: None, c: 1 }), Named(Sparse { a: 1, b: Some(2), c: 3 })]);
+    // The maps that are read have another order than those that were written.
+    let flat = |a| Named(Flat { a, more: (0..50).map(|n| (n.to_string(), n)).collect() });
+    accepted(&(0..100).map(flat).collect::<Vec<_>>());
+    accepted(&[Some((flat(1), vec![flat(2)]))]);
+    // Names do not help where a field is required and never written.
+    refused(&[Named(Half { a: 1, b: 2 })], &["cannot be read", "missing field `b`"]);
+}
+
+#[test]
+fn a_named_value_comes_back_and_torn_bytes_are_an_error() {
+    let sent = Named(Flat { a: 7, more: [("x".to_string(), 8)].into() });
+    let bytes = crate::wire::to_bytes(&sent).unwrap();
+    let got = crate::wire::from_bytes::<Named<Flat>>(&bytes).unwrap();
+    assert_eq!((got.a, &got.more), (7, &sent.more));
+    let named = rmp_serde::to_vec_named(&sent.0).unwrap();
+    let read = |bytes: Vec<u8>| {
+        let framed = crate::wire::to_bytes(&bytes::Bytes::from(bytes)).unwrap();
+        crate::wire::from_bytes::<Named<Flat>>(&framed)
+    };
+    read(named.clone()).unwrap();
+    for length in 0..named.len() {
+        assert_eq!(read(named[..length].to_vec()).unwrap_err().kind(), ErrorKind::Wire);
+    }
+    let error = read([&named[..], &[0]].concat()).unwrap_err();
+    assert!(error.message().contains("1 bytes too many"), "{error}");
 }
 
 /// Writes two or three fields and reads two, in reverse order if `SWAPS` is true.

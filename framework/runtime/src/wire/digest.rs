@@ -1,6 +1,7 @@
 //! Digest of the written form of a value, which does not depend on the order of the elements of sequences and maps, because the order of a
 //! `HashMap` may differ each time.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::ser::{self, Serialize, Serializer};
@@ -10,7 +11,20 @@ use serde::ser::{self, Serialize, Serializer};
 /// # Errors
 /// The error of the value's `Serialize`.
 pub(super) fn digest<T: Serialize>(value: &T) -> Result<u64, Refused> {
-    value.serialize(Digest)
+    let before = IS_RUNNING.replace(true);
+    let digest = value.serialize(Digest);
+    IS_RUNNING.set(before);
+    digest
+}
+
+thread_local! {
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns true while this thread computes a digest. A type that encodes itself as bytes then writes its parts, because the order of
+/// elements cannot be ignored in bytes.
+pub(super) fn is_running() -> bool {
+    IS_RUNNING.get()
 }
 
 /// Error message of a `Serialize`.

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::{collection::vec, prelude::*};
 use serde::{Deserialize, Serialize};
 
-use super::{Codec, Plain, codec, from_bytes};
+use super::{Codec, Named, Plain, codec, from_bytes};
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -45,6 +45,10 @@ const CODECS: &[(&str, Try)] = &[
     ("Vec<()>", |h, p, n| codec::decode::<Vec<()>>(h, p, n).map(|items| 24 * items.len())),
     ("List", |h, p, n| codec::decode::<List>(h, p, n).map(|items| 8 * items.len())),
     ("Record", |h, p, n| codec::decode::<Record>(h, p, n).map(|items| size_of::<Record>() * items.len())),
+    ("Named<List>", |h, p, n| codec::decode::<Named<List>>(h, p, n).map(|items| 8 * items.len())),
+    ("Named<Record>", |h, p, n| {
+        codec::decode::<Named<Record>>(h, p, n).map(|items| size_of::<Record>() * items.len())
+    }),
     ("Plain<[u32; 3]>", |h, p, n| codec::decode::<Plain<[u32; 3]>>(h, p, n).map(|items| 12 * items.len())),
     ("plain [u32; 3]", |h, p, n| {
         Codec::<[u32; 3]>::plain().decode(h, p, n).map(|items| 12 * items.capacity())

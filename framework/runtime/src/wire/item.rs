@@ -22,7 +22,8 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Items are sent without the names of their fields, and `Deserialize` must read a value that is equal to the one that `Serialize` has
 /// written. The following cases are detected on any number of ranks, and reported as an error with the name of the type:
 ///
-/// - serde's `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`;
+/// - serde's `flatten`, `untagged`, `tag` and `skip_serializing_if`, unless the value is sent as [`Named`](crate::Named);
+/// - serde's `skip_serializing` without `default`;
 /// - an enum in which a variant with `skip` precedes other variants: serde counts it when it writes, and does not count it when it reads,
 ///   so that one variant would become another. After all other variants it is permitted;
 /// - a `Deserialize` written by hand that reads less than was written, or something else;

@@ -10,6 +10,7 @@
 //! - `Vec` of these types, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; large items are not copied;
 //! - all other types: serde with bincode ([`Plain`] and [`raw`] keep bulk numbers fast); the agreement of a type's `Serialize` and
 //!   `Deserialize` is checked;
+//! - [`Named`] values: MessagePack with the names of fields, as one string of bytes in bincode;
 //! - types that are plain old data can be sent as their memory, if the program that builds the pipeline requests it: [`Codec::plain`].
 
 mod agree;
@@ -23,6 +24,7 @@ mod id;
 mod item;
 mod memory;
 mod movable;
+mod named;
 pub(crate) mod packed;
 mod plain;
 mod reader;
@@ -44,6 +46,7 @@ pub(crate) use codec::{Codec, notes_of_one};
 pub(crate) use frame::{from_bytes, to_bytes};
 pub use item::Item;
 pub use movable::Movable;
+pub use named::Named;
 pub use plain::{Plain, raw};
 pub(crate) use weigh::{weigh, weigh_some};
 

@@ -8,8 +8,8 @@ use super::shapes::{Kind, Watch};
 
 /// Remedy for a type whose `Serialize` and `Deserialize` do not agree, at the end of the error message.
 pub(super) const REMEDY: &str = "Items travel without the names of their fields, and what Serialize writes \
-    must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; use none \
-    of `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`";
+    must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; send a \
+    type with `flatten`, `untagged`, `tag` or `skip_serializing_if` as `armature::Named`";
 
 /// A value whose serialization is recorded.
 pub(super) struct Watched<'w, T: ?Sized> {

@@ -143,7 +143,7 @@ impl Workflow<'_> {
             closures: &mut self.code,
             closure_of: closure_of.into(),
             after_command: self.after_command.as_mut(),
-            context: Context::new((rank, ranks), &graph.name),
+            context: Context::new(endpoint.place(), &graph.name),
             names,
             spill,
             trail,

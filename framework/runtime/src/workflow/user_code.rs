@@ -165,9 +165,9 @@ impl TaskCode<'_, '_> {
     fn hear(&mut self, ended: &Try) -> Result<()> {
         self.begin(ended.task, ended.attempt);
         let Some(hear) = &mut self.after_command else { return Ok(()) };
-        let here = std::mem::replace(&mut self.context.rank, ended.rank);
+        let here = std::mem::replace(&mut self.context.place.rank, ended.rank);
         let heard = user_code::call(|| hear(&ended.ended, &self.context));
-        self.context.rank = here;
+        self.context.place.rank = here;
         heard
     }
 }

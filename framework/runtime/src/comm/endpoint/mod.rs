@@ -28,6 +28,7 @@ use super::message::{
 use super::process::Process;
 use crate::comm::clock::Clock;
 use crate::comm::{Capabilities, Frame, Transport};
+use crate::context::RankPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::StatusWriter;
 use crate::wire;
@@ -42,6 +43,7 @@ pub(crate) struct Endpoint {
     liveness: Liveness,
     spin: Duration,
     longest_sleep: Duration,
+    cores: usize,
     /// Failure of this rank or of another one, which ends every further wait.
     failure: Option<Error>,
     /// Ranks that have [answered](Control::Answer) a failure.
@@ -72,6 +74,7 @@ impl Endpoint {
             liveness: Liveness::new(transport.size(), clock.now(), longest_sleep),
             spin: Duration::ZERO,
             longest_sleep,
+            cores: 1,
             failure: None,
             answered: BTreeSet::new(),
             job_status: StatusWriter::default(),
@@ -190,6 +193,20 @@ impl Endpoint {
 
     pub(crate) fn transport(&mut self) -> &mut dyn Transport {
         &mut *self.transport
+    }
+
+    /// Sets the number of cores that this rank may use without taking them from other ranks.
+    pub(crate) fn set_cores(&mut self, cores: usize) {
+        self.cores = cores;
+    }
+
+    pub(crate) fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// Returns the place of this rank for the context of user code.
+    pub(crate) fn place(&self) -> RankPlace {
+        RankPlace { rank: self.rank(), ranks: self.size(), threads: self.cores.max(1) }
     }
 
     /// Sets the time for which this rank spins before it sleeps; zero if ranks share cores.

@@ -81,6 +81,8 @@ pub struct Config {
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
     pub(crate) communicator: Option<Given>,
+    /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if its ranks share cores.
+    pub(crate) cores: Option<usize>,
     /// Variables of the environment with the name of a setting that does not exist.
     pub(crate) unknown: Vec<String>,
 }
@@ -111,6 +113,7 @@ impl Default for Config {
             commands: None,
             #[cfg(feature = "mpi")]
             communicator: None,
+            cores: None,
             unknown: Vec::new(),
         }
     }
