@@ -58,6 +58,15 @@ impl FailedTask {
         format!("{} ({}, after {})", line(&self.message), self.label(), self.count())
     }
 
+    /// Returns the message with the number of tries if there was more than one, for an error that names the task, the rank and the kind
+    /// itself.
+    pub(crate) fn with_tries(&self) -> String {
+        match self.tries {
+            1 => self.message.clone(),
+            _ => format!("{} (after {})", self.message, self.count()),
+        }
+    }
+
     fn label(&self) -> String {
         match &self.name {
             Some(name) => format!("task {}", quoted(name)),
@@ -104,8 +113,10 @@ mod tests {
             message: "torn".into(),
         };
         assert_eq!(failed.to_string(), "task 17 failed on rank 2 after 2 tries: torn");
+        assert_eq!(failed.with_tries(), "torn (after 2 tries)");
         (failed.name, failed.tries, failed.kind) = (Some("cut".into()), 1, ErrorKind::Panic);
         assert_eq!(format!("{failed:?}"), "task \"cut\" failed on rank 2 after 1 try: panicked: torn");
+        assert_eq!(failed.with_tries(), "torn");
         assert_eq!(failed.in_error(), "torn (task \"cut\", after 1 try)");
     }
 }

@@ -118,6 +118,18 @@ fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
     }
 }
 
+#[test]
+fn the_error_of_a_task_that_was_tried_again_has_the_number_of_tries() {
+    for (retries, expected) in [(0, "task 17: torn"), (2, "task 17: torn (after 3 tries)")] {
+        let error = run(&config(2), |session| {
+            let work = |x: u64| if x == 17 { Err("torn".into()) } else { Ok(x) };
+            Ok(Farm::try_new("try", work).retries(retries).collect(session, 0..100)?.on_root())
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+}
+
 /// Worker whose first attempt at every tenth task fails.
 struct Second;
 

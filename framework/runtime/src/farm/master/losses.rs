@@ -188,7 +188,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// ends the job instead with `fail_fast`.
     fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, Error) {
         let failed = self.state.death_of(pending);
-        let error = self.here(Error::new(failed.kind, &failed.message).on_item(failed.task));
+        let error = self.here(Error::new(failed.kind, failed.with_tries()).on_item(failed.task));
         (failed, error)
     }
 

@@ -166,12 +166,12 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
         let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
-        if self.options.fail_fast {
-            let error = Error::new(kind, message).on_item(task).in_farm(&self.name);
-            return Err(error.at_rank(by));
-        }
         let tries = chunk.attempt + 1;
         let failed = FailedTask { task, name: None, rank: by, tries, kind, message: message.clone() };
+        if self.options.fail_fast {
+            let error = Error::new(kind, failed.with_tries()).on_item(task).in_farm(&self.name);
+            return Err(error.at_rank(by));
+        }
         self.state.tasks.ended(1, 1);
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }
