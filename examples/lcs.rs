@@ -1,5 +1,5 @@
-//! The longest common subsequence of two texts, by dynamic programming. A table that is filled once: each value needs those above and to
-//! the left of it.
+//! Longest common subsequence of two texts by dynamic programming. A table is filled once: each value needs the values above and to the left
+//! of it.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/lcs README.md docs/farms.md

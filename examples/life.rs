@@ -94,7 +94,7 @@ mod tests {
                     .unwrap()
                     .unwrap()
             };
-            // It goes a row and a column in four generations.
+            // The glider moves by one row and one column in four generations.
             assert_eq!(live(4), board("...... ..#... ...#.. .###.. ...... ......"));
             assert_eq!(live(24), glider);
         }

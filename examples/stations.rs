@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn are_those_of_the_serial_program() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // Quarters, whose sums are exact in any order.
+        // Quarters of a degree, whose sums are exact in any order.
         let lines: String =
             (0..5_000_i32).map(|n| format!("s{};{}\n", n % 7, f64::from(n * 37 % 200 - 80) / 4.0)).collect();
         std::fs::write(&file, lines.trim_end()).unwrap();

@@ -1,4 +1,4 @@
-//! In how many ways can n queens stand on a board of n × n so that none attacks another? A search in a tree whose deep branches are not
+//! Number of ways in which n queens can stand on a board of n × n so that none attacks another. A search in a tree whose deep branches are not
 //! known in advance: a farm whose tasks create tasks.
 //!
 //! ```sh

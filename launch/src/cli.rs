@@ -30,7 +30,7 @@ use crate::{Mpi, detect, explain, stage, workflow};
 /// a program to read its input first. A job that hangs at its start wastes this much of its allocation.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
-/// Starts MPI programs the right way for Open MPI, MPICH and srun.
+/// Start MPI programs with Open MPI, MPICH or srun, and show what they did.
 #[derive(Debug, Parser)]
 #[command(name = "armature", version)]
 struct Cli {
@@ -52,125 +52,125 @@ enum Action {
     Workflow(WorkflowAction),
 }
 
-/// Plan what is to be run, for a platform that need not be there.
+/// Plan work for a platform, which need not be available.
 #[derive(Debug, Subcommand)]
 enum Plan {
     Workflow(PlanWorkflow),
 }
 
-/// Start a program on the ranks of this machine, of a hostfile or of the batch job around it.
+/// Start a program on the ranks of this machine, of a hostfile or of the current batch job.
 ///
-/// Finds out which MPI the program is linked to and builds the line for its launcher: Open MPI's or MPICH's mpirun,
-/// or srun inside a Slurm allocation. A PBS job's node file is used as the hostfile.
+/// The MPI that the program is linked to determines the launcher: mpirun of Open MPI or MPICH, or srun inside a Slurm allocation. In a PBS job, the
+/// node file is used as the hostfile.
 ///
-/// The program is the same on all ranks: an argument `:` is refused, because launchers take it for the beginning of another.
+/// All ranks run the same program. An argument `:` is refused, because launchers take it for the beginning of another program.
 ///
-/// With --recover, --restarts, --job-status or --start-limit, what counts is the job status that the program leaves in a file, not how its
-/// launcher ends: 0 only if the job says that it has finished. A launcher that does not end when the job has is ended, with
-/// all processes that it has started. The program must use armature.
+/// With --recover, --restarts, --job-status or --start-limit, the exit code comes from the job status that the program writes to a file, and not from
+/// the launcher: it is 0 only if the job status says that the job has finished. If the launcher does not end after the job, it is ended together with
+/// all processes that it has started. These options need a program that uses armature.
 ///
-/// Exit code: the program's own, as the launcher reports it, or as the job status says; 124 after the time limit; 2 for a wrong
-/// option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
+/// Exit code: that of the program as reported by the launcher or by the job status; 124 after the time limit; 2 for an invalid option or hostfile;
+/// 127 if the program or the launcher is missing; 1 if another error occurs before the start.
 #[derive(Debug, Args)]
 struct Run {
     #[command(flatten)]
     launch: LaunchArgs,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
     command: Vec<OsString>,
 }
 
-/// How a job is started.
+/// Options for the start of a job.
 #[derive(Debug, Args)]
 struct LaunchArgs {
-    /// Number of ranks [default: the slots of the hostfile or batch job, or this machine's cores]
+    /// Number of ranks [default: number of slots in the hostfile or batch job, or of cores of this machine]
     #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     ranks: Option<u32>,
-    /// Hosts, one a line: NAME slots=N speed=S memory=M
+    /// File with the hosts, one per line: NAME slots=N speed=S memory=M
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// End the job after this time, restarts included, as in 90s, 10m or 2h (a plain number is seconds)
+    /// End the job after this time, including restarts, as in 90s, 10m or 2h (without a unit: seconds) [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
-    /// The MPI to start with [default: the one that the program is linked to]
+    /// MPI of the launcher [default: the MPI that the program is linked to]
     #[arg(long)]
     mpi: Option<Mpi>,
-    /// Whose launcher to use
+    /// Launcher that starts the ranks
     #[arg(long, default_value = "auto")]
     launcher: Launcher,
-    /// Tie ranks to cores; auto does not where there are more ranks than slots
+    /// Binding of ranks to cores; auto binds unless ranks outnumber slots
     #[arg(long, default_value = "auto")]
     bind: Bind,
-    /// Let ranks go on when one dies, if the program can (Open MPI's mpirun, and srun)
+    /// Let the other ranks continue when a rank dies, if the program can (Open MPI's mpirun, or srun)
     #[arg(long)]
     recover: bool,
-    /// Start the job again when it dies as a whole, so many times at most; it goes on from its journal if it has one.
-    /// A job whose own code failed is not started again, nor is one that was asked to end by a signal or has run out of memory
+    /// Restart the job up to N times after a crash; it resumes from its journal or checkpoint if it has one. A job is not restarted if its own code
+    /// has failed, if a signal asked it to end, or if it has run out of memory
     #[arg(long, value_name = "N", default_value_t = 0)]
     restarts: u32,
-    /// End the job if not all ranks have started and found each other within this time, each time that it is started
-    /// [default, with --recover, --restarts or --job-status: 10m]. A rank that dies on this machine meanwhile is noticed at once
+    /// End the job if not all ranks have started and connected to each other within this time, for each start [default: 10m with --recover,
+    /// --restarts or --job-status, otherwise no limit]. The death of a rank on this machine is detected earlier
     #[arg(long, value_name = "TIME", value_parser = duration)]
     start_limit: Option<Duration>,
-    /// Hand standard input on to the launcher, and with it to rank 0. Otherwise nothing is read from it
+    /// Forward standard input to the launcher, and thus to rank 0 [default: standard input is not read]
     #[arg(long)]
     stdin: bool,
-    /// Keep the job status in this file, which no other job uses; rank 0 must be able to write it [default: a temporary one, in the current directory
-    /// where there are several hosts]
+    /// File for the job status, which no other job uses and rank 0 can write [default: a temporary file, in the current directory if there are
+    /// several hosts]
     #[arg(long, value_name = "FILE")]
     job_status: Option<PathBuf>,
-    /// Print the command and the hostfile, and do not start anything
+    /// Print the command and the hostfile without starting anything
     #[arg(long)]
     dry_run: bool,
-    /// Print the command before it is started
+    /// Print the command before starting it
     #[arg(short, long)]
     verbose: bool,
 }
 
-/// Run workflows, and see what their tasks wrote.
+/// Run workflows, and show the output of their tasks.
 #[derive(Debug, Subcommand)]
 enum WorkflowAction {
     Run(RunWorkflow),
     Output(workflow::Output),
 }
 
-/// Run a workflow's commands, or replay what was measured, on the ranks of this machine, of a hostfile or of the batch job around it.
+/// Run the commands of a workflow, or replay their measurements, on the ranks of this machine, of a hostfile or of the current batch job.
 ///
-/// The workflow is read first, so that a fault in it is told before anything starts. Then the program armature-workflow is started as by
-/// `armature run`: on each rank it runs one task at a time. Its options follow FILE: armature-workflow --help shows them. Where hosts share no
-/// directory, --send-files brings files to the tasks that read them.
+/// The workflow is read first, so that errors in it are reported before anything starts. Then the program armature-workflow is started as with
+/// `armature run`. Its options follow FILE; `armature-workflow --help` lists them. If hosts share no directory, --send-files sends files to the tasks
+/// that read them.
 ///
-/// Exit code: 0 when all tasks are done; 1 if one has failed, or the job has; otherwise as with armature run.
+/// Exit code: 0 if all tasks are done; 1 if a task or the job has failed; otherwise as with `armature run`.
 #[derive(Debug, Args)]
 struct RunWorkflow {
     #[command(flatten)]
     launch: LaunchArgs,
-    /// The program that runs the tasks [default: armature-workflow beside this program, or in the PATH]
+    /// Program that runs the tasks [default: armature-workflow in the directory of this program, or in the PATH]
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// The workflow, and options of armature-workflow
+    /// File of the workflow, and options of armature-workflow
     #[arg(required = true, trailing_var_arg = true, value_name = "FILE")]
     arguments: Vec<OsString>,
 }
 
-/// Say what was decided in a run, and why, from the events that it logged.
+/// Explain the decisions of a run from its event log.
 ///
-/// A program that uses armature logs its events to DIR if it is started with ARMATURE_EVENTS=DIR, in one file a rank.
-/// Shown are the mapping at the start, the number of workers, the distribution of units or the plan, each change of it with its reason and
-/// its numbers, the stages that were handed over, and what came of it; at the end, what the ranks waited for, and of a workflow the critical path.
+/// A program that uses armature logs its events to DIR, one file per rank, if it is started with ARMATURE_EVENTS=DIR. The output has the initial
+/// mapping, number of workers, distribution of units or plan, and each change with its reason, its predicted gain and its result; at the end, what
+/// the ranks waited for, and the critical path of a workflow.
 #[derive(Debug, Args)]
 struct Explain {
-    /// The directory of the event log
+    /// Directory of the event log
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Show every event: also decisions to leave the mapping as it is, and the measurements that they stand on
+    /// Show every event, including decisions against a change and the measurements behind decisions
     #[arg(long)]
     all: bool,
-    /// Show what has become of this task of a workflow, and what it waited for: inputs, memory, a limit, other tasks
+    /// Show the history of this task of a workflow, and what it waited for: inputs, memory, a limit, other tasks
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     task: Option<String>,
-    /// Show how it stood at this time, in seconds after the run began: what was in force, which tasks ran and what others waited for, what ranks
-    /// did around that time, and what was decided before and after
+    /// Show the state at this time, in seconds since the beginning of the run: mapping or plan, running and waiting tasks, activities of the ranks,
+    /// and the decisions before and after
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["all", "task"])]
     at: Option<f64>,
 }

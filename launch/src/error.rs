@@ -143,25 +143,24 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::NoMoment { at, directory } => write!(
                 f,
-                "{}: no run went on {at} s after it had begun: expected a time within a run",
+                "{}: no run lasted {at} s: expected a time within a run",
                 directory.display()
             ),
             LaunchError::NoRun { directory } => write!(
                 f,
-                "there is no run in {}: expected rank-0.jsonl, … or job-status.json, which a program writes that is started with \
-                 ARMATURE_EVENTS and this directory",
+                "there is no run in {}: expected rank-0.jsonl, … or job-status.json, which a program writes if \
+                 ARMATURE_EVENTS names this directory",
                 directory.display()
             ),
             LaunchError::NoMemory { host, file } => write!(
                 f,
-                "{}: host {host} has no memory=: expected memory=M with M such as 64GiB, which the tasks have to fit",
+                "{}: host {host} has no memory=: expected memory=M, such as memory=64GiB, as the limit for the tasks",
                 file.display()
             ),
             LaunchError::Variable(variable) => variable.fmt(f),
             LaunchError::Colon => f.write_str(
-                "an argument is `:`: launchers take it for the end of one program and the beginning of another, also behind \
-                 `--` and among the program's own arguments. All ranks run the same program here; one that needs the \
-                 argument can be started by a script that adds it",
+                "an argument is `:`, which launchers take for the beginning of another program, even after `--` and among the \
+                 program's own arguments. If the program needs this argument, start it from a script that adds it",
             ),
             LaunchError::InsideStep(step) => write!(
                 f,
@@ -171,7 +170,7 @@ impl fmt::Display for LaunchError {
             LaunchError::NoRecovery(mpi) => write!(
                 f,
                 "--recover needs Open MPI: the launchers of {mpi} end all ranks when one dies. \
-                 --restarts N starts the job again"
+                 Use --restarts N to restart the job"
             ),
             LaunchError::NoProgram(name) => {
                 let name = armature_text::shown(name);
@@ -179,8 +178,8 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::AmbiguousMpi(path) => write!(
                 f,
-                "{} does not tell which MPI it needs, and both Open MPI and MPICH are installed: \
-                 say --mpi openmpi or --mpi mpich",
+                "{} is not linked to a known MPI, and both Open MPI and MPICH are installed: \
+                 use --mpi openmpi or --mpi mpich",
                 path.display()
             ),
             LaunchError::NoLauncher(Some(mpi)) => write!(

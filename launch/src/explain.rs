@@ -24,7 +24,7 @@ pub fn explain(log: &Log, all: bool) -> String {
         run(&mut text, records, all);
     }
     if log.records.is_empty() {
-        text.push_str("The log is empty: the run has only just begun, or failed at once.\n");
+        text.push_str("The log is empty: the run has just begun, or failed at once.\n");
     }
     for run in Run::all(&log.records).iter().filter(|run| run.has_activity() || !run.tasks.is_empty()) {
         let name = if several { format!("run {}: ", run.number + 1) } else { String::new() };
@@ -85,10 +85,10 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             if left_out == 1 { "it" } else { "them" },
         );
     } else if kept == 0 {
-        text.push_str("Nothing was decided while it ran.\n");
+        text.push_str("No decision was made during the run.\n");
     }
     if !records.iter().any(|r| r.event.is_end()) {
-        text.push_str("The log has no end: the run failed, or it still goes on.\n");
+        text.push_str("The log has no end: the run has failed, or is still running.\n");
     }
 }
 

@@ -10,27 +10,27 @@ use clap::{Args, ValueEnum};
 use crate::error::LaunchError;
 use crate::standing::{Standing, alive_here, beside};
 
-/// Make a page that shows what a run did: it opens without a network.
+/// Create a page that shows what a run did.
 ///
-/// RUN is the directory of the event log, which a program that uses armature writes if it is started with ARMATURE_EVENTS=RUN, or a
-/// directory with that log in events/. A run that failed, was killed or still goes on is shown as far as its log goes.
+/// RUN is the directory of the event log, or a directory with the log in events/. A program that uses armature writes the log if it is started with
+/// ARMATURE_EVENTS=RUN. For a run that failed, was killed or is still running, the page shows the part that the log contains.
 ///
-/// The page has a sentence on what the ranks waited for, their time line, efficiencies, rates, mappings, decisions, durations, memory and
-/// messages. However many events there are, it stays below 5 MB.
+/// The page opens without a network. It has a sentence on what the ranks waited for, their time line, efficiencies, rates, mappings, decisions,
+/// durations, memory and messages. Its size is below 5 MB for any number of events.
 ///
-/// Exit code: 0; 2 if the log cannot be read, or does not have what is asked for; 1 if the page cannot be written.
+/// Exit code: 0; 2 if the log cannot be read or does not contain the requested data; 1 if the page cannot be written.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// The directory of the event log
+    /// Directory of the event log
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Where to write [default: report.html in that directory; for a figure and efficiencies, standard output]
+    /// File to write [default: report.html in the directory of the log; standard output for a figure and for efficiencies]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the page is called [default: the directory]
+    /// Title of the page [default: the path of RUN]
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["figure", "efficiencies"])]
     title: Option<String>,
-    /// Draw one figure as SVG instead of the page, for a paper
+    /// Draw one figure as SVG instead of the page
     #[arg(long, value_name = "NAME")]
     figure: Option<FigureName>,
     /// Print the efficiencies of each run, and of the phases between its changes, with the keys of TALP, instead of the page
@@ -38,37 +38,37 @@ pub(crate) struct Report {
     efficiencies: Option<Form>,
 }
 
-/// Write a trace of a run for other viewers: Perfetto's, or Chrome's.
+/// Write a trace of a run for the viewers of Perfetto or Chrome.
 ///
-/// RUN is as with `armature report`. Each rank is a process with the longest call of user code in each part of its time, counters of what it
-/// did, and points for what was decided. ui.perfetto.dev opens both forms.
+/// RUN is as with `armature report`. Each rank is a process with the longest calls of user code, counters of its activities, and points for
+/// decisions. ui.perfetto.dev opens both formats.
 ///
 /// Exit code: 0; 2 if the log cannot be read; 1 if the trace cannot be written.
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
-    /// The directory of the event log
+    /// Directory of the event log
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Where to write [default: trace.pftrace or trace.json in that directory]
+    /// File to write [default: trace.pftrace or trace.json in the directory of the log]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The form: protocol buffers of Perfetto, or JSON of Chrome
+    /// Format of the trace: protocol buffers of Perfetto, or JSON of Chrome
     #[arg(long, value_name = "FORM", default_value = "perfetto")]
     format: TraceForm,
 }
 
 /// Print the events of a run as lines of JSON in order of time, and check them.
 ///
-/// RUN is as with `armature report`. Each line is an event of a rank; the pages of `armature::observe` say what the fields are. What was
-/// left out, because a rank was killed while it wrote, is told on standard error.
+/// RUN is as with `armature report`. Each line is an event of a rank; the documentation of `armature::observe` describes the fields. If a rank was
+/// killed while it wrote, a message on standard error describes the omitted part.
 ///
 /// Exit code: 0; 2 if the log cannot be read, or a line is not an event.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// The directory of the event log
+    /// Directory of the event log
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Print how many events of each kind there are instead
+    /// Print the number of events of each kind instead of the events
     #[arg(long)]
     count: bool,
 }

@@ -39,7 +39,7 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
         // The job can run without the signal.
-        say(format_args!("the launcher would outlive this command: {error}"));
+        say(format_args!("the launcher will not end if this command is killed: {error}"));
     }
     // If the parent died before the request, the signal is never sent.
     if getppid() != Some(parent) {
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn only_the_word_makes_a_stage_and_only_for_the_parent_that_it_names() {
         assert!(!entered(&["armature"]) && !entered(&["armature", "run", WORD, "1", "mpirun"]));
-        // This process is not its own parent. Taken for that, it would be another program now.
+        // This process is not its own parent. It therefore does not become the launcher `/bin/true`.
         assert!(entered(&["armature", WORD, &getpid().to_string(), "/bin/true"]));
         set_parent_process_death_signal(None).unwrap();
     }

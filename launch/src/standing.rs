@@ -68,7 +68,7 @@ impl Standing {
 impl std::fmt::Display for Standing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Standing::Unknown => f.write_str("its log does not say how it stands"),
+            Standing::Unknown => f.write_str("the log has no job status"),
             Standing::Starting => f.write_str("starting"),
             Standing::Running => f.write_str("running"),
             Standing::Finished => f.write_str("finished, exit code 0"),
@@ -76,7 +76,7 @@ impl std::fmt::Display for Standing {
                 write!(f, "failed, exit code {code}")
             }
             Standing::Failed { code, message } => write!(f, "failed, exit code {code}: {message}"),
-            Standing::Killed => f.write_str("killed: rank 0 is gone and has left no word"),
+            Standing::Killed => f.write_str("killed: rank 0 has died without a final status"),
         }
     }
 }
@@ -121,8 +121,8 @@ impl StatusKeeper {
         }
         if status.state != State::Failed {
             status.message = match status.state {
-                State::Finished => "the program has ended otherwise after its ranks had finished".into(),
-                _ => "it has ended without a word of its own".to_string(),
+                State::Finished => "the program has failed after its ranks had finished".into(),
+                _ => "the program has ended without a final status".to_string(),
             };
         }
         // A job without a status `Finished` has not succeeded.
@@ -148,11 +148,11 @@ mod tests {
         assert_eq!(of(State::Running, 0, 10), Standing::Running);
         assert_eq!(of(State::Running, 0, 99), Standing::Killed);
         assert_eq!(of(State::Starting, 0, 99), Standing::Killed);
-        // Who has started it says what came of it, or starts it again.
+        // The process that started the job will record the exit code, or restart the job.
         assert_eq!(of(State::Running, 20, 20), Standing::Running);
         assert_eq!(of(State::Running, 20, 99), Standing::Killed);
         assert_eq!(of(State::Finished, 0, 99), Standing::Finished);
-        // From another host that is not seen.
+        // From another host, the processes of the job cannot be observed.
         assert_eq!(Standing::of(Some(&status(State::Running, 0)), |_, _| None), Standing::Running);
         assert_eq!(Standing::of(None, |_, _| Some(false)), Standing::Unknown);
     }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(leave(State::Failed, 3).code(), Some(3));
         assert_eq!(leave(State::Finished, 9).code(), Some(9));
         assert!(leave(State::Finished, 9).to_string().contains("after its ranks had finished"));
-        // The job has not come so far as to say anything.
+        // The job has not written a status, so that the status of an earlier job is kept.
         status(State::Running, 0).write(&file).unwrap();
         expect().leave(127);
         assert_eq!(beside(dir.path()).unwrap(), Some(status(State::Running, 0)));

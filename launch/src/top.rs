@@ -36,19 +36,19 @@ const SCREEN: (usize, usize) = (120, 40);
 /// Maximum number of lines of a picture that is not shown on a terminal.
 const LINES: usize = 80;
 
-/// Show a run while it goes on: what each rank does, how fast, what was decided, who is waited for, and when it will end.
+/// Show a run while it is in progress: the activity and rate of each rank, decisions, the ranks that others wait for, and the predicted end.
 ///
-/// RUN is as with `armature report`: the directory of the event log, also where another host writes it. Nothing but its files is looked
-/// at. On a terminal the picture is renewed each second until the job has ended, or Ctrl-C; otherwise a line is printed each second.
+/// RUN is the directory of the event log, as with `armature report`; another host may write it. Only its files are read. On a terminal, the picture
+/// is updated every second until the job has ended or Ctrl-C; otherwise a line is printed every second.
 ///
-/// Exit code: 0 when the job has finished; its own when it has failed, or 1 when it was killed; 2 if there is no run in RUN; 130 after
-/// Ctrl-C. With --once 0 or 2.
+/// Exit code: 0 if the job has finished; that of the job if it has failed, or 1 if it was killed; 2 if there is no run in RUN; 130 after Ctrl-C. With
+/// --once, 0 or 2.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// The directory of the event log
+    /// Directory of the event log
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Print one picture of how the run stands now, and end
+    /// Print one picture of the current state, and exit
     #[arg(long)]
     once: bool,
 }
@@ -132,7 +132,7 @@ impl Watched {
             return Some((self.standing.to_string(), code));
         }
         if self.status.is_none() && self.live.is_between_runs() && self.live.seconds() > 0.0 {
-            return Some(("its last run has ended, and it says no more".to_string(), 0));
+            return Some(("its last run has ended, and the log has no later events".to_string(), 0));
         }
         let silence = self.heard.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
@@ -147,7 +147,7 @@ impl Watched {
         let mut text = armature_text::line(format_args!("{}: {}", self.directory.display(), self.standing));
         if let Some(status) = &self.status {
             if status.restarts > 0 {
-                let _ = write!(text, ", started again {}", count(status.restarts.into(), "time"));
+                let _ = write!(text, ", restarted {}", count(status.restarts.into(), "time"));
             }
             if !status.lost.is_empty() {
                 let lost: Vec<String> = status.lost.iter().map(usize::to_string).collect();

@@ -14,24 +14,24 @@ use crate::plan::read_workflow;
 /// The program that runs the tasks of workflows.
 const PROGRAM: &str = "armature-workflow";
 
-/// Show what a task wrote, of all attempts that there were.
+/// Show the output of a task in all of its attempts.
 ///
-/// Its standard output goes to standard output, its standard error to standard error. Without a task all tasks are listed that wrote
-/// something.
+/// The task's standard output is written to standard output, and its standard error to standard error. Without TASK, all tasks with output are
+/// listed.
 ///
-/// Exit code: 0; 2 if a file cannot be read, or there is no such task.
+/// Exit code: 0; 2 if a file cannot be read, or the task does not exist.
 #[derive(Debug, Args)]
 pub(crate) struct Output {
-    /// The workflow
+    /// File of the workflow
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The task
+    /// Name of the task
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Of this attempt only, from 1
+    /// Show only this attempt, counted from 1
     #[arg(long, value_name = "N", requires = "task")]
     attempt: Option<u32>,
-    /// Where the run kept its outputs [default: FILE.outputs]
+    /// Directory with the outputs of the run [default: FILE.outputs]
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
 }

@@ -59,7 +59,7 @@ fn runs_are_told_one_after_the_other() {
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
         text.ends_with(
-            "Nothing was decided while it ran.\nThe log has no end: the run failed, or it still goes on.\n"
+            "No decision was made during the run.\nThe log has no end: the run has failed, or is still running.\n"
         ),
         "{text}"
     );
@@ -79,7 +79,7 @@ fn what_was_changed_was_not_left_as_it_was() {
     for (epoch, is_change) in [(1, false), (2, true)] {
         fs::write(dir.path().join("rank-0.jsonl"), format!("{start}\n{}\n", switch(epoch))).unwrap();
         let text = told(&[], dir.path());
-        assert_eq!(text.contains("Nothing was decided"), !is_change, "{text}");
+        assert_eq!(text.contains("No decision was made"), !is_change, "{text}");
     }
 }
 
@@ -109,7 +109,7 @@ fn a_farm_is_told_with_its_choices_and_losses() {
     ] {
         assert!(text.contains(sentence), "`{sentence}` is not told: {text}");
     }
-    assert!(!text.contains("Nothing was decided"), "{text}");
+    assert!(!text.contains("No decision was made"), "{text}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_moment_is_told_with_what_was_in_force_and_decided() {
     let output = explain(&["--at", "99"], &sample());
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no run went on 99 s after it had begun"), "{said}");
+    assert!(said.contains("no run lasted 99 s"), "{said}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_page_is_made_beside_the_events_and_says_where() {
     printed(&["report", "--title", "a night"], dir.path());
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("<h1>a night</h1>"), "{text}");
-    assert!(text.contains("Job: failed, exit code 3: no &#60;fuel&#62;, started again 2 times."), "{text}");
+    assert!(text.contains("Job: failed, exit code 3: no &#60;fuel&#62;, restarted 2 times."), "{text}");
 }
 
 #[test]

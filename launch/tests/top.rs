@@ -169,7 +169,7 @@ fn a_job_whose_rank_0_is_gone_was_killed() {
     let output = top(&[], dir.path());
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.ends_with("The job has ended: killed: rank 0 is gone and has left no word\n"), "{text}");
+    assert!(text.ends_with("The job has ended: killed: rank 0 has died without a final status\n"), "{text}");
 }
 
 #[test]

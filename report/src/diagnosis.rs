@@ -51,11 +51,8 @@ pub fn diagnosis(run: &Run) -> String {
             if run.ranks.is_empty() { "the log has no ranks" } else { "no rank has written what it did" };
         return format!("What the ranks did with their time is not known, because {why}.");
     };
-    let unfinished = if run.has_ended {
-        ""
-    } else {
-        " The run did not end as it should, or the log was read before it did."
-    };
+    let unfinished =
+        if run.has_ended { "" } else { " The run did not end normally, or the log was read before its end." };
     format!("{}{unfinished}", facts.sentence())
 }
 
@@ -192,7 +189,7 @@ impl<'r> Facts<'r> {
             *rank == 0 && root.messages >= 0.5 * self.time && share >= FULL && idle >= MUCH * self.time;
         is_it.then(|| {
             format!(
-                "because rank 0, which hands the work out, spent {} of its time on messages",
+                "because rank 0, which dispatches the work, spent {} of its time on messages",
                 percent(root.messages / self.time, 0)
             )
         })

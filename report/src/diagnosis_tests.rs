@@ -1,4 +1,4 @@
-//! Ten situations, and what is said of them.
+//! Diagnoses of ten situations.
 
 use super::*;
 use crate::mapping::Mapping;
@@ -124,7 +124,7 @@ fn a_master_that_is_the_bottleneck() {
     for _ in 0..7 {
         run = run.rank(4.0, 0.0);
     }
-    says(&run.run(), "because rank 0, which hands the work out, spent 90 % of its time on messages");
+    says(&run.run(), "because rank 0, which dispatches the work, spent 90 % of its time on messages");
 }
 
 #[test]
@@ -165,5 +165,5 @@ fn what_is_not_known_is_not_made_up() {
     let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
     says(&quiet, "no single cause stands out");
     let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();
-    says(&killed, "The run did not end as it should");
+    says(&killed, "The run did not end normally");
 }

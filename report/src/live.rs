@@ -104,7 +104,7 @@ impl Live {
             },
             _ => return,
         };
-        // Of consecutive decisions that change nothing, only the last one is displayed.
+        // Only the last of consecutive decisions that change nothing is displayed.
         if !acted && self.told.back().is_some_and(|last| !last.2) {
             self.told.pop_back();
         }
@@ -147,7 +147,7 @@ impl Live {
         let things = run.things();
         if !run.has_activity() {
             let ends = if run.has_ended { "; the run has ended" } else { "" };
-            let done = run.done.map_or("what is done is not told".to_string(), |done| {
+            let done = run.done.map_or("the progress is not known".to_string(), |done| {
                 format!("{} {} done", short_count(done), run.done_things())
             });
             return done + ends;
@@ -175,7 +175,7 @@ impl Live {
             let left = ends - run.seconds;
             let when =
                 if left > 0.0 { format!("in {}", seconds(left)) } else { format!("{} ago", seconds(-left)) };
-            return text + &format!("; by the plan it ends {when}");
+            return text + &format!("; according to the plan it ends {when}");
         }
         match run.total {
             Some(total) if rate > 0.0 => {
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// How many tasks there are is not known from those that are not handed out, and what was done at the end is what the end says.
+    /// The tasks that have been dispatched do not give the total number of tasks. The final event gives the number of completed ones.
     #[test]
     fn totals_are_those_that_are_known() {
         let chunks = Event::Chunks {

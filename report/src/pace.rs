@@ -36,7 +36,7 @@ pub(crate) fn forget(reached: &mut Vec<(f64, Reached)>, from: f64) {
 mod tests {
     use super::*;
 
-    /// What is told each second of a run whose end is at 1000.
+    /// Returns the progress reports of a run of 1000 items with these numbers of completed items, one per second.
     fn told(done: impl Iterator<Item = u64>) -> Vec<(f64, Reached)> {
         let mut told: Vec<(f64, Reached)> = Vec::new();
         for (second, done) in (1..).zip(done) {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn it_reaches_back_as_far_as_something_was_done() {
-        // One in a minute.
+        // One completed item per minute.
         let mut told = told((1..=200).map(|second| second / 60));
         forget(&mut told, 180.0);
         assert_eq!(pace(&told, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, over: 80.0 }));

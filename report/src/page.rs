@@ -95,7 +95,7 @@ pub fn page(log: &Log, job: &Job) -> String {
     order.truncate(RUNS);
     order.sort_by_key(|run| run.number);
     let shown = match all.len() {
-        0 => "There are no events: the run has only just begun, or failed at once.".to_string(),
+        0 => "There are no events: the run has just begun, or failed at once.".to_string(),
         count if count > order.len() => {
             format!("Showing the {} longest of the job's {count} runs.", order.len())
         }
@@ -176,7 +176,7 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
 fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
-        0 if run.changes.is_empty() => "Nothing was decided while it ran.".to_string(),
+        0 if run.changes.is_empty() => "No decision was made during the run.".to_string(),
         0 => format!("{} made.", changes_told(run)),
         count => format!("Of {count} decisions {acted} made a change."),
     }
@@ -228,8 +228,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     }
     add(
         "end",
-        if run.has_ended { "as it should" } else { "not in the log: it failed, was killed, or still runs" }
-            .into(),
+        if run.has_ended { "normal" } else { "not in the log: it failed, was killed, or still runs" }.into(),
     );
     facts
 }

@@ -4,7 +4,7 @@ use armature::observe::activity::{Activity, RankStart, SCHEMA};
 
 use crate::run::{Kind, Part, Rank, Run, Skeleton};
 
-/// What one of so many ranks tells when it begins.
+/// Returns the start event of one of `ranks` ranks.
 pub(crate) fn start(ranks: usize) -> RankStart {
     RankStart {
         schema: SCHEMA,

@@ -379,7 +379,7 @@ mod tests {
         assert!(trace.items.windows(2).all(|pair| pair[0].at() <= pair[1].at()));
     }
 
-    /// Tasks of a workflow, commands among them, are slices; those that run at the same time are in different lanes.
+    /// Tasks of a workflow, including commands, are slices. Concurrent tasks are in different lanes.
     #[test]
     fn tasks_are_slices_in_lanes() {
         let began = |task: &str| {

@@ -105,7 +105,7 @@ fn told(run: &Run, path: &[usize]) -> String {
     for (waited, (_, cause)) in waited.iter().zip(&CAUSES).filter(|(waited, _)| **waited > 0.0) {
         text += &format!("; between them {} went by for {cause}", seconds(*waited));
     }
-    text + ". Each of them began when the one before it had ended, because it reads what that gave, or runs on the same rank."
+    text + ". Each task began when the previous one had ended, because it reads its value, or runs on the same rank."
 }
 
 /// Returns the number of tasks and their waiting times by rank.
@@ -136,7 +136,7 @@ mod tests {
     use crate::run::{HeldAt, Rank};
     use armature::observe::TaskWait;
 
-    /// A task on a rank from one time to another, which reads what others give and waited for `memory` seconds.
+    /// Returns a task on a rank with these times, which reads the values of other tasks and waited `memory` seconds for memory.
     fn task(name: &str, rank: usize, (begin, end): (f64, f64), reads: &[&str], memory: f64) -> TaskRun {
         let wait = TaskWait { waited_for: WaitedFor::Memory, of: None, seconds: memory };
         TaskRun {
@@ -202,7 +202,7 @@ mod tests {
         assert!(gantt.svg.len() < 1_000_000, "{}", gantt.svg.len());
         assert!(gantt.shown.starts_with("Showing "), "{}", gantt.shown);
         assert!(gantt.svg.matches("class=\"box crit\"").count() >= 2);
-        // Those that are drawn of many that are alike are not only the first.
+        // If many tasks are equal, the drawn ones are spread over the run.
         let number = |text: &str| text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
         let drawn = gantt.svg.split("<title>t").filter_map(number);
         assert!(drawn.filter(|number| *number > 50_000).count() > 500);

@@ -62,8 +62,8 @@ fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
     );
     assert!(gantt.contains("task-7, planned from ") && gantt.contains("<title>task-7 from "));
     let page = page(&log, &job());
-    assert!(page.contains("By the plan at the beginning the run takes "), "no words on the plan");
-    assert!(page.contains("One more plan was made while it ran"));
+    assert!(page.contains("The initial plan predicts "), "no words on the plan");
+    assert!(page.contains("One more plan was made during the run"));
     assert!(page.contains("1 change was made.") && !page.contains("Nothing was decided"));
     assert!(page.contains(">planned</text>"), "no memory that was planned");
     assert!(page.contains("<h3>The graph</h3>"));
@@ -149,7 +149,7 @@ fn a_run_that_was_killed_is_shown_as_far_as_its_log_goes() {
         .retain(|record| record.at < 5.0 && !matches!(record.event, Event::Work(_) | Event::Traffic(_)));
     let run = &Run::all(&log.records)[0];
     assert!(!run.has_ended && (4.9..5.0).contains(&run.seconds), "{}", run.seconds);
-    assert!(diagnosis(run).contains("did not end as it should"));
+    assert!(diagnosis(run).contains("did not end normally"));
     assert!(page(&log, &job()).contains("not in the log: it failed, was killed, or still runs"));
     // The records of half of the ranks and the start records are missing.
     log.records.retain(|record| record.rank > 1 && !matches!(record.event, Event::RankStart(_)));

@@ -115,7 +115,7 @@ fn a_deadly_task_fails_after_its_tries() {
 fn the_start_has_a_limit() {
     let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");
     assert_eq!(outcome.status.code(), Some(1), "{outcome}");
-    assert!(outcome.stderr.contains("found each other within 2 s (--start-limit"), "{outcome}");
+    assert!(outcome.stderr.contains("connected to each other within 2 s (--start-limit"), "{outcome}");
 }
 
 /// Open MPI's launcher with recovery lets the other ranks wait in `MPI_Init` for a rank that has died before, so a

@@ -177,7 +177,7 @@ fn a_job_that_dies_at_once_each_time_is_given_up() {
     }
     let outcome = running.wait();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    assert!(outcome.stderr.contains("within 10 s and without another task done"), "{outcome}");
+    assert!(outcome.stderr.contains("within 10 s without completing another task"), "{outcome}");
     assert!(restarts < 9, "{outcome}");
 }
 

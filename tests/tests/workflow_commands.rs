@@ -584,7 +584,7 @@ fn a_real_trace_is_replayed() {
     }
     let outcome = place.job(2, &[&toil[..], &["--memory", "20MB", "--summary"]].concat()).succeeds();
     assert!(outcome.stderr.contains("planned by "), "{outcome}");
-    failed(place.run(1, &[]), &["no task says what it runs: expected commands"]);
+    failed(place.run(1, &[]), &["no task has a command: expected commands"]);
     let two = "[[processor]]\nname = \"a\"\nspeed = 2\nmemory = \"20 MB\"\n[[processor]]\nname = \"b\"\nmemory = \"15 MB\"\n";
     fs::write(place.path("two.toml"), two).unwrap();
     let on_two = [&toil[..], &["--platform", "two.toml"]].concat();

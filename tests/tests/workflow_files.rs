@@ -221,7 +221,7 @@ fn files_that_cannot_be_sent_are_told_before_anything_starts() {
     refused("inputs = [\"away/f\"]", &["leads out of the directory"]);
     refused("", &["no task names a file that it reads or writes"]);
     let place = Place::new("a.dag", "TASK a -F s=d touch ran\n");
-    failed(place.run(2, &["--send-files"]), &["task \"a\" hands something on (-f, -F)"]);
+    failed(place.run(2, &["--send-files"]), &["task \"a\" forwards output (-f, -F)"]);
     let place = Place::new("a.toml", &task("outputs = [\"f\"]"));
     fs::write(place.path("a.toml.rescue"), "DONE a\n").unwrap();
     let reader = "[[task]]\nid = \"b\"\ncommand = \"cat f\"\ninputs = [\"f\"]\n";

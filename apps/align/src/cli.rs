@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::fasta::{self, Sequence, Unknown};
 use crate::kept;
@@ -18,45 +18,47 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Align sequences of two FASTA files locally, by Smith and Waterman: the best score of each pair, and where it ends.
+/// Find the best local alignment of each pair of sequences from two FASTA files (Smith-Waterman).
 ///
 ///   align one.fa other.fa
 ///   mpirun -n 4 align --matrix blosum62 query.fa proteins.fa --summary
 ///
-/// Each sequence of the first file is aligned with each of the second. Ends are counted from 1; of several best alignments the one counts that
-/// ends first in the first sequence, and then in the second. The table of a pair is spread over the ranks and held nowhere.
+/// Each sequence of the first file is aligned with each sequence of the second file. The output has the
+/// score of the best alignment and its end in both sequences, counted from 1. Of equal scores, the
+/// alignment that ends first in the first sequence, then in the second, is reported. The table of a
+/// pair is distributed over the ranks, and no rank holds all of it.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Sequences whose letters are the rows of the table; rank 0 reads both files
+    /// FASTA file with the first sequences, the rows of the tables; rank 0 reads both files
     #[arg(value_name = "FILE")]
     first: PathBuf,
-    /// Sequences whose letters are the columns
+    /// FASTA file with the second sequences, the columns of the tables
     #[arg(value_name = "FILE")]
     second: PathBuf,
-    /// Score of two nucleotides that are alike
+    /// Score of two equal nucleotides
     #[arg(long = "match", default_value_t = 2, value_name = "SCORE", value_parser = score(0))]
     alike: i32,
-    /// Score of two others, and of codes such as N
+    /// Score of two different nucleotides, and of ambiguity codes such as N
     #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-LARGEST), allow_negative_numbers = true)]
     mismatch: i32,
-    /// Scores of letters, for proteins for example: blosum62, or a file as NCBI has them. J, O and U count as X where it has none
+    /// Matrix of scores, for proteins for example: `blosum62`, or a file in NCBI's format. J, O and U count as X if the matrix does not contain them
     #[arg(long, value_name = "blosum62|FILE", conflicts_with_all = ["alike", "mismatch"])]
     matrix: Option<PathBuf>,
-    /// What each gap costs [default: 5, with a matrix 11]
+    /// Cost of a gap [default: 5, with --matrix 11]
     #[arg(long, value_name = "COST", value_parser = score(0))]
     gap_open: Option<i32>,
-    /// What each letter of a gap costs [default: 2, with a matrix 1]
+    /// Additional cost of each letter of a gap [default: 2, with --matrix 1]
     #[arg(long, value_name = "COST", value_parser = score(0))]
     gap_extend: Option<i32>,
-    /// Columns that a rank holds of its rows, and after which rows can move
+    /// Number of columns that a rank holds of its rows; rows can move to other ranks after each panel of this width
     #[arg(long, default_value_t = 256, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     panel: u64,
-    /// How alignments are told
+    /// Format of the alignments
     #[arg(long, value_enum, default_value = "tsv")]
     format: Format,
-    /// File for the alignments, which appears when all are done, each once, however often the job was started again
-    /// [default: standard output, where a job that is started again repeats those that it has printed]
+    /// File for the alignments, which appears when all alignments are complete and contains each of them once, even if the job was restarted
+    /// [default: standard output, on which a restarted job repeats its alignments]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -67,7 +69,7 @@ struct Cli {
     args: LoopArgs,
 }
 
-/// A score or a cost of this or more.
+/// Returns a parser for a score or a cost of at least `least`.
 fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
     clap::value_parser!(i32).range(i64::from(least)..=i64::from(LARGEST))
 }
@@ -84,14 +86,14 @@ impl Cli {
         Gaps { open: self.gap_open.unwrap_or(usual.open), extend: self.gap_extend.unwrap_or(usual.extend) }
     }
 
-    /// What letters are worth. Rank 0 alone asks for it, which may read a file.
+    /// Returns the scores of letters. Only rank 0 calls this function, because it may read a file.
     fn scores(&self) -> Result<Scores, String> {
         self.matrix
             .as_ref()
             .map_or_else(|| Ok(Scores::dna(self.alike, self.mismatch)), |name| Scores::named(name))
     }
 
-    /// Opens the file for the alignments, if there is to be one, before any work is done.
+    /// Opens the file for the alignments, if one was requested, before the computation begins.
     fn output(&self) -> Result<Option<Output>, String> {
         let file = self.output.as_ref().map(|path| Output::create(path)).transpose();
         file.map_err(|error| self.refused(&error))
@@ -102,7 +104,7 @@ impl Cli {
         format!("cannot write {path}: {error}")
     }
 
-    /// The settings of a pair's loop, of which checkpoints are kept between two panels.
+    /// Returns the settings of the loop over a pair. A pair whose table has a single panel needs no checkpoint.
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
@@ -112,7 +114,7 @@ impl Cli {
     }
 }
 
-/// Two sequences, where in the directory of checkpoints they have their place, and what their alignment depends on.
+/// Two sequences, their subdirectory in the directory of checkpoints, and the fingerprint of their alignment.
 struct Pair<'p> {
     one: &'p Sequence,
     other: &'p Sequence,
@@ -120,7 +122,7 @@ struct Pair<'p> {
     of: String,
 }
 
-/// All pairs, in their order.
+/// Returns all pairs in the order of the files.
 fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
     let numbered = |all: &'p [Sequence]| all.iter().enumerate();
     numbered(first).flat_map(move |(i, one)| {
@@ -131,7 +133,7 @@ fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Ite
     })
 }
 
-/// What rank 0 has read.
+/// Input that rank 0 reads and broadcasts: scores, first sequences and second sequences.
 type Read = (Scores, Vec<Sequence>, Vec<Sequence>);
 
 fn read(cli: &Cli) -> Result<Read, String> {
@@ -158,7 +160,8 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// One rank's part. Rank 0 reads, prints, and compares with the serial program if that is asked for: then it gives the seconds that this takes.
+/// Aligns all pairs on this rank together with the other ranks. Rank 0 reads the files and prints the alignments. If verification was requested, rank
+/// 0 compares them with the serial program and returns the time of the serial program in seconds.
 fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
@@ -208,7 +211,7 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
     Ok(last.map(|summary| (summary, seconds)))
 }
 
-/// What jobs before this one have found of each pair.
+/// Returns the alignments that earlier jobs have saved, one entry for each pair.
 fn known(session: &mut Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
     let known = |pair: Pair<'_>| kept::read(&dir.join(&pair.place), &pair.of);

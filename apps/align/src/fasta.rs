@@ -7,39 +7,38 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most bytes of a file: every rank holds the letters of both files.
+/// Maximum size of a file in bytes. Every rank holds the letters of both files.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A sequence.
+/// Named sequence of letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
-    /// The first word of its header.
+    /// First word of the header.
     pub name: String,
-    /// Its letters, each as its [number](Scores::letter).
+    /// Letters of the sequence, each by its [number](Scores::letter).
     pub letters: Vec<u8>,
 }
 
-/// Letters that the matrix leaves out and that count as X, and how often each occurs.
+/// Number of occurrences of each letter that the matrix does not contain and that counts as X.
 pub type Unknown = BTreeMap<char, u64>;
 
-/// The sequences of a file, whose letters must be such that have scores, or are [unknown](Scores::unknown): these are added to
-/// `unknown`.
+/// Reads the sequences of a file. Each letter must have scores or be [unknown](Scores::unknown); unknown letters are added to `unknown`.
 ///
 /// # Errors
-/// If the file cannot be read or is no FASTA file: the file, the line, and what was expected there.
+/// The file cannot be read or is no FASTA file. The error contains the file, the line and the expected content.
 pub fn read(path: &Path, scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
     let bytes = regular::read_at_most(path, MOST_BYTES);
     let bytes = bytes.map_err(|error| format!("cannot read {}: {error}", shown(path)))?;
     parse(&bytes, scores, unknown).map_err(|error| format!("{}{error}", shown(path)))
 }
 
-/// The sequences of a text. Letters may be of either case, line ends of either kind, and between letters there may be blanks.
+/// Parses sequences. Letters may be upper or lower case, lines may end in LF or CR LF, and blanks between letters are ignored.
 ///
 /// # Errors
-/// What follows the name of the file: the line, and what was expected there.
+/// The part of the error message that follows the name of the file: the line and the expected content.
 pub fn parse(text: &[u8], scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
     let mut sequences: Vec<Sequence> = Vec::new();
-    // The line of the last header.
+    // Line number of the last header.
     let mut begun = 0;
     let check = |sequences: &[Sequence], begun: usize| match sequences.last() {
         Some(Sequence { name, letters }) if letters.is_empty() => {
@@ -109,7 +108,7 @@ mod tests {
         let told = |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
         assert_eq!((told(0), told(1)), ("MXXX".into(), "XX".into()));
         assert_eq!(unknown, Unknown::from([('J', 1), ('O', 1), ('U', 2)]));
-        // Without X in the matrix there is nothing that they could count as.
+        // The matrix of this test has no X, so that J, O and U are errors.
         let own = Scores::parse("A B\nA 1 0\nB 0 1\n").unwrap();
         assert_eq!(
             parse(b">a\nAU\n", &own, &mut unknown).unwrap_err(),

@@ -1,4 +1,4 @@
-//! What a job that is started again need not do: pairs that were aligned, and the part of a table that was filled.
+//! Results that a restarted job reuses: alignments of completed pairs. The checkpoint of a partially filled table is in the same directory.
 //!
 //! ```text
 //! DIR/0-3/manifest …    the checkpoint of the table of the first sequence of one file and the fourth of the other
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Most bytes of a file with an alignment: ample room for two names.
+/// Maximum size in bytes of a file with an alignment, which has two names at most.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The file's content.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -25,7 +25,7 @@ struct Kept {
     best: Best,
 }
 
-/// What the alignment of a pair depends on, in a few words.
+/// Returns a short text that identifies the inputs of a pair's alignment: both sequences, the scores and the gap costs.
 pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: Gaps) -> String {
     let sum = |letters: &[u8]| format!("{} letters {:08x}", letters.len(), crc32fast::hash(letters));
     // Numbers always have a JSON form.
@@ -34,10 +34,10 @@ pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: G
     format!("{first}, {second}, scores {scores:08x}, gaps {}+{}", gaps.open, gaps.extend)
 }
 
-/// The alignment of a pair that is kept in its directory, if there is one.
+/// Reads the alignment of a pair from the directory of the pair. Returns `None` if there is no file.
 ///
 /// # Errors
-/// If it is of something else, or damaged; those of the file system.
+/// The file cannot be read, is damaged, or belongs to an alignment with another fingerprint.
 pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
     let path = dir.join("best");
     let text = match regular::read_text_at_most(&path, MOST_BYTES) {
@@ -58,10 +58,10 @@ pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
     Ok(Some(kept.best))
 }
 
-/// Keeps the alignment of a pair.
+/// Writes the alignment of a pair to the directory of the pair.
 ///
 /// # Errors
-/// Those of the file system.
+/// The file cannot be written.
 pub fn write(dir: &Path, of: &str, best: Best) -> Result<(), String> {
     let path = dir.join("best");
     // Strings and numbers always have a JSON form.

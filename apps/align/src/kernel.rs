@@ -1,46 +1,46 @@
-//! The recurrence, and the serial program.
+//! Recurrence of the alignment, and the serial program.
 
 use crate::scores::{Gaps, Scores};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// Operations that a value takes, for runs in which computing takes no time by itself.
+/// Number of operations per value, for simulated runs, in which computing takes no time.
 pub const OPERATIONS: f64 = 9.0;
 
-/// A value of the table: of the alignments that end with a letter of each sequence at this place, the best score …
+/// Value of the table: best scores of the alignments that end at this letter of each sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cell {
-    /// … of all, 0 for the empty one, …
+    /// Best score of all alignments; 0 for the empty one.
     pub best: i32,
-    /// … of those that end with a gap in the first sequence, …
+    /// Best score of the alignments that end with a gap in the first sequence.
     pub along: i32,
-    /// … and with a gap in the second.
+    /// Best score of the alignments that end with a gap in the second sequence.
     pub down: i32,
 }
 
-/// An alignment: its score, and how many letters of each sequence come before its end. The first of the best ones, by the end in
-/// the first sequence and then in the second; none if no score is above 0.
+/// Score and end of an alignment. Of equal scores, the first end in the first sequence, then in the second, is better. The default is the empty
+/// alignment, with score 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Best {
-    /// The score.
+    /// Score of the alignment.
     pub score: i32,
-    /// Letters up to its end in the first sequence.
+    /// Number of letters of the first sequence up to the end of the alignment.
     pub first_end: u64,
-    /// The same in the second.
+    /// Number of letters of the second sequence up to the end of the alignment.
     pub second_end: u64,
 }
 
 impl Best {
-    /// The better one.
+    /// Returns the better of two alignments.
     pub fn or(self, other: Best) -> Best {
         let key = |best: &Best| (std::cmp::Reverse(best.score), best.first_end, best.second_end);
         if key(&other) < key(&self) { other } else { self }
     }
 }
 
-/// Fills values of a row from those above, of which there is one more, and that to the left. `scores` are those of the row's letter
-/// beside each letter, `letters` those of the columns. Returns the best score of these and the first place of it.
+/// Fills values of a row from `above`, which has one more value, and the value to the left. `scores` are the scores of the row's letter with every
+/// letter, and `letters` are the letters of the columns. Returns the best score of the values and the index of its first occurrence.
 #[inline]
 pub fn fill(
     above: &[Cell],
@@ -66,7 +66,7 @@ pub fn fill(
     (best, at)
 }
 
-/// The best local alignment, row by row.
+/// Returns the best local alignment, computed row by row.
 pub fn serial(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best {
     let mut above = vec![Cell::default(); second.len() + 1];
     let mut row = above.clone();
@@ -80,7 +80,7 @@ pub fn serial(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best 
 }
 
 impl Best {
-    /// This, or the empty alignment, which ends nowhere, if it is no better.
+    /// Returns this alignment, or the empty one, which has no end, if the score is not above 0.
     pub fn unless_empty(self) -> Best {
         if self.score > 0 { self } else { Best::default() }
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The score of the best local alignment that ends at each place, by its definition: with gaps of each length.
+    /// Returns the score of the best local alignment that ends at each position, from the definition: every gap length is tried.
     fn by_definition(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best {
         let width = second.len() + 1;
         let mut table = vec![0; (first.len() + 1) * width];
@@ -119,13 +119,13 @@ mod tests {
 
     #[test]
     fn known_alignments_have_their_scores() {
-        // The example of Smith and Waterman's method in Wikipedia: 3 for letters that are alike, -3 for others, 2 for each letter of a gap.
+        // Example of the method in Wikipedia: 3 for equal letters, -3 for different letters, 2 for each letter of a gap.
         let dna = Scores::dna(3, -3);
         let serial = |a, b, gaps| serial(&letters(a, &dna), &letters(b, &dna), &dna, gaps);
         let linear = Gaps { open: 0, extend: 2 };
         assert_eq!(serial("TGTTACGG", "GGTTGACTA", linear), Best { score: 13, first_end: 6, second_end: 7 });
         assert_eq!(serial("AAAA", "CCCC", linear), Best::default());
-        // One gap of two letters costs 5 + 2 · 1, and joins six letters and six.
+        // One gap of two letters costs 5 + 2 · 1 and joins two runs of six equal letters.
         let affine = Gaps { open: 5, extend: 1 };
         assert_eq!(
             serial("ACGTCAGGTTCA", "ACGTCATTGGTTCA", affine),

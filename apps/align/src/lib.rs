@@ -1,16 +1,16 @@
-//! The best local alignment of sequences of DNA or protein, by Smith and Waterman (1981) with the gaps of Gotoh (1982): its score, and where it
-//! ends.
+//! Best local alignment of DNA or protein sequences by the algorithm of Smith and Waterman (1981) with the affine gaps of Gotoh (1982): its score and
+//! its end.
 //!
-//! The table has a row for each letter of one sequence and a column for each of the other. No rank holds more of it than a panel of columns of its own
-//! rows, which move to ranks that are free.
+//! The table has a row for each letter of one sequence and a column for each letter of the other. A rank holds only one panel of columns of its rows.
+//! Rows move to ranks that have free time.
 //!
 //! - [`fasta`]: sequences in files
-//! - [`scores`]: what two letters and a gap are worth
-//! - [`kernel`]: the recurrence, and the serial program
-//! - [`table`]: the table on ranks
-//! - [`lines`]: what is printed
-//! - [`kept`]: what a job that is started again need not do
-//! - [`cli`]: the command line
+//! - [`scores`]: scores of letters, and costs of gaps
+//! - [`kernel`]: recurrence, and the serial program
+//! - [`table`]: parallel table
+//! - [`lines`]: lines of the output
+//! - [`kept`]: results that a restarted job reuses
+//! - [`cli`]: command line
 
 pub mod cli;
 pub mod fasta;

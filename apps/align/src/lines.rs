@@ -1,4 +1,4 @@
-//! What is printed of an alignment.
+//! Lines of the output.
 
 use crate::fasta::Sequence;
 use crate::kernel::Best;
@@ -6,12 +6,12 @@ use armature_apps::names::escaped;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// The form of a line.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Fields with tabs between: first sequence, second, score, end in the first, end in the second
+    /// Fields separated by tabs: first sequence, second sequence, score, end in the first, end in the second
     Tsv,
-    /// A JSON object: first, second, score, first_end, second_end
+    /// JSON object with the keys first, second, score, first_end, second_end
     Json,
 }
 
@@ -23,7 +23,7 @@ struct Fields<'f> {
     best: Best,
 }
 
-/// A line about two sequences, with its end. Ends are counted from 1, and 0 where nothing is alike.
+/// Returns the line for two sequences, with its line end. Ends are counted from 1; an empty alignment has the ends 0.
 pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> String {
     match format {
         Format::Tsv => format!(

@@ -1,59 +1,59 @@
-//! What two letters, and gaps, are worth.
+//! Scores of letters, and costs of gaps.
 
 use armature_apps::names::path as shown;
 use armature_files::regular;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Most letters of a matrix.
+/// Maximum number of letters of a matrix.
 const MOST_LETTERS: usize = 64;
-/// The largest score of two letters, and the largest cost of a gap, up or down. A score of a hundred thousand letters fits 32 bits then.
+/// Maximum absolute value of a score, and maximum cost of a gap. The score of a hundred thousand letters then fits into 32 bits.
 pub const LARGEST: i32 = 10_000;
-/// Most bytes of a file with a matrix: those of the largest one, with ample room for blanks and comments.
+/// Maximum size in bytes of a file with a matrix. The largest matrix fits, with space for blanks and comments.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Letters of DNA, RNA and of the codes for several of them, which are like nothing, not even themselves.
+/// Letters of DNA and RNA, followed by ambiguity codes, which match no letter, not even themselves.
 const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
 
-/// The scores of two letters, each as a number.
+/// Scores of each pair of letters. A letter is identified by its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scores {
-    /// The letters, by number, in capitals.
+    /// Upper-case letters by number.
     letters: Vec<u8>,
-    /// By number of the first letter, then of the second.
+    /// Scores by the number of the first letter, then of the second.
     rows: Vec<Vec<i32>>,
     is_dna: bool,
 }
 
-/// What gaps cost: one of n letters costs `open` + n · `extend`.
+/// Costs of gaps. A gap of n letters costs `open` + n · `extend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gaps {
-    /// What each gap costs.
+    /// Cost of each gap.
     pub open: i32,
-    /// What each of its letters costs.
+    /// Additional cost of each letter of a gap.
     pub extend: i32,
 }
 
 impl Scores {
-    /// Two nucleotides that are alike are worth `alike`, others `unlike`. U is T.
+    /// Returns the scores of nucleotides: `alike` for equal ones, `unlike` for different ones. U counts as T.
     pub fn dna(alike: i32, unlike: i32) -> Self {
         let mut rows = vec![vec![unlike; NUCLEOTIDES.len()]; NUCLEOTIDES.len()];
         (0..4).for_each(|letter| rows[letter][letter] = alike);
         Scores { letters: NUCLEOTIDES.to_vec(), rows, is_dna: true }
     }
 
-    /// BLOSUM62, for proteins.
+    /// Returns the matrix BLOSUM62 for proteins.
     ///
     /// # Panics
-    /// Never: the matrix is part of the program, and a test reads it.
+    /// Never panics: the matrix is part of the program, and a test parses it.
     pub fn blosum62() -> Self {
         Scores::parse(include_str!("blosum62.txt")).expect("the matrix of the program is one")
     }
 
-    /// The matrix of this name: `blosum62`, or a file.
+    /// Returns the matrix with this name: `blosum62`, or the name of a file.
     ///
     /// # Errors
-    /// If there is no such file, or it is no matrix.
+    /// The file does not exist or contains no matrix.
     pub fn named(name: &Path) -> Result<Self, String> {
         if name.to_str().is_some_and(|name| name.eq_ignore_ascii_case("blosum62")) {
             return Ok(Scores::blosum62());
@@ -63,10 +63,10 @@ impl Scores {
         Scores::parse(&text).map_err(|error| format!("{}{error}", shown(name)))
     }
 
-    /// A matrix as NCBI writes it: comments after `#`, a line of letters, and for each of them a line of the letter and its scores.
+    /// Parses a matrix in NCBI's format: comments after `#`, a line of letters, and for each letter a line with the letter and its scores.
     ///
     /// # Errors
-    /// What follows the name of the file: the line, and what was expected there.
+    /// The part of the error message that follows the name of the file: the line and the expected content.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = (1..)
             .zip(text.lines())
@@ -109,48 +109,48 @@ impl Scores {
         Ok(Scores { letters, rows: rows.into_iter().flatten().collect(), is_dna: false })
     }
 
-    /// The number of a letter of either case, if it has scores.
+    /// Returns the number of an upper-case or lower-case letter, if the letter has scores.
     pub fn letter(&self, byte: u8) -> Option<u8> {
         let byte = byte.to_ascii_uppercase();
         let byte = if self.is_dna && byte == b'U' { b'T' } else { byte };
         self.letters.iter().position(|&letter| letter == byte).map(|number| number as u8)
     }
 
-    /// The number of X, unknown, for the letters of proteins that matrices leave out: J, O and U.
+    /// Returns the number of X (unknown) for the protein letters J, O and U, which matrices omit.
     pub fn unknown(&self, byte: u8) -> Option<u8> {
         let is_left_out = !self.is_dna && b"JOU".contains(&byte.to_ascii_uppercase());
         if is_left_out { self.letter(b'X') } else { None }
     }
 
-    /// A letter by its number.
+    /// Returns the letter with this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no letter with this number.
     pub fn shown(&self, letter: u8) -> char {
         self.letters[usize::from(letter)] as char
     }
 
-    /// What a letter with this number is worth beside each.
+    /// Returns the scores of the letter with this number with every letter.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no letter with this number.
     #[inline]
     pub fn of(&self, letter: u8) -> &[i32] {
         &self.rows[usize::from(letter)]
     }
 
-    /// The largest score of two letters.
+    /// Returns the largest score of two letters.
     pub fn best(&self) -> i32 {
         self.rows.iter().flatten().copied().max().unwrap_or(0)
     }
 
-    /// What letters these are, in words that follow "no letter of".
+    /// Returns a description of the accepted letters, for messages of the form "no letter of …".
     pub fn alphabet(&self) -> &'static str {
         if self.is_dna { "DNA or RNA; for proteins set --matrix" } else { "the matrix" }
     }
 }
 
-/// A word of one ASCII character that may be a letter.
+/// Returns the letter of a word that consists of one permitted ASCII character.
 fn letter(word: &str) -> Option<u8> {
     match word.as_bytes() {
         [byte] if byte.is_ascii_graphic() && *byte != b'>' => Some(byte.to_ascii_uppercase()),

@@ -1,11 +1,11 @@
-//! The table on ranks. This is all that it takes beyond the serial program.
+//! Parallel table: all the code needed in addition to the serial program.
 
 use crate::kernel::{Best, Cell, OPERATIONS, fill};
 use crate::scores::{Gaps, Scores};
 use armature::loops::{Cells, Line, Settings, Shape, Summary, Table, TableLoop};
 use armature::{BoxError, Session};
 
-/// Two sequences that are aligned, and the best that this rank has found.
+/// Pair of sequences, with the best alignment found by this rank.
 struct Pair<'p> {
     first: &'p [u8],
     second: &'p [u8],
@@ -44,10 +44,10 @@ impl Table for Pair<'_> {
     }
 }
 
-/// The best local alignment of two sequences; all ranks get it, and rank 0 how it went.
+/// Computes the best local alignment of two sequences. Returns the alignment on all ranks, and the summary on rank 0.
 ///
 /// # Errors
-/// Sequences whose score may be too large; those of the loop.
+/// Sequences whose score could exceed 32 bits, and the errors of the loop.
 pub fn align(
     session: &mut Session,
     (first, second): (&[u8], &[u8]),
@@ -67,7 +67,7 @@ pub fn align(
     let pair = Pair { first, second, scores, gaps, best: Best::default() };
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
-    // Wherever rows were filled, the best is the same.
+    // The best alignment does not depend on the distribution of the rows.
     Ok((session.all_reduce(table.body().best, Best::or)?, summary))
 }
 

@@ -6,20 +6,20 @@ use armature::{Item, Session};
 use clap::Args;
 use std::time::Duration;
 
-/// How a farm hands out its tasks, and the settings of the run.
+/// Options of a farm, and settings of the run.
 #[derive(Debug, Args)]
 pub struct FarmArgs {
-    /// Number of tasks that a rank gets at a time: a number, or static, ss, fsc, dpf, daf, gss, tss, fac2, fac, awf-b, af, fsc-kw;
-    /// `auto` measures and chooses
+    /// Number of tasks that a rank gets at a time: a number, or one of static, ss, fsc, dpf, daf, gss, tss, fac2, fac, awf-b, af, fsc-kw; `auto`
+    /// measures the tasks and chooses
     #[arg(long, default_value = "auto", value_name = "NAME|NUMBER")]
     chunking: Chunking,
-    /// Rank 0 only dispatches tasks and collects results; by default it runs tasks, too
+    /// Do not run tasks on rank 0, which then only dispatches them and collects the results
     #[arg(long)]
     dedicated_master: bool,
-    /// Number of chunks that a rank requests in advance [default: chosen]
+    /// Number of chunks that a rank requests in advance [default: chosen from measurements]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1024))]
     request_ahead: Option<u16>,
-    /// Time limit of a task; a task that exceeds it counts as failed [default: no limit]
+    /// Time limit of a task in seconds; a task that exceeds it has failed [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     task_limit: Option<Duration>,
     /// Number of further tries of a failed task, on another rank if there is one
@@ -50,7 +50,7 @@ impl FarmArgs {
     pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
         if session.size() == 1 {
             self.idle_options()
-                .for_each(|option| tell(format_args!("{option} does nothing: there is only one rank")));
+                .for_each(|option| tell(format_args!("{option} has no effect: there is only one rank")));
         }
         let mut farm = farm.chunking(self.chunking).retries(self.retries.into());
         if self.dedicated_master {
@@ -145,7 +145,7 @@ mod tests {
         );
     }
 
-    /// The help names every policy there is.
+    /// The help lists every chunking policy.
     #[test]
     fn the_help_is_complete() {
         use clap::CommandFactory;

@@ -8,16 +8,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How a loop is run, and the settings of the run.
+/// Options of a loop, and settings of the run.
 #[derive(Debug, Args)]
 pub struct LoopArgs {
-    /// The part of the units that each rank has at first: 2,1 for two thirds and one third [default: equal]
+    /// Initial share of the units for each rank, such as 2,1 for two thirds and one third [default: equal shares]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     shares: Option<Vec<f64>>,
-    /// Units move at random, by this seed: for tests
+    /// Move units at random with this seed, for tests
     #[arg(long, hide = true)]
     forced: Option<u64>,
-    /// Do the loop on rank 0 alone as well, and fail unless both results are the same to the bit
+    /// Run the loop on rank 0 alone as well, and fail unless both results are bit-identical
     #[arg(long)]
     verify: bool,
     /// Print a table of the work of each rank at the end
@@ -85,10 +85,10 @@ impl LoopArgs {
     }
 }
 
-/// How much is done at a time, where a loop has a choice: a step of a stencil is done as a whole.
+/// Size of a block, for loops that compute in blocks. A step of a stencil is computed as a whole.
 #[derive(Debug, Args)]
 pub struct BlockArgs {
-    /// Units between two looks at the messages; of a loop that is done in strips, columns of a strip [default: chosen]
+    /// Number of units between two polls for messages, or of columns in a strip for loops that compute in strips [default: chosen from measurements]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     block: Option<u64>,
 }
@@ -105,14 +105,14 @@ impl BlockArgs {
     }
 }
 
-/// Where a loop of many passes keeps its units.
+/// Directory in which a loop of many passes saves its units.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointArgs {
-    /// Keep the units in this directory now and then, which all ranks must see; started again with it, on any number of ranks,
-    /// go on from there
+    /// Save the units in this directory, which all ranks must be able to access. A job that is started again with it, on any number of ranks, resumes
+    /// from the last checkpoint
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
-    /// How often
+    /// Time between two checkpoints, in seconds
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = parse_seconds, requires = "checkpoint")]
     checkpoint_every: f64,
 }

@@ -9,11 +9,11 @@ use clap::Args;
 /// Settings of a run of a pipeline.
 #[derive(Debug, Args)]
 pub struct PipelineArgs {
-    /// Which rank runs which stage: `auto` measures and plans, `serial` uses rank 0 alone, `orderly` one rank a stage;
-    /// or a file with a mapping such as `first@0 | second+third@0,1,2`
+    /// Assignment of stages to ranks: `auto` measures and plans, `serial` uses rank 0 only, `orderly` uses one rank per stage, or a file with a
+    /// mapping such as `first@0 | second+third@0,1,2`
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
-    /// Change to this mapping as soon as ITEMS results have arrived; may be given several times
+    /// Change to this mapping when ITEMS results have arrived; can be given several times
     #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
     remap: Vec<(u64, MappingChoice)>,
     #[command(flatten)]
@@ -60,10 +60,10 @@ impl PipelineArgs {
 fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
     let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
     let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;
-    let items = items.parse().map_err(|_| format!("`{}` is no number of items", shown(items)))?;
+    let items = items.parse().map_err(|_| format!("`{}` is not a number of items", shown(items)))?;
     match MappingChoice::from_arg(file) {
         MappingChoice::Auto => {
-            Err("expected serial, orderly or a file: what `auto` would be is not known before".into())
+            Err("expected serial, orderly or a file; the mapping of `auto` is not known in advance".into())
         }
         mapping => Ok((items, mapping)),
     }

@@ -97,7 +97,7 @@ fn told(text: impl Display) -> String {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes and then fails.
+    /// Writer that accepts a number of bytes and then fails.
     struct Takes(usize, ErrorKind);
 
     impl Write for Takes {

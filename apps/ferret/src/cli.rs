@@ -23,9 +23,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Find images that look like a given one.
-///
-/// First make a database of a collection, then ask it:
+/// Find images that look similar to a given image.
 ///
 ///   ferret index photos -o photos.ferret
 ///   ferret query new-photos --db photos.ferret -k 5
@@ -38,23 +36,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a database of the PNG and JPEG images below a directory
+    /// Create a database of the PNG and JPEG images below a directory
     Index(IndexArgs),
-    /// For each image below a directory, list the most similar ones of a database
+    /// List the most similar images of a database for each image below a directory
     Query(QueryArgs),
-    /// Run a recorded profile again, without images: for other machines, also simulated ones
+    /// Replay a recorded profile without images, to test other machines, including simulated ones
     Replay(replay::ReplayArgs),
-    /// Make a collection of synthetic scenes with queries whose right answers are known
+    /// Create a collection of synthetic scenes, with queries whose right answers are known
     ///
-    /// Writes DIR/database (one image a scene), DIR/queries (changed copies: cut, noisy, brighter or darker,
-    /// resized) and DIR/truth.tsv (which scene is the right answer to which query).
+    /// Writes DIR/database (one image per scene), DIR/queries (cropped, noisy, brighter or darker, and resized copies) and DIR/truth.tsv (the right
+    /// answer of each query).
     Synth(SynthArgs),
-    /// Make changed copies of your own images, as queries whose right answers are known
+    /// Create changed copies of your images, as queries whose right answers are known
     ///
-    /// Writes DIR/queries (cut, noisy, brighter or darker, and resized copies, as JPEG files) and DIR/truth.tsv (which image is the right answer to
-    /// which query).
+    /// Writes DIR/queries (cropped, noisy, brighter or darker, and resized copies, as JPEG files) and DIR/truth.tsv (the right answer of each query).
     Vary(VaryArgs),
-    /// Measure how good the search is
+    /// Measure the quality of the search
     #[command(subcommand)]
     Eval(EvalCommand),
 }
@@ -64,10 +61,10 @@ struct IndexArgs {
     /// Directory with the images, or a single image
     #[arg(value_name = "DIR")]
     images: PathBuf,
-    /// Database file to write; an existing one is replaced when the new one is complete. A device or FIFO is written to as it is
+    /// Database file to write. An existing file is replaced when the new one is complete; a device or FIFO is written directly
     #[arg(short, long, value_name = "DB")]
     output: PathBuf,
-    /// Stop with an error at an image that cannot be read, instead of leaving it out
+    /// Fail at the first image that cannot be read, instead of skipping it
     #[arg(long)]
     strict: bool,
 }
@@ -77,21 +74,21 @@ struct QueryArgs {
     /// Directory with the query images, or a single image
     #[arg(value_name = "DIR")]
     queries: PathBuf,
-    /// Database made by `ferret index`
+    /// Database created by `ferret index`
     #[arg(long, value_name = "DB")]
     db: PathBuf,
     /// Number of answers for each query
     #[arg(short, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
-    /// File for the answers, lines of query, place, image and distance with tabs between [default: the terminal]
+    /// File for the answers: lines of query, place, image and distance, separated by tabs [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Stop with an error at an image that cannot be read, instead of leaving it out
+    /// Fail at the first image that cannot be read, instead of skipping it
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     run: PipelineArgs,
-    /// Also write what every query costs at every stage to FILE, for `ferret replay`; on one rank
+    /// Also write the costs of every query at every stage to FILE, for `ferret replay`; requires a single rank
     #[arg(long, value_name = "FILE")]
     record_profile: Option<PathBuf>,
 }
@@ -101,13 +98,13 @@ struct SceneArgs {
     /// Number of scenes
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     scenes: u32,
-    /// Seed: the same seed makes the same scenes
+    /// Seed of the scenes; equal seeds give equal scenes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Size of a scene in pixels, each side from 8 to 4096
+    /// Width and height of a scene in pixels, each from 8 to 4096
     #[arg(long, default_value = "192x128", value_name = "WxH", value_parser = parse_size)]
     size: (u32, u32),
-    /// Make all four variants of every scene instead of one of each
+    /// Create all four variants of every scene instead of one of each
     #[arg(long)]
     all_variants: bool,
 }
@@ -136,28 +133,28 @@ struct VaryArgs {
     /// Directory to write to
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Copies of each of the four kinds that every image gets
+    /// Number of copies of each of the four kinds for every image
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     copies: u32,
-    /// Enlarge copies until their longer side has this number of pixels, as a camera would take the picture
+    /// Enlarge copies until their longer side has this number of pixels, as in a camera's picture
     #[arg(long, default_value_t = 1, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     side: u32,
-    /// Seed: the same seed makes the same copies
+    /// Seed of the copies; equal seeds give equal copies
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 #[derive(Debug, Subcommand)]
 enum EvalCommand {
-    /// On synthetic scenes, made in memory: is the scene of a changed copy found?
+    /// Search for changed copies of synthetic scenes, which are created in memory
     Synth {
         #[command(flatten)]
         scenes: SceneArgs,
-        /// Also time every stage on one core
+        /// Also measure the time of every stage on one core
         #[arg(long)]
         times: bool,
     },
-    /// On your own images: is the right image of each query found?
+    /// Search for your own images, with given right answers
     Pairs {
         /// Directory to index
         #[arg(long, value_name = "DIR")]
@@ -165,8 +162,7 @@ enum EvalCommand {
         /// Directory with the queries
         #[arg(long, value_name = "DIR")]
         queries: PathBuf,
-        /// File with lines of a query, a tab and its right image; without it, the image of the same relative name (whatever its
-        /// extension) is the right one
+        /// File with lines of a query, a tab and the right image [default: the image with the same relative name, with any extension, is right]
         #[arg(long, value_name = "FILE")]
         truth: Option<PathBuf>,
     },

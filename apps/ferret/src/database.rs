@@ -238,7 +238,7 @@ impl Database {
 /// Opens a database file for reading.
 pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
     if path.is_dir() {
-        return Err(DatabaseError::of(path, "it is a directory; make one with `ferret index DIR -o DB`"));
+        return Err(DatabaseError::of(path, "it is a directory; expected the output of `ferret index`"));
     }
     regular::open(path).map_err(|e| DatabaseError::of(path, e))
 }

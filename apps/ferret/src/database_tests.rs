@@ -1,4 +1,4 @@
-//! Databases written, read, and damaged.
+//! Written, read and damaged databases.
 
 use super::*;
 use armature_apps::random::Random;
@@ -17,7 +17,7 @@ fn sample(images: u32) -> Database {
     Database::new(entries.collect(), Settings::default()).unwrap()
 }
 
-/// The bytes with a checksum that matches again, as a determined adversary would send them.
+/// Returns the bytes with a matching checksum, as an attacker would create them.
 fn resealed(mut file: Vec<u8>) -> Vec<u8> {
     let end = file.len() - CHECKSUM;
     let checksum = fnv1a(&file[..end]);
@@ -52,7 +52,7 @@ proptest! {
         for (position, value) in changes {
             file[position.min(end - 1)] = value;
         }
-        // Whatever comes out is either refused or a database that passes its own checks.
+        // A damaged file is rejected, or is a database that passes its own checks.
         if let Ok(database) = Database::from_bytes(&resealed(file)) {
             prop_assert!(database.check().is_ok());
         }

@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn small_collections_are_searched_well() {
-        // Reduced marks; the full ones (500 scenes) are `ferret eval synth`. Ten of so few images reach far
-        // into those that do not resemble the query, which the index finds less surely.
+        // A reduced collection; `ferret eval synth` uses 500 scenes. With so few images, the ten best include images that do not resemble the query,
+        // which the index finds less reliably.
         let plan = Plan { scenes: 60, seed: 11, width: 96, height: 64, all_variants: true };
         let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
         let report = evaluate(&index, &questions);

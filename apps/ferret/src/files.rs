@@ -80,7 +80,7 @@ impl Listing {
                 Ok(kind) if kind.is_dir() => below.push(path),
                 Ok(kind) if kind.is_file() && is_image(&path) => self.add(path),
                 Ok(_) => {}
-                Err(e) => self.skip(&path, format!("cannot find out what it is: {e}")),
+                Err(e) => self.skip(&path, format!("cannot read its file type: {e}")),
             }
         }
         below

@@ -305,7 +305,7 @@ impl Opened {
             return Ok(&self.index);
         }
         let (db, here) = (names::path(&self.db), self.fingerprint);
-        Err(format!("the database {db} is another one here ({here}) than on rank 0 ({asked})").into())
+        Err(format!("the database {db} on this rank ({here}) differs from that on rank 0 ({asked})").into())
     }
 }
 

@@ -72,7 +72,7 @@ pub fn replay(session: &mut Session, replay: &Replay) -> Result<Option<Replayed>
     let outcome = job.try_for_each(session, "write", |parcel| {
         let expected = times.len() as u64;
         if parcel.number != expected {
-            return Err(format!("item {} came where item {expected} was due", parcel.number).into());
+            return Err(format!("item {} arrived, expected item {expected}", parcel.number).into());
         }
         times.push(clock.elapsed());
         checksum = mixed(checksum, parcel.digest);

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(kinds, ["crop", "noise", "brightness", "scale", "crop"]);
         let all = Plan { all_variants: true, ..PLAN }.make(0);
         assert_eq!(all.queries.len(), 4);
-        // The same variant, whether alone or among all.
+        // A variant does not depend on whether the other variants are created.
         assert_eq!(all.queries[0], PLAN.make(0).queries[0]);
     }
 

@@ -269,7 +269,7 @@ fn profiles_that_cannot_be_made_or_read_say_why() {
     assert!(messages.contains("recorded on one rank") && !dir.path().join("run.csv").exists(), "{messages}");
     assert!(bad(dir.path(), &["replay", "run.csv"]).contains("cannot read run.csv"));
     for (remap, why) in
-        [("60", "expected a number of items and a mapping"), ("x:map", "`x` is no number of items")]
+        [("60", "expected a number of items and a mapping"), ("x:map", "`x` is not a number of items")]
     {
         assert!(bad(dir.path(), &["replay", "run.csv", "--remap", remap]).contains(why), "{remap}");
     }

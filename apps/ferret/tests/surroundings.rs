@@ -201,7 +201,7 @@ fn another_database_on_one_thread_is_noticed() {
         let text = found.unwrap_err().to_string();
         let stage = if other == 1 { "ind" } else { "rank" };
         assert!(text.contains(&format!("rank {other}: stage {stage}: item ")), "{text}");
-        assert!(text.contains("/other is another one here (24 images, checksum "), "{text}");
+        assert!(text.contains("/other on this rank (24 images, checksum "), "{text}");
     }
 }
 
@@ -230,9 +230,10 @@ fn another_database_on_one_rank_is_noticed() {
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let what = "rank 1: stage ind: item ";
     assert!(outcome.stderr.contains(what) && !outcome.stderr.contains("panicked"), "{outcome}");
-    let what = "the database db is another one here (23 images, checksum ";
+    let what = "the database db on this rank (23 images, checksum ";
     assert!(
-        outcome.stderr.contains(what) && outcome.stderr.contains(") than on rank 0 (24 images, "),
+        outcome.stderr.contains(what)
+            && outcome.stderr.contains(") differs from that on rank 0 (24 images, "),
         "{outcome}"
     );
     // Equal databases in different files are accepted.

@@ -10,19 +10,20 @@ use armature_apps::terminal::print;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// The heat equation on a plate, by explicit steps, rows spread over the ranks.
+/// Compute the heat equation on a plate with explicit steps, with the rows distributed over the ranks.
 ///
 ///   heat --size 1000 --verify
 ///   mpirun -n 4 heat --size 4000 --steps 200 --summary
 ///
-/// Rows move between neighbouring ranks when one of them becomes slower; the result is that of one rank, to the bit.
+/// Rows move between neighbouring ranks when a rank becomes slower. The result is bit-identical to that
+/// of one rank.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Rows and columns, fixed edges included
+    /// Number of rows and columns, fixed edges included
     #[arg(long, default_value = "1000", value_name = "N|ROWSxCOLUMNS", value_parser = parse_shape)]
     size: Shape,
-    /// Steps in time
+    /// Number of time steps
     #[arg(long, default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
     #[command(flatten)]

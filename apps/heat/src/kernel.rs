@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn heat_is_neither_made_nor_lost_inside() {
-        // The values of a linear plate stay what they are.
+        // A linear temperature profile is a fixed point of the step.
         let (rows, width) = (9, 7);
         let old: Vec<f64> = (0..rows * width).map(|n| (n / width + 3 * (n % width)) as f64).collect();
         let mut new = old.clone();

@@ -17,47 +17,47 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Draw the Mandelbrot set, rows shared out among the ranks.
+/// Draw the Mandelbrot set, with the rows of the picture distributed over the ranks.
 ///
 ///   mandelbrot -o set.png
 ///   mpirun -n 4 mandelbrot -o seahorses.png --center=-0.743643887,0.131825904 --zoom 2000 --iterations 3000
 ///
-/// Rows differ in work by orders of magnitude; whichever rank is free takes the next ones.
+/// The work of rows differs by orders of magnitude. Each free rank gets the next rows.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// PNG file to write; an existing one is replaced when the new one is complete. A device or FIFO is written to as it is
+    /// PNG file to write. An existing file is replaced when the new one is complete; a device or FIFO is written directly
     #[arg(short, long, default_value = "mandelbrot.png", value_name = "FILE")]
     output: PathBuf,
     /// Width and height in pixels
     #[arg(long, default_value = "1200x800", value_name = "WxH", value_parser = parse_size)]
     size: (u32, u32),
-    /// The point in the middle: real and imaginary part
+    /// Centre of the picture: real and imaginary part
     #[arg(long, default_value = "-0.7,0", value_name = "RE,IM", value_parser = parse_center, allow_hyphen_values = true)]
     center: (f64, f64),
     /// Magnification; 1 shows the whole set
     #[arg(long, default_value_t = 1.0, value_name = "NUMBER", allow_negative_numbers = true)]
     zoom: f64,
-    /// Steps after which a point is taken to be inside; deep zooms need more
+    /// Maximum number of steps of a point; a point that takes more counts as inside, and deep zooms need more
     #[arg(long, default_value_t = 1000, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
-    /// Points to a pixel's side: 2 averages four colours for each pixel
+    /// Number of points along each side of a pixel; with 2, the colour of a pixel is the average of four points
     #[arg(long, default_value_t = 2, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
     samples: u32,
-    /// Colours
+    /// Palette of the picture
     #[arg(long, value_enum, default_value = "ocean")]
     palette: Palette,
-    /// Compute the picture on rank 0 alone as well, and fail unless both are the same to the byte
+    /// Compute the picture on rank 0 alone as well, and fail unless both are byte-identical
     #[arg(long)]
     check: bool,
-    /// Take rows as they come instead of in their order; the picture is the same
+    /// Accept rows in the order of their completion; the picture does not change
     #[arg(long)]
     unordered: bool,
-    /// Give each rank its rows, which move to faster ones while they are computed, instead of handing rows out: a loop
-    /// instead of a farm; the picture is the same
+    /// Use a loop instead of a farm: each rank begins with a part of the rows, and rows move to faster ranks during the computation; the picture does
+    /// not change
     #[arg(long = "loop", conflicts_with_all = FARM_ONLY)]
     as_loop: bool,
-    /// Keep the rows that are done in this file on rank 0's host; started again with it, compute only those that are missing
+    /// Record completed rows in this file on the host of rank 0. A job that is started again with it computes only the missing rows
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
@@ -153,7 +153,7 @@ fn draw(session: &mut Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn
 fn compare(scene: &Scene, picture: &[u8]) -> Result<(), String> {
     let differs = |(y, row): &(u32, &[u8])| scene.row(*y).rgb != *row;
     match (0..).zip(picture.chunks(scene.row_bytes())).find(differs) {
-        Some((y, _)) => Err(format!("row {y} is not the one that rank 0 computes alone")),
+        Some((y, _)) => Err(format!("row {y} differs from the one that rank 0 computes alone")),
         None => Ok(()),
     }
 }
@@ -201,6 +201,9 @@ mod tests {
         let mut picture = scene.serial();
         assert_eq!(compare(&scene, &picture), Ok(()));
         picture[4 * scene.row_bytes() + 7] ^= 1;
-        assert_eq!(compare(&scene, &picture).unwrap_err(), "row 4 is not the one that rank 0 computes alone");
+        assert_eq!(
+            compare(&scene, &picture).unwrap_err(),
+            "row 4 differs from the one that rank 0 computes alone"
+        );
     }
 }

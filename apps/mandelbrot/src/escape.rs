@@ -69,16 +69,16 @@ mod tests {
             let escape = escape(re, im, 5000);
             assert_eq!((escape.steps, escape.smooth), (5000, None), "{re} {im}");
         }
-        // 3 → 12 → 147 → 21612: beyond 256 at the fourth value.
+        // The values are 3, 12, 147 and 21612: the fourth one exceeds 256.
         assert_eq!(escape(3.0, 0.0, 100).steps, 4);
-        // 0.26 is just outside of the cusp at 1/4, where it takes about π/√0.01 steps to get through.
+        // 0.26 is close to the cusp at 1/4, where a point takes about π/√0.01 steps to escape.
         let slow = escape(0.26, 0.0, 1000).steps;
         assert!((30..40).contains(&slow), "{slow}");
     }
 
     #[test]
     fn the_smooth_number_is_continuous() {
-        // Along a ray outside of the set the number of steps jumps, the smooth one does not.
+        // Along a ray outside of the set, the number of steps jumps, but the smooth number does not.
         let along = |i: u32| escape(0.4 + f64::from(i) * 1e-4, 0.3, 1000);
         let mut jumps = 0;
         for i in 0..2000 {

@@ -93,7 +93,7 @@ mod tests {
         assert!(View { zoom: 0.0, ..WIDE }.check(1).unwrap_err().contains("zoom 0"));
         let error = View { zoom: 1e15, ..WIDE }.check(1).unwrap_err();
         assert!(error.contains("beyond double precision"), "{error}");
-        // What it says is possible is possible.
+        // The zoom that the error names as the maximum is accepted.
         let most: f64 = error.rsplit(' ').next().unwrap().parse().unwrap();
         assert_eq!(View { zoom: 0.99 * most, ..WIDE }.check(1), Ok(()));
         assert!(View { zoom: 1.1 * most, ..WIDE }.check(1).is_err());

@@ -1,33 +1,33 @@
-//! A squaring as blocks: what is a task, and how the results come together.
+//! Division of a squaring into blocks: the tasks, and the assembly of their results.
 
 use crate::matrix::{Symmetric, dot};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How a matrix is divided.
+/// Division of a matrix into panels of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// Rows of the matrix.
+    /// Number of rows of the matrix.
     pub size: usize,
-    /// Rows of a panel; the last one may have fewer.
+    /// Number of rows of a panel; the last panel may have fewer.
     pub height: usize,
 }
 
-/// A task: two panels of a matrix, whose product is a block of its square. As the matrix is symmetric, a panel of
-/// columns is a panel of rows.
+/// Task: two panels of a matrix, whose product is a block of the matrix's square. A panel of rows is also a panel of columns, because the matrix is
+/// symmetric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Length of a row.
     size: usize,
     #[serde(with = "panel")]
     left: Panel,
-    /// Empty for a block on the diagonal, which takes the left one twice.
+    /// Right panel; empty for a block on the diagonal, which uses the left panel twice.
     #[serde(with = "panel")]
     right: Panel,
 }
 
-/// Rows one after the other. Tasks share them until they are sent.
+/// Rows of a panel, one after another. Tasks share a panel until they are sent.
 type Panel = Arc<Vec<f64>>;
 
 mod panel {
@@ -44,7 +44,7 @@ mod panel {
 }
 
 impl Pair {
-    /// The block: as many rows as the left panel has, as many columns as the right one has rows.
+    /// Returns the block, with one row per row of the left panel and one column per row of the right panel.
     pub fn product(&self) -> Vec<f64> {
         let mut block = Vec::with_capacity(self.left.len() / self.size * (self.right().len() / self.size));
         for a in self.left.chunks_exact(self.size) {
@@ -53,7 +53,7 @@ impl Pair {
         block
     }
 
-    /// Floating-point operations of [`product`](Pair::product).
+    /// Returns the number of floating-point operations of [`product`](Pair::product).
     pub fn flops(&self) -> f64 {
         2.0 * (self.left.len() / self.size) as f64 * self.right().len() as f64
     }
@@ -64,7 +64,7 @@ impl Pair {
 }
 
 impl Blocks {
-    /// The tasks of one squaring: every block on the diagonal and above. The others mirror them.
+    /// Returns the tasks of one squaring: the blocks on and above the diagonal. The blocks below the diagonal mirror them.
     pub fn tasks(self, matrix: &Symmetric) -> Vec<Pair> {
         let panels: Vec<Panel> = self.panels().map(|rows| Arc::new(matrix.rows(rows).to_vec())).collect();
         let right = |i: usize, j: usize| if i == j { Panel::default() } else { panels[j].clone() };
@@ -73,15 +73,15 @@ impl Blocks {
         self.places().map(task).collect()
     }
 
-    /// The square, from the results of [`tasks`](Blocks::tasks) in their order.
+    /// Returns the square, assembled from the results of [`tasks`](Blocks::tasks) in their order.
     ///
     /// # Errors
-    /// If the number of blocks or the size of one is not what it should be.
+    /// The number of blocks or the size of a block is wrong.
     pub fn assemble(self, blocks: &[Vec<f64>]) -> Result<Symmetric, String> {
         let panels: Vec<Range<usize>> = self.panels().collect();
         let expected = self.places().count();
         if blocks.len() != expected {
-            return Err(format!("{} blocks came back, expected {expected}", blocks.len()));
+            return Err(format!("{} blocks were returned, expected {expected}", blocks.len()));
         }
         let mut square = Symmetric::from_fn(self.size, |_, _| 0.0);
         for ((i, j), block) in self.places().zip(blocks) {
@@ -99,12 +99,12 @@ impl Blocks {
         Ok(square)
     }
 
-    /// Rows of each panel.
+    /// Returns the row range of each panel.
     fn panels(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.size).step_by(self.height).map(move |first| first..self.size.min(first + self.height))
     }
 
-    /// Which panels each task takes.
+    /// Returns the numbers of the left and right panel of each task.
     fn places(self) -> impl Iterator<Item = (usize, usize)> {
         let count = self.size.div_ceil(self.height);
         (0..count).flat_map(move |i| (i..count).map(move |j| (i, j)))
@@ -136,7 +136,7 @@ mod tests {
         let blocks = Blocks { size: 5, height: 3 };
         let good = vec![vec![0.0; 9], vec![0.0; 6], vec![0.0; 4]];
         assert!(blocks.assemble(&good).is_ok());
-        assert_eq!(blocks.assemble(&good[..2]).unwrap_err(), "2 blocks came back, expected 3");
+        assert_eq!(blocks.assemble(&good[..2]).unwrap_err(), "2 blocks were returned, expected 3");
         let error = blocks.assemble(&[vec![0.0; 9], vec![0.0; 7], vec![0.0; 4]]).unwrap_err();
         assert_eq!(error, "block 0,1 has 7 elements, expected 6");
     }

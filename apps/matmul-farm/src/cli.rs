@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::block::Blocks;
 use crate::eigen::Dominant;
@@ -19,34 +19,35 @@ use std::process::ExitCode;
 ///   matmul-farm --places 600
 ///   mpirun -n 4 matmul-farm --places 1200 --check
 ///
-/// Places lie at random in a square of side 1; two at distance d are connected with the weight 1 / (1 + (d/reach)²). The
-/// centrality of a place is its entry in the dominant eigenvector of the weights. The matrix is squared again and again until
-/// that is all that is left of it; each squaring is a set of tasks, made from the results of the one before.
+/// Places have random positions in a square of side 1. The connection of two places at distance d has
+/// the weight 1 / (1 + (d/reach)²). The centrality of a place is its entry in the dominant eigenvector
+/// of the weights. The matrix is squared until only the projection on this eigenvector remains. Each
+/// squaring is a set of tasks, which depend on the results of the previous squaring.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
     /// Number of places
     #[arg(long, default_value_t = 600, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=4096))]
     places: u32,
-    /// Seed: the same seed makes the same places
+    /// Seed of the positions; equal seeds give equal places
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Distance at which the weight of a connection has fallen to a half
+    /// Distance at which the weight of a connection is one half
     #[arg(long, default_value_t = 0.1, value_name = "DISTANCE", value_parser = parse_positive, allow_negative_numbers = true)]
     reach: f64,
-    /// Rows of a panel; a task multiplies two panels [default: an eighth of the places]
+    /// Number of rows of a panel; a task multiplies two panels [default: an eighth of the places]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     block: Option<u32>,
-    /// How much may be left of the other eigenvectors: 1 less the sum of the squares of the eigenvalues, which add up to 1
+    /// Accepted remainder of the other eigenvectors: 1 minus the sum of the squared eigenvalues, whose sum is 1
     #[arg(long, default_value = "1e-12", value_name = "NUMBER", value_parser = parse_positive, allow_negative_numbers = true)]
     tolerance: f64,
-    /// Squarings after which to give up
+    /// Maximum number of squarings
     #[arg(long, default_value_t = 40, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1000))]
     squarings: u16,
-    /// How many places to show
+    /// Number of places to print
     #[arg(long, default_value_t = 5, value_name = "NUMBER")]
     top: u16,
-    /// Square on rank 0 alone as well, by the plain loop, and fail unless both give the same bits
+    /// Square the matrix on rank 0 alone as well, with the plain loop, and fail unless both results are bit-identical
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -65,7 +66,7 @@ pub fn main() -> ExitCode {
     armature::exit_code(run(&Cli::parse()))
 }
 
-/// What rank 0 has at the end.
+/// Result on rank 0.
 struct Found {
     places: Vec<(f64, f64)>,
     dominant: Dominant,
@@ -126,15 +127,15 @@ fn show(args: &Cli, found: &Found) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the farm has come to what the plain loop gives.
+/// Checks that the farm's result is bit-identical to that of the plain loop.
 fn compare(squaring: &Squaring, matrix: &Symmetric, limits: Limits) -> Result<(), String> {
     let plain = Squaring::serial(matrix.clone(), limits)?;
     if let Some(number) = (0..).zip(plain.purities()).find(|(i, p)| squaring.purities().get(*i) != Some(*p)) {
-        return Err(format!("squaring {} is not what rank 0 computes alone", number.0));
+        return Err(format!("squaring {} differs from that of the plain loop", number.0));
     }
     match squaring == &plain {
         true => Ok(()),
-        false => Err("the projection is not the one that rank 0 computes alone".into()),
+        false => Err("the projection differs from that of the plain loop".into()),
     }
 }
 

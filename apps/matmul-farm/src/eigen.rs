@@ -1,22 +1,22 @@
-//! From the projection to eigenvalue and eigenvector.
+//! Eigenvalue and eigenvector from the projection.
 
 use crate::matrix::{Symmetric, dot};
 
-/// The dominant eigenvalue of a matrix and its eigenvector.
+/// Dominant eigenvalue of a matrix and its eigenvector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dominant {
-    /// The eigenvalue.
+    /// Dominant eigenvalue λ.
     pub value: f64,
-    /// The eigenvector, of length 1.
+    /// Eigenvector v of length 1.
     pub vector: Vec<f64>,
-    /// ‖A v − λ v‖ / λ: how exact the two are.
+    /// ‖A v − λ v‖ / λ, the relative error.
     pub residual: f64,
 }
 
 impl Dominant {
-    /// Reads them from the projection on the eigenvector; `matrix` is what was squared first.
+    /// Computes eigenvalue and eigenvector from the projection on the eigenvector. `matrix` is the matrix before all squarings.
     pub fn of(projection: &Symmetric, matrix: &Symmetric) -> Self {
-        // Every row is a multiple of the vector; the one with the largest diagonal element is the longest.
+        // Every row of the projection is a multiple of the eigenvector. The row with the largest diagonal element is the longest.
         let longest = (0..projection.size())
             .max_by(|&i, &j| projection.row(i)[i].total_cmp(&projection.row(j)[j]))
             .unwrap_or(0);
@@ -30,7 +30,7 @@ impl Dominant {
         Dominant { value, vector, residual }
     }
 
-    /// The places with the largest entries, largest first, at most so many.
+    /// Returns at most `most` places, those with the largest entries first.
     pub fn largest(&self, most: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.vector.len()).collect();
         places.sort_by(|&i, &j| self.vector[j].total_cmp(&self.vector[i]).then(i.cmp(&j)));

@@ -7,7 +7,7 @@ use armature::farm::{Context, Farm, Summary, Worker};
 use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
 
-/// A rank that multiplies panels.
+/// Worker that multiplies panels.
 struct Multiply;
 
 impl Worker for Multiply {
@@ -19,11 +19,11 @@ impl Worker for Multiply {
     }
 }
 
-/// Squares `matrix` (which rank 0 alone has) until only the projection on its dominant eigenvector is left; rank 0 gets it,
-/// with how it went. `height` rows make a panel.
+/// Squares `matrix`, which only rank 0 has, until only the projection on its dominant eigenvector remains. A panel has `height` rows. Returns the
+/// projection and the summary on rank 0.
 ///
 /// # Errors
-/// Those of the farm, and of [`Squaring::step`].
+/// The errors of the farm and of [`Squaring::step`].
 pub fn square(
     session: &mut Session,
     matrix: Option<Symmetric>,

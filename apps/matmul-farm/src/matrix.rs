@@ -1,6 +1,6 @@
 //! Symmetric matrices.
 
-/// A symmetric matrix, all of it, by rows.
+/// Symmetric matrix. All elements are stored, row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Symmetric {
     size: usize,
@@ -8,7 +8,7 @@ pub struct Symmetric {
 }
 
 impl Symmetric {
-    /// The matrix whose element in row i and column j, and in row j and column i, is `value(i, j)`; asked for i ≥ j only.
+    /// Creates the matrix with `value(i, j)` in row i and column j, and in row j and column i. `value` is called for i ≥ j only.
     pub fn from_fn(size: usize, value: impl Fn(usize, usize) -> f64) -> Self {
         let mut matrix = Symmetric { size, values: vec![0.0; size * size] };
         for i in 0..size {
@@ -19,56 +19,55 @@ impl Symmetric {
         matrix
     }
 
-    /// Rows, and columns.
+    /// Returns the number of rows, which is the number of columns.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Row `i`, which is also column `i`.
+    /// Returns row `i`, which is also column `i`.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.size..][..self.size]
     }
 
-    /// Some rows, one after the other.
+    /// Returns a range of rows, one row after another.
     pub fn rows(&self, which: std::ops::Range<usize>) -> &[f64] {
         &self.values[which.start * self.size..which.end * self.size]
     }
 
-    /// Sets an element and the one that mirrors it.
+    /// Sets an element and its mirror image.
     pub fn set(&mut self, i: usize, j: usize, value: f64) {
         self.values[i * self.size + j] = value;
         self.values[j * self.size + i] = value;
     }
 
-    /// Sum of the diagonal, which is also the sum of the eigenvalues.
+    /// Returns the sum of the diagonal, which is the sum of the eigenvalues.
     pub fn trace(&self) -> f64 {
         (0..self.size).map(|i| self.values[i * self.size + i]).sum()
     }
 
-    /// Divides every element.
+    /// Divides every element by `by`.
     pub fn divide(&mut self, by: f64) {
         self.values.iter_mut().for_each(|value| *value /= by);
     }
 
-    /// The square, element by element: what every other way to compute it is tested against.
+    /// Returns the square, computed element by element. Other computations of the square are compared with this one.
     pub fn square(&self) -> Self {
         Symmetric::from_fn(self.size, |i, j| dot(self.row(i), self.row(j)))
     }
 
-    /// The product with a vector.
+    /// Returns the product with a vector.
     pub fn times(&self, vector: &[f64]) -> Vec<f64> {
         (0..self.size).map(|i| dot(self.row(i), vector)).collect()
     }
 }
 
-/// Sums that [`dot`] keeps side by side.
+/// Number of independent sums in [`dot`].
 const LANES: usize = 8;
 
-/// The scalar product. Its additions have one order, which depends on the length alone: whoever computes it gets the
-/// same bits.
+/// Returns the scalar product. The order of additions depends only on the length, so that the bits are equal on every rank.
 ///
 /// # Panics
-/// If the lengths differ.
+/// Panics if the lengths differ.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len(), "a scalar product of vectors of different lengths");
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -89,7 +88,7 @@ mod tests {
     #[test]
     fn squares_are_squares() {
         let matrix = Symmetric::from_fn(2, |i, j| (i + 2 * j) as f64);
-        // (0 1; 1 3)
+        // The matrix is (0 1; 1 3).
         assert_eq!((matrix.row(0), matrix.row(1)), (&[0.0, 1.0][..], &[1.0, 3.0][..]));
         assert_eq!(matrix.square().values, [1.0, 3.0, 3.0, 10.0]);
         assert_eq!(matrix.trace(), 3.0);

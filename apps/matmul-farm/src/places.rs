@@ -1,15 +1,15 @@
-//! Networks to compute with: places in a square, near ones strongly connected.
+//! Synthetic networks: places in a square, with strong connections between near places.
 
 use crate::matrix::Symmetric;
 use armature_apps::random::Random;
 
-/// So many places, at random, the same for the same seed.
+/// Returns `count` random places. Equal seeds give equal places.
 pub fn scatter(count: usize, seed: u64) -> Vec<(f64, f64)> {
     let mut random = Random::new(seed);
     (0..count).map(|_| (f64::from(random.unit()), f64::from(random.unit()))).collect()
 }
 
-/// The weights between places: 1 / (1 + (d / reach)²) at distance d. All eigenvalues of such a matrix are positive.
+/// Returns the weights between places: 1 / (1 + (d / reach)²) at distance d. All eigenvalues of this matrix are positive.
 pub fn weights(places: &[(f64, f64)], reach: f64) -> Symmetric {
     Symmetric::from_fn(places.len(), |i, j| {
         let (x, y) = (places[i].0 - places[j].0, places[i].1 - places[j].1);

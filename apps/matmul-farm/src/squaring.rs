@@ -1,20 +1,20 @@
-//! Squaring until only the dominant eigenvector is left.
+//! Repeated squaring until only the dominant eigenvector remains.
 //!
-//! With trace 1, a matrix with eigenvalues λᵢ ≥ 0 has the purity Σ λᵢ², the trace of its square, which is 1 if and only
-//! if one eigenvalue is 1 and the others are 0. So the number by which each square is divided also tells when to stop.
+//! The purity of a matrix with trace 1 and eigenvalues λᵢ ≥ 0 is Σ λᵢ², the trace of its square. The purity is 1 if and only if one eigenvalue is 1
+//! and the others are 0. Each square is divided by the purity, which therefore also shows when the squaring has converged.
 
 use crate::matrix::Symmetric;
 
-/// When squaring ends.
+/// Conditions under which the squaring ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// How far from 1 the purity may be.
+    /// Accepted difference of the purity from 1.
     pub tolerance: f64,
-    /// Most squarings; without a dominant eigenvector there is no end.
+    /// Maximum number of squarings. Without a dominant eigenvector the squaring does not converge.
     pub squarings: usize,
 }
 
-/// A matrix on its way to a projection.
+/// Matrix between two squarings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Squaring {
     matrix: Symmetric,
@@ -22,36 +22,36 @@ pub struct Squaring {
     purities: Vec<f64>,
 }
 
-/// What comes after a squaring.
+/// Decision after a squaring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Another one.
+    /// Square the matrix again.
     Square,
-    /// The matrix is the projection.
+    /// End: the matrix is the projection.
     Done,
 }
 
 impl Squaring {
-    /// Begins with `matrix`, whose eigenvalues must not be negative.
+    /// Starts with `matrix`, whose eigenvalues must not be negative.
     pub fn new(mut matrix: Symmetric, limits: Limits) -> Self {
         matrix.divide(matrix.trace());
         Squaring { matrix, limits, purities: Vec::new() }
     }
 
-    /// What is to be squared next, or the projection.
+    /// Returns the matrix to be squared next, or the projection.
     pub fn matrix(&self) -> &Symmetric {
         &self.matrix
     }
 
-    /// Purity of each matrix that was squared.
+    /// Returns the purity of each matrix that was squared.
     pub fn purities(&self) -> &[f64] {
         &self.purities
     }
 
-    /// Goes on with the square of [`matrix`](Squaring::matrix).
+    /// Continues with `square`, the square of [`matrix`](Squaring::matrix).
     ///
     /// # Errors
-    /// When the purity is still too small after as many squarings as are allowed.
+    /// The purity is still too small after the maximum number of squarings.
     pub fn step(&mut self, mut square: Symmetric) -> Result<Step, String> {
         let purity = square.trace();
         square.divide(purity);
@@ -62,7 +62,7 @@ impl Squaring {
         }
         if self.purities.len() >= self.limits.squarings {
             return Err(format!(
-                "the purity is {purity} after {} squarings, expected at least 1 - {:e}: allow for more, or no eigenvector dominates",
+                "the purity is {purity} after {} squarings, expected at least 1 - {:e}: set more --squarings, unless no eigenvector dominates",
                 self.purities.len(),
                 self.limits.tolerance
             ));
@@ -70,10 +70,10 @@ impl Squaring {
         Ok(Step::Square)
     }
 
-    /// All squarings by the plain loop.
+    /// Executes all squarings with the plain loop.
     ///
     /// # Errors
-    /// Those of [`step`](Squaring::step).
+    /// The errors of [`step`](Squaring::step).
     pub fn serial(matrix: Symmetric, limits: Limits) -> Result<Self, String> {
         let mut squaring = Squaring::new(matrix, limits);
         while squaring.step(squaring.matrix.square())? == Step::Square {}
@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn what_is_left_is_the_projection_on_the_dominant_eigenvector() {
-        // Eigenvalues 3 and 1, vectors (1, 1) and (1, -1).
+        // The eigenvalues are 3 and 1, and the eigenvectors (1, 1) and (1, -1).
         let matrix = Symmetric::from_fn(2, |i, j| if i == j { 2.0 } else { 1.0 });
         let squaring = Squaring::serial(matrix, LIMITS).unwrap();
         for row in 0..2 {
             assert!(squaring.matrix().row(row).iter().all(|x| (x - 0.5).abs() < 1e-12));
         }
-        // (3/4)² + (1/4)², then the same of 9/10 and 1/10, and so on.
+        // The purity is (3/4)² + (1/4)² first, and (9/10)² + (1/10)² next.
         assert_eq!(squaring.purities()[0], 0.625);
         assert!((squaring.purities()[1] - 0.82).abs() < 1e-15);
         assert!(squaring.purities().is_sorted() && squaring.purities().len() <= 7);

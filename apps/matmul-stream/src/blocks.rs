@@ -1,18 +1,18 @@
-//! A product cut into items.
+//! Division of a product into items.
 
 use crate::matrix::{ELEMENT, Matrix, Shape};
 use armature::BoxError;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Some rows of A and some columns of B, by copy: all that a part of the product needs.
+/// Copies of some rows of A and some columns of B, from which a part of the product is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     /// First row and first column of the part.
     pub at: (u64, u64),
-    /// Elements of a row of A, and columns of the part.
+    /// Number of elements of a row of A, and number of columns of the part.
     pub size: (u64, u64),
-    /// Rows of A.
+    /// Rows of A, one after another.
     #[serde(with = "armature::raw")]
     pub a: Vec<f32>,
     /// Columns of B, row by row.
@@ -20,12 +20,11 @@ pub struct Item {
     pub b: Vec<f32>,
 }
 
-/// Bytes of the columns of B that are read at a time, unless one item needs more.
+/// Number of bytes of B that are read at a time; more if a single item needs more.
 const PANEL: u64 = 16 << 20;
 
-/// The items of a product, strip by strip of `side` rows, each from the first to the last column. In memory there are one item,
-/// the rows of one strip and a panel of columns, which is read row by row. If all of B fits into a panel it is read once, else
-/// once for each strip.
+/// Iterator over the items of a product: strips of `side` rows, and in each strip the columns from first to last. One item, the rows of one strip and
+/// a panel of columns are in memory. If B fits into one panel, B is read once, otherwise once for each strip.
 #[derive(Debug)]
 pub struct Blocks<'m> {
     shape: Shape,
@@ -34,19 +33,19 @@ pub struct Blocks<'m> {
     b: &'m Matrix,
     /// First row and column of the next item.
     next: (u64, u64),
-    /// Rows of the present strip.
+    /// Rows of the current strip.
     strip: Vec<f32>,
-    /// Columns of B that are in memory, and their elements, row by row.
+    /// Columns of B in memory, and their elements, row by row.
     panel: (Range<u64>, Vec<f32>),
     panel_bytes: u64,
     failed: bool,
 }
 
 impl<'m> Blocks<'m> {
-    /// Those of `a` · `b`, with up to `side` rows and columns each.
+    /// Creates the iterator over the items of `a` · `b`, with up to `side` rows and columns each.
     ///
     /// # Panics
-    /// If `side` is 0.
+    /// Panics if `side` is 0.
     pub fn new(shape: Shape, side: u64, a: &'m Matrix, b: &'m Matrix) -> Self {
         assert!(side > 0, "an item has rows and columns");
         Blocks {
@@ -76,7 +75,7 @@ impl<'m> Blocks<'m> {
 }
 
 impl Blocks<'_> {
-    /// Returns the elements of some columns of B, row by row. They are read with the columns behind them, which are used next.
+    /// Returns the elements of some columns of B, row by row. The following columns are read at the same time, because the next items need them.
     fn columns(&mut self, wanted: Range<u64>) -> Result<Vec<f32>, BoxError> {
         let (held, elements) = &mut self.panel;
         if held.start > wanted.start || held.end < wanted.end {
@@ -118,7 +117,7 @@ impl Iterator for Blocks<'_> {
 mod tests {
     use super::*;
 
-    /// Reads of B for all items of a product whose factors are in files, after each item was checked.
+    /// Checks every item of a product whose factors are in files. Returns the number of reads of B.
     fn reads(shape: Shape, side: u64, panel_bytes: u64) -> u64 {
         let Shape { rows, inner, columns } = shape;
         let (a, made) = (Matrix::made(inner, 1), Matrix::made(columns, 2));
@@ -139,11 +138,11 @@ mod tests {
 
     #[test]
     fn columns_are_not_read_number_by_number() {
-        // All of B fits into a panel: one read.
+        // B fits into one panel, so that there is one read.
         for side in [1, 3, 64] {
             assert_eq!(reads(Shape { rows: 64, inner: 64, columns: 64 }, side, PANEL), 1, "side {side}");
         }
-        // Two panels, of 4 columns and of 1, with a read for each of their rows; both again for each strip.
+        // Two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip reads both panels.
         let shape = Shape { rows: 3, inner: 8, columns: 5 };
         assert_eq!(reads(shape, 1, 4 * 8 * ELEMENT), 3 * 2 * 8);
     }

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::kernel::serial;
 use crate::matrix::{MOST, Matrix, Shape};
@@ -15,51 +15,51 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Multiply two matrices of single precision, streamed through the ranks.
+/// Multiply two single-precision matrices that are streamed through the ranks.
 ///
 ///   matmul-stream --size 1000 --verify
 ///   mpirun -n 4 matmul-stream --shape 5000x3000x4000 --a a.f32 --b b.f32 -o c.f32
 ///   mpirun -n 4 matmul-stream --size 300 --item row
 ///
-/// Files hold nothing but numbers of 32 bits, row by row, and may be larger than the memory. Without them the matrices are made of
-/// random numbers. The product has the bits of the plain loop.
+/// A file contains only 32-bit numbers, row by row, and may be larger than the memory. Without files,
+/// the matrices consist of random numbers. The result is bit-identical to that of the plain loop.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Rows and columns of both matrices
+    /// Number of rows and of columns of both matrices
     #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MOST))]
     size: u64,
-    /// Instead: rows of A, columns of A, columns of B
+    /// Number of rows of A, columns of A, and columns of B, instead of --size
     #[arg(long, value_name = "RxIxC", value_parser = parse_shape, conflicts_with = "size")]
     shape: Option<Shape>,
-    /// File of the left matrix; rank 0 reads it
+    /// File of the left matrix; rank 0 reads it [default: random numbers]
     #[arg(long, value_name = "FILE")]
     a: Option<PathBuf>,
-    /// File of the right matrix; rank 0 reads it
+    /// File of the right matrix; rank 0 reads it [default: random numbers]
     #[arg(long, value_name = "FILE")]
     b: Option<PathBuf>,
-    /// What is sent: blocks of rows and columns, or a row and a column at a time
+    /// Content of an item: blocks of rows and columns, or one row and one column
     #[arg(long, value_enum, default_value = "block")]
     item: ItemKind,
-    /// Rows and columns of a block
+    /// Number of rows and of columns of a block
     #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
     block: u64,
-    /// File for the product, as those of A and B
+    /// File for the product, in the format of A and B
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Compute the product on rank 0 alone as well, with all of B in memory, and fail unless both are the same to the bit
+    /// Compute the product on rank 0 alone as well, with all of B in memory, and fail unless both are bit-identical
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
     run: PipelineArgs,
 }
 
-/// What an item is.
+/// Content of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ItemKind {
-    /// A row of A and a column of B, by copy
+    /// One row of A and one column of B, copied
     Row,
-    /// A block of rows and one of columns
+    /// A block of rows and a block of columns
     Block,
 }
 
@@ -118,7 +118,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// One rank's part. Rank 0 has the matrices and the output.
+/// Computes the product on this rank together with the other ranks. Rank 0 has the matrices and the output.
 fn on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
     let shape = cli.shape();
     let root = if session.is_root() { Some(Root::new(cli)?) } else { None };
@@ -132,16 +132,16 @@ fn on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary
     Ok(Some((sink.end(cli)?, summary)))
 }
 
-/// What rank 0 has.
+/// Data of rank 0.
 struct Root {
     factors: Factors,
     sink: Sink,
 }
 
-/// What becomes of the product.
+/// Destination of the product.
 struct Sink {
     file: Option<Output>,
-    /// All of B, where the product is to be compared.
+    /// All of B, if the product is to be compared.
     b: Option<Vec<f32>>,
     checksum: Checksum,
 }
@@ -151,7 +151,7 @@ impl Root {
         let factors = cli.factors()?;
         let Shape { inner, columns, .. } = cli.shape();
         let b = cli.verify.then(|| factors.b.block(0..inner, 0..columns)).transpose()?;
-        // Before the work, so that it is not done for nothing.
+        // The output is created first, so that a file that cannot be written ends the run before the computation.
         let file = cli.output.as_ref().map(|path| Output::create(path)).transpose();
         let file = file.map_err(|e| refused(cli, &e))?;
         Ok(Root { factors, sink: Sink { file, b, checksum: Checksum::default() } })
@@ -194,7 +194,7 @@ fn refused(cli: &Cli, error: &io::Error) -> String {
     format!("cannot write {path}: {error}")
 }
 
-/// Whether rows, from the one of this number on, are those of the serial loop.
+/// Compares rows of the product, the first of which has the number `first`, with those of the serial loop.
 fn compare(first: u64, rows: &[f32], serial: &[f32], columns: u64) -> Result<(), String> {
     match rows.iter().zip(serial).position(|(a, b)| a.to_bits() != b.to_bits()) {
         None if rows.len() == serial.len() => Ok(()),

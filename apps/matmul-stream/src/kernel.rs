@@ -1,20 +1,21 @@
-//! The product of a block, and the serial loop.
+//! Product of a block, and the serial loop.
 //!
-//! Every element is the sum of its products in their order, begun at 0, in single precision: the bits are those of the plain
-//! loop, whatever the blocks are.
+//! Every element is the sum of its products in order, starting from 0, in single precision. The bits are those of the plain loop for every division
+//! into blocks.
 
-/// Columns whose sums are kept in registers together, …
+/// Number of columns whose sums are kept in registers together.
 const COLUMNS: usize = 8;
-/// … and rows: sums of this many elements fit into the registers of any processor that has vectors of four.
+/// Number of rows whose sums are kept in registers together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every processor with
+/// vectors of four.
 const ROWS: usize = 4;
 
-/// As many neighbouring elements of a row of B as are used at once.
+/// Adjacent elements of a row of B that are used together.
 type Line = [f32; COLUMNS];
 
-/// `c` = `a` · `b`: rows of `inner` elements by columns that lie beside each other in rows of `width`.
+/// Computes `c` = `a` · `b`. Rows of `a` have `inner` elements, and rows of `b` and `c` have `width` elements.
 ///
 /// # Panics
-/// If one of them does not have as many elements as that.
+/// Panics if the lengths of `a`, `b` and `c` do not fit together.
 pub fn multiply(a: &[f32], b: &[f32], inner: usize, width: usize, c: &mut [f32]) {
     let height = c.len().checked_div(width).unwrap_or(0);
     assert!(a.len() == height * inner && b.len() == inner * width && c.len() == height * width);
@@ -28,7 +29,7 @@ pub fn multiply(a: &[f32], b: &[f32], inner: usize, width: usize, c: &mut [f32])
     let mut lines: Vec<Line> = Vec::with_capacity(inner);
     for start in (0..width).step_by(COLUMNS) {
         let columns = start..width.min(start + COLUMNS);
-        // Side by side, so that they stay in the first cache while all rows pass.
+        // The lines are copied next to each other, so that they stay in the first-level cache for all rows.
         lines.clear();
         lines.extend(b.chunks_exact(width).map(|row| {
             let mut line = [0.0; COLUMNS];
@@ -47,12 +48,12 @@ pub fn multiply(a: &[f32], b: &[f32], inner: usize, width: usize, c: &mut [f32])
     }
 }
 
-/// The product of a row and a column.
+/// Returns the product of a row and a column.
 pub fn dot(row: &[f32], column: &[f32]) -> f32 {
     row.iter().zip(column).fold(0.0, |sum, (a, b)| sum + a * b)
 }
 
-/// Makes the elements of `N` rows of C that belong to the lines, whose first column is `start`.
+/// Computes the elements of `N` rows of C that belong to the lines with first column `start`.
 fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize) {
     let inner = lines.len();
     let sums = add::<N>(std::array::from_fn(|row| &a[row * inner..][..inner]), lines);
@@ -63,8 +64,8 @@ fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize
     }
 }
 
-/// The sums of each row: lines, each times the row's factor for it. A function of its own, as within another loop
-/// compilers arrange the sums in other vectors.
+/// Returns the sums of each row: the sum of the lines, each multiplied by the row's factor for it. The function is not inlined, because within
+/// another loop compilers arrange the sums in other vectors.
 #[inline(never)]
 fn add<const N: usize>(rows: [&[f32]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);
@@ -78,7 +79,7 @@ fn add<const N: usize>(rows: [&[f32]; N], lines: &[Line]) -> [Line; N] {
     sums
 }
 
-/// Rows of the product as the plain loop makes them: what the pipeline must make, to the bit.
+/// Returns rows of the product, computed by the plain loop. The result of the pipeline must be bit-identical.
 ///
 /// ```
 /// use matmul_stream::kernel::serial;
@@ -86,7 +87,7 @@ fn add<const N: usize>(rows: [&[f32]; N], lines: &[Line]) -> [Line; N] {
 /// ```
 ///
 /// # Panics
-/// If `a` and `b` do not have whole rows.
+/// Panics if `a` or `b` has an incomplete row.
 pub fn serial(a: &[f32], b: &[f32], inner: usize, columns: usize) -> Vec<f32> {
     assert!(inner > 0 && a.len().is_multiple_of(inner) && b.len() == inner * columns);
     let mut c = Vec::with_capacity(a.len() / inner * columns);

@@ -1,4 +1,4 @@
-//! Matrices of single precision in files, or made as they are needed.
+//! Single-precision matrices in files, or generated on demand.
 
 use armature::BoxError;
 use armature_apps::names;
@@ -10,28 +10,28 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Most rows and columns: a product has no more elements than numbers of 64 bits can count bytes.
+/// Maximum number of rows and of columns. The size of a product in bytes then fits into 64 bits.
 pub const MOST: u64 = 1 << 24;
 
-/// The shape of a product C = A · B: A has `rows` rows of `inner` elements, B `inner` rows of `columns`.
+/// Shape of a product C = A · B. A has `rows` rows of `inner` elements, and B has `inner` rows of `columns` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Rows of A and C.
+    /// Number of rows of A and C.
     pub rows: u64,
-    /// Columns of A and rows of B.
+    /// Number of columns of A and rows of B.
     pub inner: u64,
-    /// Columns of B and C.
+    /// Number of columns of B and C.
     pub columns: u64,
 }
 
 impl Shape {
-    /// Floating-point operations of a product of this shape.
+    /// Returns the number of floating-point operations of a product of this shape.
     pub fn flops(&self) -> f64 {
         2.0 * self.rows as f64 * self.inner as f64 * self.columns as f64
     }
 }
 
-/// A matrix whose elements can be read in any order.
+/// Matrix whose elements can be read in any order.
 #[derive(Debug)]
 pub struct Matrix {
     columns: u64,
@@ -42,25 +42,25 @@ pub struct Matrix {
 
 #[derive(Debug)]
 enum Elements {
-    /// Of a seed: each element depends on its place alone.
+    /// Generated from a seed. Each element depends only on its position.
     Made(u64),
-    /// Row by row, in the order of bytes of this machine.
+    /// Stored row by row; the second field is the name for messages.
     File(File, String),
 }
 
-/// Bytes of an element.
+/// Size of an element in bytes.
 pub(crate) const ELEMENT: u64 = size_of::<f32>() as u64;
 
 impl Matrix {
-    /// A matrix with `columns` columns of numbers from 0 to 1, uniformly distributed.
+    /// Returns a matrix with `columns` columns of numbers that are uniformly distributed between 0 and 1.
     pub fn made(columns: u64, seed: u64) -> Self {
         Matrix::of(columns, Elements::Made(seed))
     }
 
-    /// The matrix in a file: nothing but its elements, row by row, each a little-endian IEEE number of 32 bits.
+    /// Opens the matrix in a file, which contains only the elements, row by row, as little-endian 32-bit IEEE numbers.
     ///
     /// # Errors
-    /// If it cannot be opened, or does not have as many bytes as a matrix of this shape.
+    /// The file cannot be opened, or its size is not that of a matrix of this shape.
     pub fn open(path: &Path, rows: u64, columns: u64) -> Result<Self, BoxError> {
         let name = names::path(path);
         let refuse = |e: io::Error| format!("cannot read {name}: {e}");
@@ -84,20 +84,20 @@ impl Matrix {
         }
     }
 
-    /// Number of reads of its file so far.
+    /// Returns the number of reads of the file so far.
     #[cfg(test)]
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The elements of some neighbouring rows and columns, row by row.
+    /// Returns the elements of adjacent rows and columns, row by row.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// The elements cannot be read.
     pub fn block(&self, rows: Range<u64>, columns: Range<u64>) -> Result<Vec<f32>, BoxError> {
         let width = (columns.end - columns.start) as usize;
         let mut values = vec![0.0_f32; (rows.end - rows.start) as usize * width];
-        // Rows that are wanted whole lie behind each other.
+        // Complete rows are contiguous in the file.
         let (run, runs) = match columns == (0..self.columns) {
             true => (values.len(), rows.start..rows.start + 1),
             false => (width, rows),
@@ -108,7 +108,7 @@ impl Matrix {
         Ok(values)
     }
 
-    /// Fills in elements that lie behind each other, from the one of this number on.
+    /// Reads contiguous elements, starting with element number `first`.
     fn fill(&self, first: u64, values: &mut [f32]) -> Result<(), BoxError> {
         match &self.elements {
             Elements::Made(seed) => {
@@ -126,7 +126,7 @@ impl Matrix {
     }
 }
 
-/// The element of this number.
+/// Returns the element with this number.
 fn made(seed: u64, number: u64) -> f32 {
     Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(number << 1)).unit()
 }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A file with these elements.
+    /// Creates a file with these elements.
     fn file(values: &[f32]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

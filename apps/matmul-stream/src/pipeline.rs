@@ -1,4 +1,4 @@
-//! The product on ranks. This is all that it takes beyond the serial one.
+//! Parallel product: all the code needed in addition to the serial product.
 
 use crate::blocks::{Blocks, Item};
 use crate::kernel::multiply;
@@ -6,20 +6,19 @@ use crate::matrix::{Matrix, Shape};
 use crate::reduce::{Part, Reducer, Rows};
 use armature::pipeline::{Context, Pipeline, Stage, StageResult};
 
-/// Operations that an item costs besides its arithmetic: a nanosecond counts as one, and taking an item apart and putting the
-/// part together takes some hundred.
+/// Cost of an item besides its arithmetic, in operations of one nanosecond. Unpacking an item and assembling its part take some hundred nanoseconds.
 const OVERHEAD: f64 = 300.0;
 
-/// What rank 0 alone has of a product.
+/// Factors of a product, which only rank 0 has.
 #[derive(Debug)]
 pub struct Factors {
-    /// The left one.
+    /// Left factor.
     pub a: Matrix,
-    /// The right one.
+    /// Right factor.
     pub b: Matrix,
 }
 
-/// Multiplies rows by columns.
+/// Stage that multiplies rows by columns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dot;
 
@@ -37,10 +36,10 @@ impl Stage for Dot {
     }
 }
 
-/// The product as a pipeline, to be given a mapping and run on every rank. Rank 0 alone has `factors`, and its sink gets the
-/// rows of the product in their order, some at a time.
+/// Returns the product as a pipeline. All ranks set the same mapping and run it. Only rank 0 has `factors`. The sink on rank 0 receives the rows of
+/// the product in order, several at a time.
 ///
-/// An item has up to `side` rows and as many columns; with one of each it is a single dot product.
+/// An item has up to `side` rows and `side` columns. With one of each, an item is a single dot product.
 pub fn pipeline(shape: Shape, side: u64, factors: Option<&Factors>) -> Pipeline<'_, Rows> {
     let read = move || factors.into_iter().flat_map(move |Factors { a, b }| Blocks::new(shape, side, a, b));
     Pipeline::try_source("read", read)

@@ -1,58 +1,58 @@
-//! Parts of the product, put together to whole rows.
+//! Assembly of parts of the product into complete rows.
 
 use armature::BoxError;
 use armature::pipeline::{Context, Stage, StageResult};
 use serde::{Deserialize, Serialize};
 
-/// A part of the product.
+/// Part of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// First row and first column.
     pub at: (u64, u64),
-    /// Columns.
+    /// Number of columns.
     pub width: u64,
     /// Elements, row by row.
     #[serde(with = "armature::raw")]
     pub values: Vec<f32>,
 }
 
-/// Whole rows of the product.
+/// Complete rows of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rows {
-    /// The number of the first one.
+    /// Number of the first row.
     pub first: u64,
     /// Elements, row by row.
     #[serde(with = "armature::raw")]
     pub values: Vec<f32>,
 }
 
-/// Takes parts in the order of the items, and gives whole rows. In memory there is one strip of rows.
+/// Stage that receives parts in the order of the items and returns complete rows. One strip of rows is in memory.
 #[derive(Clone, Debug)]
 pub struct Reducer {
     columns: usize,
-    /// Rows that are whole, and columns of the next ones that have come.
+    /// Number of complete rows, and number of columns of the next rows that have arrived.
     rows: u64,
     done: u64,
     strip: Vec<f32>,
 }
 
 impl Reducer {
-    /// For a product with `columns` columns.
+    /// Creates the stage for a product with `columns` columns.
     pub fn new(columns: u64) -> Self {
         Reducer { columns: columns as usize, rows: 0, done: 0, strip: Vec::new() }
     }
 
-    /// The next part; if it is the last one of its rows, they come back.
+    /// Adds the next part. Returns the rows that the part completes.
     ///
     /// # Errors
-    /// If it is not the next one, or does not fit.
+    /// The part is not the next one, or its size is wrong.
     pub fn add(&mut self, part: &Part) -> Result<Option<Rows>, BoxError> {
         let (width, columns, done) = (part.width as usize, self.columns, self.done as usize);
         let height = part.values.len().checked_div(width).unwrap_or(0);
         let fits = done == 0 || self.strip.len() == height * columns;
         if part.at != (self.rows, self.done) || height == 0 || done + width > columns || !fits {
             let (expected, found) = ((self.rows, self.done), part.at);
-            return Err(format!("a part of the product at {found:?} came where {expected:?} was due").into());
+            return Err(format!("a part of the product at {found:?} arrived, expected {expected:?}").into());
         }
         if done == 0 {
             self.strip.resize(height * columns, 0.0);
@@ -92,19 +92,19 @@ impl Stage for Reducer {
     }
 }
 
-/// Operations of a part besides one for each element: a nanosecond counts as one.
+/// Cost of a part besides one operation for each element, in operations of one nanosecond.
 const COPYING: f64 = 50.0;
-/// Bytes of a saved reducer before those of its strip.
+/// Number of bytes before the strip in a saved state.
 const HEAD: usize = 16;
 
-/// A number that depends on every bit of a sequence of elements, and on their order.
+/// Checksum of a sequence of elements, which depends on every bit and on the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksum(pub u64);
 
 impl Checksum {
-    /// More elements.
+    /// Adds elements.
     pub fn add(&mut self, values: &[f32]) {
-        /// Prime of the hash of Fowler, Noll and Vo for 64 bits.
+        /// Prime of the 64-bit Fowler–Noll–Vo hash.
         const PRIME: u64 = 0x0100_0000_01b3;
         for value in values {
             self.0 = (self.0 ^ u64::from(value.to_bits())).wrapping_mul(PRIME).rotate_left(29);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn parts_out_of_order_are_refused() {
         let mut reducer = Reducer::new(3);
-        assert!(reducer.add(&part((0, 1), 1, &[1.0])).unwrap_err().to_string().contains("was due"));
+        assert!(reducer.add(&part((0, 1), 1, &[1.0])).unwrap_err().to_string().contains("arrived, expected"));
         assert!(reducer.add(&part((0, 0), 4, &[1.0; 4])).is_err());
         assert!(reducer.add(&part((0, 0), 2, &[1.0])).is_err());
         reducer.add(&part((0, 0), 2, &[1.0; 4])).unwrap();

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::kernel::{Factor, Matrix, flops, multiply, rows};
 use crate::product::product;
@@ -10,19 +10,19 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Multiply two square matrices, rows spread over the ranks.
+/// Multiply two square matrices, with the rows distributed over the ranks.
 ///
 ///   matmul --size 500 --verify
 ///   mpirun -n 4 matmul --size 1000 --passes 50 --summary
 ///
-/// Rows move between ranks when one of them becomes slower; the product is that of one rank, to the bit.
+/// Rows move between ranks when a rank becomes slower. The result is bit-identical to that of one rank.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Rows and columns of the matrices
+    /// Number of rows and of columns of the matrices
     #[arg(long, default_value_t = 500, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     size: u32,
-    /// How often they are multiplied
+    /// Number of multiplications, all with the same result
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     passes: u64,
     #[command(flatten)]
@@ -56,7 +56,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Whether the product is the one that the serial loop makes; returns how many seconds that takes.
+/// Compares the product with that of the serial loop. Returns the time of the serial loop in seconds.
 fn compare(width: usize, c: &[f64]) -> Result<f64, String> {
     let all = 0..width as u64;
     let (a, b) = (rows(Matrix::A, all.clone(), width), Factor::new(&rows(Matrix::B, all, width), width));

@@ -1,28 +1,29 @@
-//! The serial product.
+//! Serial product.
 
 use armature_apps::random::Random;
 use prefetch_index::prefetch_index;
 
-/// Columns of C that are made at once, …
+/// Number of columns of C that are computed together.
 const COLUMNS: usize = 8;
-/// … and rows: sums of this many elements fit into the registers of any processor that has vectors of two.
+/// Number of rows of C that are computed together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every processor with vectors
+/// of two.
 const ROWS: usize = 2;
-/// Lines of a panel that are used between two looks ahead.
+/// Number of lines of a panel between two prefetches.
 const PIECE: usize = 128;
 
-/// As many values of a row of B as are used at once: a line of the cache.
+/// Adjacent values of a row of B that are used together; one cache line.
 type Line = [f64; COLUMNS];
 
-/// A right factor in the order in which the product reads it: panels of some neighbouring columns, each of them row by row.
+/// Right factor in the order in which the product reads it: panels of adjacent columns, each panel row by row.
 #[derive(Clone, Debug)]
 pub struct Factor {
-    /// Panel by panel; behind the last column there are zeros.
+    /// Lines of all panels. Columns beyond the last one are zero.
     panels: Vec<Line>,
     width: usize,
 }
 
 impl Factor {
-    /// Of the values of a square matrix of this width, row by row.
+    /// Creates the factor from the values of a square matrix of this width, row by row.
     pub fn new(values: &[f64], width: usize) -> Self {
         let panels = (0..width).step_by(COLUMNS).flat_map(|start| {
             let columns = start..width.min(start + COLUMNS);
@@ -35,12 +36,12 @@ impl Factor {
         Factor { panels: panels.collect(), width }
     }
 
-    /// Rows and columns.
+    /// Returns the number of rows, which is the number of columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Panels, each with the number of its first column and the panel after it.
+    /// Returns the panels, each with the number of its first column and the following panel.
     fn panels(&self) -> impl Iterator<Item = (usize, &[Line], &[Line])> {
         let panel =
             |number: usize| self.panels.chunks_exact(self.width.max(1)).nth(number).unwrap_or_default();
@@ -49,11 +50,10 @@ impl Factor {
     }
 }
 
-/// `c` = `a` · `b` for some rows of `a` and `c`.
+/// Computes `c` = `a` · `b` for some rows of `a` and `c`.
 ///
-/// Every element is the sum of its products in their order, whatever the number of rows: which rows are computed together
-/// makes no difference, to the bit. Nor does it make much for the time: while some rows use one panel of B, the next one is
-/// on its way from memory, so that a product of few rows takes hardly longer for each of them than one of many.
+/// Every element is the sum of its products in order, so that the bits do not depend on which rows are computed together. The number of rows hardly
+/// affects the time per row: while some rows use one panel of B, the next panel is prefetched from memory.
 pub fn multiply(a: &[f64], b: &Factor, c: &mut [f64]) {
     let height = ROWS * b.width.max(1);
     let steps = a.len().div_ceil(height).max(1);
@@ -70,8 +70,8 @@ pub fn multiply(a: &[f64], b: &Factor, c: &mut [f64]) {
     }
 }
 
-/// Makes the elements of so many rows of C that belong to a panel, whose first column is `start`; the lines `ahead` are asked
-/// for meanwhile, a few at a time, because no processor remembers many that it has asked for.
+/// Computes the elements of `N` rows of C that belong to a panel with first column `start`. The lines `ahead` are prefetched in small groups, because
+/// processors can only track a few outstanding prefetches.
 fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f64], start: usize) {
     let width = panel.len();
     let mut sums = [[0.0; COLUMNS]; N];
@@ -89,8 +89,8 @@ fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f6
     }
 }
 
-/// Adds lines to the sums of each row, each times the row's factor for it, one after the other. A function of its own because
-/// within another loop compilers arrange the sums in other vectors, which takes a quarter more time.
+/// Adds lines to the sums of each row, each line multiplied by the row's factor for it, in order. The function is not inlined: within another loop,
+/// compilers arrange the sums in other vectors, which takes a quarter more time.
 #[inline(never)]
 fn add<const N: usize>(mut sums: [Line; N], rows: [&[f64]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);
@@ -103,27 +103,27 @@ fn add<const N: usize>(mut sums: [Line; N], rows: [&[f64]; N], lines: &[Line]) -
     sums
 }
 
-/// Floating-point operations of so many rows.
+/// Returns the number of floating-point operations for `rows` rows.
 pub fn flops(rows: u64, width: usize) -> f64 {
     2.0 * rows as f64 * (width * width) as f64
 }
 
-/// Which of the two matrices.
+/// One of the two factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrix {
-    /// The left one.
+    /// Left factor.
     A = 1,
-    /// The right one.
+    /// Right factor.
     B = 2,
 }
 
-/// Fills in a row of a matrix, with numbers from 0 to 1.
+/// Fills a row of a matrix with numbers from 0 to 1.
 pub fn fill(matrix: Matrix, row: u64, values: &mut [f64]) {
     let mut random = Random::stream(matrix as u64, row);
     values.fill_with(|| (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64);
 }
 
-/// So many rows of a matrix.
+/// Returns the values of a range of rows of a matrix.
 pub fn rows(matrix: Matrix, rows: std::ops::Range<u64>, width: usize) -> Vec<f64> {
     let mut values = vec![0.0; (rows.end - rows.start) as usize * width];
     rows.zip(values.chunks_exact_mut(width.max(1))).for_each(|(row, values)| fill(matrix, row, values));
@@ -134,7 +134,7 @@ pub fn rows(matrix: Matrix, rows: std::ops::Range<u64>, width: usize) -> Vec<f64
 mod tests {
     use super::*;
 
-    /// Sizes at which the last panel is whole and is not.
+    /// Sizes with a full and with a partial last panel.
     const SIZES: [usize; 7] = [1, 3, 8, 64, 67, 256, 301];
 
     fn matrices(width: usize) -> (Vec<f64>, Vec<f64>) {
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// What a library that has other ways for thin blocks does not keep.
+    /// Matrix libraries with special code for thin blocks do not have this property.
     #[test]
     fn the_number_of_rows_makes_no_difference() {
         for width in SIZES {

@@ -1,11 +1,11 @@
-//! The loop on ranks. This is all that it takes beyond the serial product.
+//! Parallel loop over the rows of the product: all the code needed in addition to the serial product.
 
 use crate::kernel::{Factor, Matrix, fill, flops, multiply, rows};
 use armature::loops::{DoAll, DoAllLoop, Rows, Settings, Summary};
 use armature::{BoxError, Session};
 use std::ops::Range;
 
-/// What all ranks have.
+/// Loop over the rows of C. All ranks have B.
 #[derive(Debug)]
 pub struct Product {
     b: Factor,
@@ -15,7 +15,7 @@ impl DoAll for Product {
     /// Rows of A and of C.
     type Units = (Rows<f64>, Rows<f64>);
 
-    /// The same product again depends on no other row.
+    /// True, because a repeated product depends on no other row.
     const NOWAIT: bool = true;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
@@ -30,10 +30,10 @@ impl DoAll for Product {
     }
 }
 
-/// Multiplies two matrices of this size so often on all ranks. Rank 0 gets how it went, and the product if `whole` says so.
+/// Multiplies two matrices of this size `passes` times on all ranks. Returns the summary on rank 0, with the product if `whole` is true.
 ///
 /// # Errors
-/// Those of the loop.
+/// The errors of the loop.
 pub fn product(
     session: &mut Session,
     size: usize,

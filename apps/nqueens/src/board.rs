@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The largest board: with one more row a search takes months.
+/// Maximum number of rows. A search with one more row takes months.
 pub const LARGEST: u32 = 20;
 
-/// How many ways there are on boards of 0, 1, 2 … rows (sequence A000170 of the On-Line Encyclopedia of Integer Sequences).
+/// Numbers of solutions on boards of 0, 1, 2 … rows (sequence A000170 of the On-Line Encyclopedia of Integer Sequences).
 pub const KNOWN: [u64; LARGEST as usize + 1] = [
     1,
     1,
@@ -30,8 +30,8 @@ pub const KNOWN: [u64; LARGEST as usize + 1] = [
     39_029_188_884,
 ];
 
-/// Queens in the first rows of a board, none of which attacks another: the places of the next row that each kind of line takes, one
-/// bit for each column.
+/// Queens in the first rows of a board, none of which attacks another. `columns`, `falling` and `rising` are sets of columns, one bit per column, in
+/// which the next row is attacked along columns and along both kinds of diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Board {
     size: u32,
@@ -41,17 +41,17 @@ pub struct Board {
 }
 
 impl Board {
-    /// An empty board of `size` rows, at most [`LARGEST`].
+    /// Returns an empty board of `size` rows, at most [`LARGEST`].
     pub fn new(size: u32) -> Self {
         Board { size, columns: 0, falling: 0, rising: 0 }
     }
 
-    /// Rows without a queen.
+    /// Returns the number of rows without a queen.
     pub fn rows_left(&self) -> u32 {
         self.size - self.columns.count_ones()
     }
 
-    /// The boards with one queen more, in the next row, from the right to the left.
+    /// Returns the boards with one more queen in the next row, from right to left.
     pub fn next(self) -> impl Iterator<Item = Board> {
         let all = (1 << self.size) - 1;
         let mut free = all & !(self.columns | self.falling | self.rising);
@@ -67,7 +67,7 @@ impl Board {
         })
     }
 
-    /// In how many ways queens can be placed in the rows that are left.
+    /// Returns the number of ways to place queens in the remaining rows.
     pub fn count(self) -> u64 {
         if self.rows_left() == 0 { 1 } else { self.next().map(Board::count).sum() }
     }

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,24 +11,25 @@ use clap::Parser;
 use crate::board::{KNOWN, LARGEST};
 use crate::farm;
 
-/// Count the ways to place queens on a board so that none attacks another, one in each row.
+/// Count the ways to place queens on a board, one in each row, so that none attacks another.
 ///
 ///   mpirun -n 4 nqueens 14 --summary
 ///
-/// A board with some queens is a task that makes tasks, the boards with one queen more. Whichever rank is free searches below the next.
+/// Each task is a board with some queens and creates tasks: the boards with one more queen. Each free
+/// rank searches the next board.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Rows of the board
+    /// Number of rows of the board
     #[arg(default_value_t = 12, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST)))]
     rows: u32,
-    /// Rows that a task does by itself instead of making tasks: fewer make more and shorter tasks
+    /// Maximum number of remaining rows that a task searches without creating tasks; a smaller number makes more and shorter tasks
     #[arg(long, default_value_t = 8, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(0..=i64::from(LARGEST)))]
     serial_rows: u32,
-    /// Fail unless the number is the one that is known
+    /// Fail unless the number is the known one
     #[arg(long)]
     check: bool,
-    /// Keep what is counted in this file on rank 0's host; started again with it, count only what is missing
+    /// Record counted boards in this file on the host of rank 0. A job that is started again with it counts only the missing boards
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
@@ -52,7 +53,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     tell(format_args!("{} rows in {seconds:.2} s, efficiency {efficiency:.1} %", args.rows));
     print(format_args!("{ways}\n"))?;
     let known = KNOWN.get(args.rows as usize).filter(|&&known| args.check && known != ways);
-    known.map_or(Ok(()), |known| Err(format!("{known} ways are known").into()))
+    known.map_or(Ok(()), |known| Err(format!("{ways} ways counted, expected {known}").into()))
 }
 
 #[cfg(test)]

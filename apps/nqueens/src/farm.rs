@@ -1,4 +1,4 @@
-//! The search as a farm: the whole of the parallel program.
+//! The search as a farm: all the code needed in addition to the serial search.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use armature_apps::farm::FarmArgs;
 
 use crate::board::Board;
 
-/// Counts the ways on a board of `size` rows. A task with at most `serial` rows left is done at once, others make a task of each
-/// board with one queen more. Rank 0 gets the number.
+/// Counts the solutions on a board of `size` rows. A task with at most `serial` remaining rows counts them; other tasks create one task for each
+/// board with one more queen. Returns the number on rank 0.
 ///
 /// # Errors
-/// Those of the farm.
+/// The errors of the farm.
 pub fn count(
     session: &mut Session,
     size: u32,

@@ -1,8 +1,8 @@
-//! In how many ways can n queens stand on a board of n × n so that none attacks another?
+//! Number of ways in which n queens can stand on a board of n × n so that none attacks another.
 //!
-//! Queens are placed row by row. A board with some of them is a node of a tree, its children are the boards with one more, and
-//! what lies below a board differs from its neighbour's by orders of magnitude: nobody can divide the tree well beforehand.
-//! [`board`] is the serial program, [`farm`] the farm.
+//! Queens are placed row by row. A board with some queens is a node of a tree, and its children are the boards with one more queen. The sizes of
+//! subtrees differ by orders of magnitude, so that the tree cannot be divided well in advance. [`board`] is the serial program, and [`farm`] makes it
+//! parallel.
 
 pub mod board;
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::lines::{Format, Lines};
 use crate::patterns::{MOST_BITS, Patterns};
@@ -18,43 +18,43 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Search texts for patterns, segments spread over the ranks.
+/// Search texts for patterns, with segments of the texts distributed over the ranks.
 ///
 ///   rabin-karp needle haystack.txt
 ///   mpirun -n 4 rabin-karp --patterns words.txt --count --shared logs/
 ///   zcat big.gz | rabin-karp needle other -
 ///   rabin-karp foobar --generate foobar:2G --count
 ///
-/// Tells the byte at which each match begins, counted from 0, in order; matches may overlap. Patterns and texts are bytes as they
-/// are. Memory does not grow with the text.
+/// The output has the byte offset of each match, counted from 0, in order; matches may overlap.
+/// Patterns and texts are sequences of arbitrary bytes. The memory in use does not grow with the text.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment, override_usage = USAGE)]
 struct Cli {
-    /// What is looked for, and last what is searched: a file, all files below a directory, or `-` for standard input
+    /// Patterns, followed by the text: a file, a directory (all files below it), or `-` for standard input
     #[arg(value_name = "PATTERN... FILE|DIR|-")]
     words: Vec<OsString>,
-    /// Look for every line of this file, too; each rank reads it
+    /// File whose lines are further patterns; each rank reads it
     #[arg(long, value_name = "FILE")]
     patterns: Option<PathBuf>,
-    /// Search TEXT again and again up to SIZE bytes (K, M, G: times 1024), instead of a file; several make one text
+    /// Instead of a file, search TEXT repeated up to SIZE bytes (units K, M, G are powers of 1024); several of these options form one text
     #[arg(long, value_name = "TEXT:SIZE", value_parser = parse_repeated)]
     generate: Vec<Repeated>,
-    /// Bytes of a segment, the unit of work: K, M times 1024
+    /// Size of a segment, the unit of work, in bytes (units K, M are powers of 1024)
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_segment)]
     segment: usize,
-    /// All ranks see the files under the same names: each reads what it searches, and rank 0 does not send it
+    /// Let each rank read the files, which must have the same names on all ranks, instead of reading them on rank 0 and sending them
     #[arg(long)]
     shared: bool,
-    /// Bits of a fingerprint; with few of them most of what is proposed is no match
+    /// Number of bits of a fingerprint; with a small number most candidates are no matches
     #[arg(long, value_name = "BITS", default_value_t = MOST_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
     hash_bits: u32,
-    /// Tell only how many matches each text has
+    /// Print only the number of matches of each text
     #[arg(long)]
     count: bool,
-    /// How matches are told
+    /// Format of the matches
     #[arg(long, value_enum, default_value = "tsv")]
     format: Format,
-    /// File for the matches [default: the terminal]
+    /// File for the matches [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -64,10 +64,10 @@ struct Cli {
 const USAGE: &str =
     "rabin-karp [OPTIONS] PATTERN... FILE|DIR|-\n       rabin-karp [OPTIONS] --generate TEXT:SIZE PATTERN...";
 
-/// Most bytes of a file of patterns.
+/// Maximum size in bytes of a file of patterns.
 const MOST_PATTERNS: u64 = 256 << 20;
 
-/// A number with K, M or G for a power of 1024.
+/// Parses a number with an optional unit K, M or G, a power of 1024.
 fn parse_bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),
@@ -96,7 +96,7 @@ pub fn main() -> ExitCode {
 }
 
 impl Cli {
-    /// The patterns, and the name of what is searched unless that is made.
+    /// Returns the patterns and the name of the text; `None` for a generated text.
     fn split(&self) -> Result<(Vec<Vec<u8>>, Option<&Path>), String> {
         let (words, text) = if self.generate.is_empty() {
             let (text, words) =
@@ -109,7 +109,7 @@ impl Cli {
         if let Some(path) = &self.patterns {
             let refuse = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
             let lines = regular::read_at_most(path, MOST_PATTERNS).map_err(refuse)?;
-            // A line end at the end begins no other line.
+            // A final line end does not begin another line.
             let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
             patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));
         }
@@ -136,7 +136,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// One rank's part. Rank 0 has the texts and the output.
+/// Searches on this rank together with the other ranks. Rank 0 has the texts and the output.
 fn on_rank(
     session: &mut Session,
     cli: &Cli,
@@ -158,7 +158,7 @@ fn on_rank(
     Ok(found)
 }
 
-/// Searches, and writes what is found to `output`, which comes back with the number of matches and how it went.
+/// Searches and writes the matches to `output`. Returns `output`, and on rank 0 the number of matches and the summary.
 fn told<W: Write + Send>(
     session: &mut Session,
     cli: &Cli,

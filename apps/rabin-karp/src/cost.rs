@@ -1,14 +1,14 @@
-//! What each stage costs, for runs on simulated machines where computing takes no time by itself.
+//! Cost model of the stages, for runs on simulated machines, where computing takes no time.
 //!
-//! In floating-point operations of a processor that does 10⁹ a second, so a nanosecond counts as one operation: the stages
-//! were timed in a release build on one core of a cloud server, over 64 KiB of "foobar" and of random bytes.
+//! The unit is one floating-point operation of a processor with 10⁹ operations per second; one nanosecond counts as one operation. The stages were
+//! timed in a release build on one core of a cloud server, over 64 KiB of "foobar" and of random bytes.
 
-/// Hashing: every place costs the same, and what is proposed is written down.
+/// Returns the cost of hashing `bytes` bytes. Every position costs the same, and each candidate costs one more operation.
 pub fn hash(bytes: usize, proposed: usize) -> f64 {
     200.0 + 1.0 * bytes as f64 + 1.0 * proposed as f64
 }
 
-/// Comparing the candidates, of so many bytes each at the most: 16 bytes take a nanosecond.
+/// Returns the cost of comparing candidates of at most `longest` bytes. A comparison of 16 bytes takes one nanosecond.
 pub fn verify(candidates: usize, longest: usize) -> f64 {
     200.0 + candidates as f64 * (4.0 + longest as f64 / 16.0)
 }

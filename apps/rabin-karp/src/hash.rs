@@ -1,31 +1,32 @@
-//! The rolling hash, which proposes where a pattern may be.
+//! Rolling hash, which proposes candidates: positions at which a pattern may begin.
 //!
-//! The hash of `m` bytes is the polynomial of these bytes at a fixed odd number, modulo 2⁶⁴. From one place of the text to the
-//! next it takes two multiplications, whatever the length: one byte leaves, one comes. A *fingerprint* is the upper bits of the
-//! hash times another odd number, so that each of them depends on all bytes.
+//! The hash of `m` bytes is the value modulo 2⁶⁴ of the polynomial with these bytes as coefficients at a fixed odd number. Moving to the next
+//! position takes two multiplications for any `m`: the first byte is subtracted, and the next byte is added. A *fingerprint* is the upper bits of the
+//! hash times another odd number, so that each bit of it depends on all bytes.
 
 use crate::patterns::Patterns;
 
-/// Where the polynomial is evaluated. Any odd number whose bits look random will do; this one is a multiplier of
-/// linear congruential generators (Knuth's MMIX).
+/// Argument of the polynomial. Any odd number with random-looking bits is suitable; this one is the multiplier of a linear congruential generator
+/// (Knuth's MMIX).
 const BASE: u64 = 6_364_136_223_846_793_005;
-/// What a hash is multiplied with for its fingerprint: 2⁶⁴ divided by the golden ratio, as in Fibonacci hashing.
+/// Factor between hash and fingerprint: 2⁶⁴ divided by the golden ratio, as in Fibonacci hashing.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Stretches of a segment that are hashed side by side. The next hash needs the one before, so a single one leaves most of a
-/// processor idle; more than four want more registers than it has.
+/// Number of stretches of a segment that are hashed concurrently. Each hash depends on the previous one, so that a single stretch leaves most of a
+/// processor idle; more than four stretches need more registers than a processor has.
 const LANES: usize = 4;
-/// Side by side only if a stretch is so many times as long as what is hashed: each begins with a hash from nothing.
+/// Minimum length of a stretch, as a multiple of the hash length. A shorter stretch does not pay, because each stretch begins with a hash that is
+/// computed from all of its bytes.
 const WORTH: usize = 8;
 
-/// A place where a pattern may begin, and the bucket of patterns that it may be.
+/// Position at which a pattern may begin, and the bucket of patterns to compare.
 pub type Candidate = [u32; 2];
 
-/// A hash of so many bytes that can be rolled over a text.
+/// Hash of a fixed number of bytes that can be rolled over a text.
 #[derive(Clone, Debug)]
 pub struct Roll {
     length: usize,
     bits: u32,
-    /// [`BASE`] to the power of the length: what the byte that leaves has been multiplied with.
+    /// [`BASE`] to the power of the length, the factor of the byte that is subtracted.
     leaving: u64,
 }
 
@@ -35,20 +36,20 @@ impl Roll {
         Roll { length, bits, leaving }
     }
 
-    /// Bytes that are hashed.
+    /// Returns the number of bytes that are hashed.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Bits of a fingerprint.
+    /// Returns the number of bits of a fingerprint.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The fingerprint of the first bytes.
+    /// Returns the fingerprint of the first bytes.
     ///
     /// # Panics
-    /// If there are fewer than [`length`](Roll::length).
+    /// Panics if there are fewer than [`length`](Roll::length) bytes.
     pub fn print(&self, bytes: &[u8]) -> u64 {
         self.fold(self.hash(bytes))
     }
@@ -64,13 +65,13 @@ impl Roll {
 
     #[inline]
     fn next(&self, hash: u64, leaves: u8, comes: u8) -> u64 {
-        // What is subtracted does not wait for the hash before.
+        // The subtracted term does not depend on the previous hash and can be computed in advance.
         hash.wrapping_mul(BASE)
             .wrapping_add(u64::from(comes).wrapping_sub(u64::from(leaves).wrapping_mul(self.leaving)))
     }
 
-    /// Shows `see` every place below `end` that has as many bytes behind it, with its fingerprint; places come in several
-    /// ascending sequences, whose number is the first argument.
+    /// Calls `see` for every position below `end` that is followed by enough bytes, with the fingerprint. The positions form several ascending
+    /// sequences; the first argument is the number of the sequence.
     #[inline]
     fn roll(&self, bytes: &[u8], end: usize, mut see: impl FnMut(usize, usize, u64)) {
         let places = end.min((bytes.len() + 1).saturating_sub(self.length));
@@ -107,8 +108,8 @@ fn enter(hash: u64, byte: u8) -> u64 {
     hash.wrapping_mul(BASE).wrapping_add(byte.into())
 }
 
-/// Where in the first `own` bytes a pattern may begin, in ascending order: every place where one does, and any others that
-/// have the same fingerprint.
+/// Returns the candidates in the first `own` bytes in ascending order: every position of a pattern, and positions that have a pattern's fingerprint
+/// by chance.
 ///
 /// ```
 /// use rabin_karp::{hash::propose, patterns::Patterns};
@@ -181,7 +182,7 @@ mod tests {
         let text: Vec<u8> = std::iter::repeat_with(|| random.next_u64() as u8).take(100_000).collect();
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 64).unwrap();
         assert_eq!(propose(&patterns, &text, text.len()), [[5_000, 0]]);
-        // 100,000 places, 256 fingerprints.
+        // 100,000 positions and 256 fingerprints.
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 8).unwrap();
         let proposed = propose(&patterns, &text, text.len()).len();
         assert!((250..600).contains(&proposed), "{proposed}");

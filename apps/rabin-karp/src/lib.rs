@@ -1,16 +1,16 @@
-//! The search of Rabin and Karp (1987) for a set of patterns, as a pipeline: read → hash → verify → reduce.
+//! Search for a set of patterns by the algorithm of Rabin and Karp (1987), as a pipeline: read → hash → verify → reduce.
 //!
-//! A hash that rolls over the text proposes where a pattern may be, and a comparison of bytes decides. It is the second
-//! application of Beard and Chamberlain, *Run Time Approximation of Non-blocking Service Rates for Streaming Systems* (2015).
+//! A rolling hash proposes candidates, and a comparison of bytes decides which of them are matches. The program is the second application of Beard
+//! and Chamberlain, *Run Time Approximation of Non-blocking Service Rates for Streaming Systems* (2015).
 //!
-//! - [`patterns`]: what is looked for, and its fingerprints
-//! - [`hash`]: the rolling hash, which proposes
-//! - [`verify`]: the comparison, which decides
-//! - [`text`]: what is searched, cut into segments that overlap
-//! - [`places`]: the same for files that all ranks read
-//! - [`pipeline`]: all of it on ranks
-//! - [`lines`]: what is printed of it
-//! - [`cost`]: what the stages cost where computing takes no time by itself
+//! - [`patterns`]: patterns and their fingerprints
+//! - [`hash`]: rolling hash, which proposes candidates
+//! - [`verify`]: comparison of candidates with patterns
+//! - [`text`]: texts, divided into overlapping segments
+//! - [`places`]: segments of files that each rank reads itself
+//! - [`pipeline`]: parallel search
+//! - [`lines`]: lines of the output
+//! - [`cost`]: cost model of the stages for simulated machines
 
 pub mod cli;
 pub mod cost;

@@ -1,4 +1,4 @@
-//! What is printed of a search.
+//! Lines of the output.
 
 use crate::pipeline::Found;
 use armature_apps::names;
@@ -8,31 +8,32 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The form of a line.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Fields with tabs between: text, place, pattern; or text, count. In names and patterns a tab, line end and backslash are
-    /// \t, \n and \\, and a byte that is not UTF-8 is \x and two digits
+    /// Fields separated by tabs: text, offset, pattern; or text, count. In names and patterns, a tab, a line end and a backslash are written as \t,
+    /// \n and \\, and a byte that is not UTF-8 as \x and two digits
     Tsv,
-    /// A JSON object: file, offset, pattern; or file, count. A name or pattern that is not UTF-8 is a list of its bytes
+    /// JSON object with the keys file, offset, pattern; or file, count. A name or pattern that is not UTF-8 is a list of bytes
     Json,
 }
 
-/// Writes lines as the matches come, and counts them.
+/// Writer that prints matches as they arrive and counts them.
 #[derive(Debug)]
 pub struct Lines<W> {
     to: W,
     format: Format,
-    /// Names of the texts, and of the patterns, in this format.
+    /// Names of the texts and of the patterns in the output format.
     parts: Vec<String>,
     patterns: Vec<String>,
-    /// By text; what is told at the end where only that is asked for.
+    /// Number of matches of each text, printed at the end if only counts were requested.
     counts: Vec<u64>,
     only_counts: bool,
 }
 
 impl<W: Write> Lines<W> {
-    /// Lines about texts of these names and these patterns; `only_counts` asks for one line a text with its number of matches.
+    /// Creates a writer for texts with the names `parts`, and these patterns. With `only_counts`, the output is one line per text with the number of
+    /// matches.
     pub fn new(to: W, format: Format, parts: &[&[u8]], patterns: &[Vec<u8>], only_counts: bool) -> Self {
         let patterns = patterns.iter().map(|pattern| field(format, pattern)).collect();
         let counts = vec![0; parts.len()];
@@ -40,10 +41,10 @@ impl<W: Write> Lines<W> {
         Lines { to, format, parts, patterns, counts, only_counts }
     }
 
-    /// What was found in a part of a text.
+    /// Adds the matches in a part of a text.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// The output cannot be written.
     pub fn add(&mut self, found: &Found) -> io::Result<()> {
         let part = found.part as usize;
         self.counts[part] += found.count;
@@ -60,10 +61,10 @@ impl<W: Write> Lines<W> {
         Ok(())
     }
 
-    /// Writes what is left, and tells the number of all matches.
+    /// Writes the counts if they were requested. Returns the output and the number of all matches.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// The output cannot be written.
     pub fn end(mut self) -> io::Result<(W, u64)> {
         if self.only_counts {
             for (name, count) in self.parts.iter().zip(&self.counts) {

@@ -1,38 +1,38 @@
-//! What is looked for.
+//! Patterns and their fingerprints.
 
 use crate::hash::Roll;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Longest pattern, in bytes: each segment of the text has as many more.
+/// Maximum length of a pattern in bytes. Each segment of a text is extended by the length of the longest pattern.
 pub const LONGEST: usize = 16 << 20;
-/// Most bits of a fingerprint.
+/// Maximum number of bits of a fingerprint.
 pub const MOST_BITS: u32 = 64;
 
-/// A set of patterns, with the fingerprints by which the hash proposes them.
+/// Set of patterns with their fingerprints.
 ///
-/// The hash is that of as many bytes as the shortest pattern has: one pass over the text proposes for all of them.
+/// The hash covers as many bytes as the shortest pattern has, so that one pass over the text finds the candidates of all patterns.
 #[derive(Clone, Debug)]
 pub struct Patterns {
     patterns: Vec<Vec<u8>>,
     roll: Roll,
     longest: usize,
-    /// Ascending, each once.
+    /// Distinct fingerprints in ascending order.
     prints: Vec<u64>,
-    /// By fingerprint: the patterns that have it.
+    /// Patterns of each fingerprint.
     buckets: Vec<Vec<u32>>,
-    /// Which fingerprints there may be, by their upper bits: most places of a text are ruled out by one look.
+    /// Bit set of the upper bits of all fingerprints. It rules out most positions of a text with one memory access.
     filter: Vec<u64>,
 }
 
-/// Upper bits of a fingerprint that the filter looks at: 2¹⁵ of them are 4 KiB, which stay in the first cache.
+/// Number of upper bits of a fingerprint in the filter. A set of 2¹⁵ bits has 4 KiB and stays in the first-level cache.
 const FILTER_BITS: u32 = 15;
 
 impl Patterns {
-    /// A set of patterns in this order, with fingerprints of `bits` bits; a pattern that is there already is left out.
+    /// Creates a set of patterns in this order, with fingerprints of `bits` bits. Repeated patterns are dropped.
     ///
     /// # Errors
-    /// If there is none, one is empty or longer than [`LONGEST`], or there cannot be so many bits.
+    /// There is no pattern, a pattern is empty or longer than [`LONGEST`], or `bits` is out of range.
     pub fn new(patterns: impl IntoIterator<Item = Vec<u8>>, bits: u32) -> Result<Self, PatternError> {
         if !(1..=MOST_BITS).contains(&bits) {
             return Err(PatternError::Bits(bits));
@@ -68,27 +68,27 @@ impl Patterns {
         Ok(Patterns { patterns: kept, roll, longest, prints, buckets, filter })
     }
 
-    /// The patterns, each once, in the order in which they were given.
+    /// Returns the distinct patterns in the order in which they were given.
     pub fn all(&self) -> &[Vec<u8>] {
         &self.patterns
     }
 
-    /// Length of the longest one.
+    /// Returns the length of the longest pattern.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The hash by which they are found.
+    /// Returns the hash that finds the candidates.
     pub fn roll(&self) -> &Roll {
         &self.roll
     }
 
-    /// The only fingerprint, if all patterns have the same.
+    /// Returns the fingerprint of all patterns, if they have the same one.
     pub(crate) fn only_print(&self) -> Option<u64> {
         (self.prints.len() == 1).then(|| self.prints[0])
     }
 
-    /// The bucket of patterns with this fingerprint.
+    /// Returns the bucket of patterns with this fingerprint.
     #[inline]
     pub(crate) fn bucket(&self, print: u64) -> Option<u32> {
         let bit = filter_bit(print, self.roll.bits());
@@ -98,40 +98,39 @@ impl Patterns {
         self.prints.binary_search(&print).ok().map(|bucket| bucket as u32)
     }
 
-    /// Patterns of a bucket, as numbers in ascending order.
+    /// Returns the numbers of the patterns in a bucket in ascending order.
     ///
     /// # Panics
-    /// If there is no such bucket: it was proposed by other patterns.
+    /// Panics if there is no bucket with this number, because other patterns proposed it.
     pub fn of_bucket(&self, bucket: u32) -> &[u32] {
         &self.buckets[bucket as usize]
     }
 
-    /// A number that other patterns, or the same with other bits, are unlikely to have. It tells ranks apart whose files of
-    /// patterns differ.
+    /// Returns a hash of the patterns and the number of bits, from which ranks with different files of patterns are detected.
     pub fn fingerprint(&self) -> u64 {
-        // Its keys are fixed, and all ranks run one program.
+        // `DefaultHasher::new` has fixed keys, and all ranks run the same program.
         let mut hasher = DefaultHasher::new();
         (&self.patterns, self.roll.bits()).hash(&mut hasher);
         hasher.finish()
     }
 }
 
-/// The bit of the filter for a fingerprint of so many bits.
+/// Returns the bit of the filter for a fingerprint of `bits` bits.
 #[inline]
 fn filter_bit(print: u64, bits: u32) -> usize {
     (print >> bits.saturating_sub(FILTER_BITS)) as usize
 }
 
-/// Why there is no such set of patterns. Patterns are numbered from 0.
+/// Error in a set of patterns. Patterns are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
     /// There is no pattern.
     None,
-    /// The pattern of this number is empty.
+    /// The pattern with this number is empty.
     Empty(usize),
-    /// The pattern of this number has too many bytes: so many.
+    /// The pattern with this number is too long; the second number is its length in bytes.
     Long(usize, usize),
-    /// A fingerprint cannot have so many bits.
+    /// The number of bits of a fingerprint is out of range.
     Bits(u32),
 }
 
@@ -167,7 +166,7 @@ mod tests {
         let set = patterns("ab abc ab xyz abd", 64).unwrap();
         assert_eq!(set.all(), [&b"ab"[..], b"abc", b"xyz", b"abd"]);
         assert_eq!((set.longest(), set.roll().length()), (3, 2));
-        // Those that begin alike share a fingerprint.
+        // Patterns with the same first bytes share a fingerprint.
         let bucket = set.bucket(set.roll().print(b"ab")).unwrap();
         assert_eq!(set.of_bucket(bucket), [0, 1, 3]);
         assert_eq!(set.bucket(set.roll().print(b"zz")), None);

@@ -1,7 +1,8 @@
-//! The search on ranks. This is all that it takes beyond the plain search.
+//! Parallel search: all the code needed in addition to the serial search.
 //!
-//! Rank 0 reads the text and takes the matches, in their order; `hash` and `verify` run where the mapping puts them. Where ranks
-//! share the files, rank 0 gives places only, and `hash` reads. What hash proposes goes on with no more of the text than the candidates cover, and nothing at all where there are none.
+//! Rank 0 reads the text and receives the matches in order; `hash` and `verify` run where the mapping places them. If ranks share the files, rank 0
+//! sends only the positions of segments, and `hash` reads the files. `hash` forwards only the part of the text that the candidates cover, and nothing
+//! if there are no candidates.
 
 use crate::cost;
 use crate::hash::{Candidate, propose};
@@ -16,56 +17,56 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What is asked.
+/// Parameters of a search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// What is looked for.
+    /// Patterns to search for.
     pub patterns: Arc<Patterns>,
-    /// Bytes of a segment, without what it shares with the next.
+    /// Size of a segment in bytes, without the overlap with the next segment.
     pub segment: usize,
-    /// Whether only the number of matches is wanted.
+    /// True if only the number of matches is wanted.
     pub count: bool,
-    /// Whether all ranks see the files, and each reads what it hashes; otherwise rank 0 reads and sends them.
+    /// True if all ranks can read the files and each rank reads the segments that it hashes. Otherwise, rank 0 reads and sends them.
     pub shared: bool,
 }
 
 impl Search {
-    /// How texts are cut for it.
+    /// Returns the division of texts into segments.
     pub fn cut(&self) -> Cut {
         Cut { segment: self.segment, overlap: self.patterns.longest() - 1 }
     }
 }
 
-/// What was found in a part of a text.
+/// Matches in a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Number of the text.
     pub part: u32,
-    /// How many matches there are.
+    /// Number of matches.
     pub count: u64,
-    /// Where they begin; empty where only their number was asked for.
+    /// Offsets of the matches; empty if only the number was requested.
     #[serde(with = "armature::raw")]
     places: Vec<u64>,
-    /// The numbers of their patterns.
+    /// Number of the pattern of each match.
     #[serde(with = "armature::raw")]
     patterns: Vec<u32>,
 }
 
 impl Proposed {
-    /// Bytes that go to `verify`: text and candidates.
+    /// Returns the number of bytes that are sent to `verify`: text and candidates.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&self.candidates[..])
     }
 }
 
 impl Found {
-    /// The matches in their order, unless only their number was asked for.
+    /// Returns the matches in order; no matches if only the number was requested.
     pub fn matches(&self) -> impl Iterator<Item = Match> {
         self.places.iter().copied().zip(self.patterns.iter().copied())
     }
 }
 
-/// What goes to `hash`: the segments of `parts`, until `reader` has left.
+/// Returns the items for `hash`: the segments of `parts`, until `reader` has left.
 pub fn texts<'p>(
     search: &Search,
     parts: &'p [Part],
@@ -83,8 +84,8 @@ pub fn texts<'p>(
     }
 }
 
-/// The search as a pipeline, to be given a mapping and run on every rank. Rank 0 alone reads `parts`, until `reader` has left,
-/// and its sink gets what was found, in order.
+/// Returns the search as a pipeline. All ranks set the same mapping and run it. Only rank 0 reads `parts`, until `reader` has left. The sink on rank
+/// 0 receives the matches in order.
 pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipeline<'p, Found> {
     let read = texts(search, parts, reader);
     let (for_hash, for_verify, count) = (search.patterns.clone(), search.patterns.clone(), search.count);
@@ -94,33 +95,33 @@ pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipel
         .name("rabin-karp")
 }
 
-/// From `read` to `hash`: a segment.
+/// Item from `read` to `hash`: a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Text {
-    /// Of the patterns that rank 0 looks for.
+    /// Fingerprint of the patterns on rank 0.
     fingerprint: u64,
     content: Content,
 }
 
-/// What is searched, or where it is.
+/// Bytes of a segment, or its position in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Content {
     Bytes(Segment),
     Place(Place),
 }
 
-/// From `hash` to `verify`: where matches may be.
+/// Item from `hash` to `verify`: the candidates of a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proposed {
     part: u32,
-    /// Where in the text `bytes` begin; places are counted from there.
+    /// Offset of `bytes` in the text. The positions of candidates are relative to it.
     start: u64,
     bytes: Bytes,
     #[serde(with = "armature::raw")]
     candidates: Vec<Candidate>,
 }
 
-/// Proposes where matches may be.
+/// Stage that finds candidates.
 #[derive(Debug)]
 pub struct Hash {
     patterns: Arc<Patterns>,
@@ -129,7 +130,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// For these patterns.
+    /// Creates the stage for these patterns.
     pub fn new(patterns: Arc<Patterns>) -> Self {
         let fingerprint = patterns.fingerprint();
         Hash { patterns, fingerprint, reader: PlaceReader::default() }
@@ -142,9 +143,9 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // Ranks may be on hosts that see other files under the same name.
+            // On different hosts, the same name may refer to different files.
             return Err(
-                "the patterns are others here than on rank 0: does each host see the same file of them?"
+                "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),
             );
         }
@@ -164,7 +165,7 @@ impl Stage for Hash {
     }
 }
 
-/// Keeps those that are matches.
+/// Stage that keeps the candidates that are matches.
 #[derive(Debug)]
 pub struct Verify {
     patterns: Arc<Patterns>,
@@ -172,7 +173,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// For these patterns; `count` is whether only the number of matches goes on.
+    /// Creates the stage for these patterns. With `count`, only the number of matches is forwarded.
     pub fn new(patterns: Arc<Patterns>, count: bool) -> Self {
         Verify { patterns, count }
     }

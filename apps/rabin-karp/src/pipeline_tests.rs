@@ -1,4 +1,4 @@
-//! The pipeline finds what comparing at every place finds, whatever it runs on and however the text is cut.
+//! The pipeline finds the same matches as a comparison at every position, for every mapping and every division of the text.
 
 use super::*;
 use crate::text::Repeated;
@@ -9,13 +9,13 @@ use armature_tests::mappings::every_kind;
 use proptest::prelude::*;
 use std::sync::Mutex;
 
-/// A text of one piece that has just these bytes.
+/// Returns a text that consists of these bytes.
 fn text(bytes: &[u8]) -> Vec<Part> {
     let repeated = if bytes.is_empty() { b"x" } else { bytes };
     vec![Part::Generated(vec![Repeated { text: repeated.to_vec(), size: bytes.len() as u64 }])]
 }
 
-/// What rank 0 finds on `ranks` ranks; the mapping changes after every `remap` segments.
+/// Returns the matches that rank 0 receives on `ranks` ranks. The mapping changes after every `remap` segments.
 fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>) -> (u64, Vec<Match>) {
     let found = Mutex::new((0, Vec::new()));
     armature::run(&Config::new().ranks(ranks), |session| {
@@ -50,7 +50,7 @@ fn search(patterns: Vec<Vec<u8>>, bits: u32, segment: usize) -> Search {
     }
 }
 
-/// Two letters: nearly everything begins somewhere, overlaps itself, and collides.
+/// Texts of two letters, in which matches are frequent and overlap, and fingerprints collide.
 fn letters(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b')], length)
 }
@@ -120,5 +120,5 @@ fn other_patterns_than_those_of_rank_0_are_refused() {
         Ok(())
     })
     .unwrap_err();
-    assert!(error.to_string().contains("the patterns are others here"), "{error}");
+    assert!(error.to_string().contains("the patterns differ from those on rank 0"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Segments of files that all ranks see: only their places are sent, and each rank reads what it hashes itself.
+//! Segments of files that all ranks can read. Rank 0 sends only their positions, and each rank reads the segments that it hashes.
 
 use crate::text::{Cut, Part, Segment};
 use armature::BoxError;
@@ -14,12 +14,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::vec;
 
-/// A file as rank 0 sees it.
+/// Identity of a file as rank 0 sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     path: Vec<u8>,
     size: u64,
-    /// When it was changed last, in seconds since 1970 and nanoseconds.
+    /// Time of the last modification, in seconds since 1970 and nanoseconds.
     changed: (i64, i64),
 }
 
@@ -29,25 +29,25 @@ impl Seen {
     }
 }
 
-/// Where a segment is.
+/// Position of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     file: Seen,
     part: u32,
-    /// Where in the file it begins.
+    /// Offset of the segment in the file.
     start: u64,
-    /// Bytes up to the next segment.
+    /// Number of bytes up to the next segment.
     own: usize,
-    /// These, and those behind them that a match may reach into.
+    /// Number of bytes including those of the next segments that a match may extend into.
     whole: usize,
 }
 
-/// The segments of some files, in order.
+/// Iterator over the segments of files, in order.
 #[derive(Debug)]
 pub struct Places {
     files: vec::IntoIter<(u32, Seen)>,
     cut: Cut,
-    /// Whoever reads the result.
+    /// Reader of the output.
     reader: Reader,
     file: Option<(u32, Seen)>,
     start: u64,
@@ -55,10 +55,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of these texts, until `reader` has left. A file below a directory that cannot be opened is passed over, which is told.
+    /// Creates the iterator over the segments of these texts, until `reader` has left. A file below a directory that cannot be opened is skipped with
+    /// a message.
     ///
     /// # Errors
-    /// If a file that was named cannot be opened, or a text is none.
+    /// A file that the user has named cannot be opened, or a text is no file.
     pub fn new(parts: &[Part], cut: Cut, reader: Reader) -> Result<Self, BoxError> {
         let mut files = Vec::new();
         for (number, part) in parts.iter().enumerate() {
@@ -67,7 +68,7 @@ impl Places {
                 Part::Below(path) => (path, false),
                 Part::Standard | Part::Generated(_) => {
                     return Err(format!(
-                        "{} is no file that ranks could read: leave --shared out",
+                        "{} is not a file that ranks can read: omit --shared",
                         names::path(part.name())
                     )
                     .into());
@@ -112,18 +113,18 @@ impl Iterator for Places {
 
 impl ExactSizeIterator for Places {}
 
-/// Reads segments on the rank that it is on.
+/// Reader of segments on the rank that hashes them.
 #[derive(Debug, Default)]
 pub struct PlaceReader {
-    /// The file of the segment before.
+    /// File of the previous segment.
     file: Option<(Seen, File)>,
 }
 
 impl PlaceReader {
-    /// The segment at `place`.
+    /// Reads the segment at `place`.
     ///
     /// # Errors
-    /// If this rank cannot read the file, or sees another one than rank 0.
+    /// This rank cannot read the file, or sees a different file than rank 0.
     pub fn read(&mut self, place: Place) -> Result<Segment, BoxError> {
         let refused = |e: io::Error| {
             let path = place.file.path();
@@ -136,7 +137,7 @@ impl PlaceReader {
             let (file, seen) = open(&place.file.path()).map_err(refused)?;
             if seen != place.file {
                 return Err(refused(io::Error::other(format!(
-                    "it has {} bytes of another time, expected the {} that rank 0 has seen",
+                    "it has {} bytes, expected the {} bytes and the modification time that rank 0 has seen",
                     seen.size, place.file.size
                 )))
                 .into());
@@ -211,6 +212,6 @@ mod tests {
             "{error}"
         );
         let error = places(Part::Standard).unwrap_err();
-        assert!(error.to_string().contains("leave --shared out"), "{error}");
+        assert!(error.to_string().contains("omit --shared"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is searched: files, standard input or a text that is made, cut into segments that overlap.
+//! Texts: files, standard input, or generated text, divided into overlapping segments.
 
 use armature::BoxError;
 use armature_apps::names;
@@ -10,33 +10,33 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a segment, without what it shares with the next one: places in it are numbers of 32 bits.
+/// Maximum size of a segment in bytes, without the overlap with the next segment. Positions in a segment have 32 bits.
 pub const MOST_SEGMENT: usize = 256 << 20;
 
-/// A piece of a text that is never on a disk: `text` again and again, until there are so many bytes.
+/// Generated text that is never stored: `text` repeated up to `size` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeated {
-    /// What is repeated; not empty.
+    /// Repeated bytes; not empty.
     pub text: Vec<u8>,
-    /// Bytes of all repetitions, of which the last may be cut off.
+    /// Number of bytes of all repetitions. The last repetition may be incomplete.
     pub size: u64,
 }
 
-/// A text with a name of its own.
+/// Text with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A file that was named.
+    /// File that the user has named.
     File(PathBuf),
-    /// A file below a directory that was named: passed over if it cannot be opened.
+    /// File below a directory that the user has named. It is skipped if it cannot be opened.
     Below(PathBuf),
     /// Standard input.
     Standard,
-    /// Pieces, one after the other.
+    /// Generated texts, one after another.
     Generated(Vec<Repeated>),
 }
 
 impl Part {
-    /// Returns its name where matches are told.
+    /// Returns the name of the text in the output.
     pub fn name(&self) -> &Path {
         match self {
             Part::File(path) | Part::Below(path) => path,
@@ -45,7 +45,7 @@ impl Part {
         }
     }
 
-    /// How many bytes it has, if that is known beforehand.
+    /// Returns the size in bytes, if it is known in advance.
     fn size(&self) -> Option<u64> {
         match self {
             Part::File(path) | Part::Below(path) => fs::metadata(path).ok().map(|found| found.len()),
@@ -54,7 +54,7 @@ impl Part {
         }
     }
 
-    /// Opens it; `None` if it is passed over, which is told.
+    /// Opens the text. Returns `None` if the text is skipped, and prints a message.
     fn open(&self) -> Result<Option<Box<dyn Read + Send>>, BoxError> {
         let refused = |path: &Path, e: io::Error| format!("cannot read {}: {e}", names::path(path));
         Ok(Some(match self {
@@ -75,11 +75,11 @@ impl Part {
     }
 }
 
-/// The texts that a command line names: a file, standard input as `-`, or all regular files below a directory in the order of
-/// their names. Links below it are not followed; a directory below it that cannot be read is passed over, which is told.
+/// Returns the texts that a command line names: a file, standard input for `-`, or all regular files below a directory in the order of their names.
+/// Links below the directory are not followed. A directory below it that cannot be read is skipped with a message.
 ///
 /// # Errors
-/// If it cannot be read.
+/// The file or directory cannot be read.
 pub fn parts(path: &Path) -> Result<Vec<Part>, BoxError> {
     if path == Path::new("-") {
         return Ok(vec![Part::Standard]);
@@ -101,7 +101,7 @@ pub fn parts(path: &Path) -> Result<Vec<Part>, BoxError> {
     Ok(files.into_iter().map(Part::Below).collect())
 }
 
-/// Adds the regular files of a directory to `files`, and returns the directories in it.
+/// Adds the regular files of a directory to `files`, and returns the subdirectories.
 fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> {
     let mut below = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -116,9 +116,9 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> 
     Ok(below)
 }
 
-/// Reads a text that repeats itself.
+/// Reader of a repeated text.
 struct Repeating {
-    /// Repetitions up to some thousands of bytes, so that they are copied in long runs.
+    /// Some thousand bytes of repetitions, so that long runs are copied at once.
     block: Vec<u8>,
     at: usize,
     left: u64,
@@ -126,7 +126,7 @@ struct Repeating {
 
 impl Repeating {
     fn new(piece: &Repeated) -> Self {
-        /// As much as a disk's read usually brings.
+        /// Typical size of a disk read in bytes.
         const BLOCK: usize = 64 << 10;
         Repeating { block: piece.text.repeat(BLOCK.div_ceil(piece.text.len())), at: 0, left: piece.size }
     }
@@ -143,47 +143,47 @@ impl Read for Repeating {
     }
 }
 
-/// Part of a text: the matches that begin in its `own` bytes are found in it alone.
+/// Part of a text. All matches that begin in the first `own` bytes are found in the segment alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Number of the text.
     pub part: u32,
-    /// Where in the text it begins.
+    /// Offset of the segment in the text.
     pub start: u64,
-    /// Bytes up to the next segment.
+    /// Number of bytes up to the next segment.
     pub own: usize,
-    /// These, and as many of those behind them as a match may reach into.
+    /// Bytes of the segment, followed by the bytes of the next segments that a match may extend into.
     pub bytes: Bytes,
 }
 
-/// How texts are cut.
+/// Division of texts into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of a segment's own; at least 1.
+    /// Number of bytes that belong to one segment only; at least 1.
     pub segment: usize,
-    /// Bytes that it shares with those behind it: the longest pattern's length less one.
+    /// Number of bytes shared with the next segments: one less than the length of the longest pattern.
     pub overlap: usize,
 }
 
-/// The segments of some texts, in order. In memory there is one of them, and what it shares with the next.
+/// Iterator over the segments of texts, in order. One segment and its overlap with the next one are in memory.
 pub struct Segments<'p> {
     parts: &'p [Part],
     cut: Cut,
-    /// Whoever reads the result: when it has left, there are no more segments.
+    /// Reader of the output. There are no more segments after it has left.
     lines: Lines,
-    /// The number of the next text.
+    /// Number of the next text.
     next: usize,
     text: Option<Box<dyn Read + Send>>,
-    /// Where the next segment begins, and what has been read of it.
+    /// Offset of the next segment, and the bytes of it that have been read.
     start: u64,
     read: Vec<u8>,
-    /// Segments that are left, if that is known.
+    /// Number of remaining segments, if it is known.
     left: Option<usize>,
     failed: bool,
 }
 
 impl<'p> Segments<'p> {
-    /// Those of these texts.
+    /// Creates the iterator over the segments of these texts.
     pub fn new(parts: &'p [Part], cut: Cut, lines: Lines) -> Self {
         let sizes = parts.iter().map(Part::size);
         let left: Option<u64> = sizes.map(|size| Some(size?.div_ceil(cut.segment as u64))).sum();
@@ -201,14 +201,14 @@ impl<'p> Segments<'p> {
                 (self.text, self.start, self.read) = (part.open()?, 0, Vec::new());
                 continue;
             };
-            // Grows with what comes, as a text may be much shorter.
+            // The buffer grows with the bytes that arrive, because a text may be much shorter than a segment.
             let missing = (whole - self.read.len()) as u64;
             let part = self.next - 1;
             let came = text
                 .take(missing)
                 .read_to_end(&mut self.read)
                 .map_err(|e| format!("cannot read {}: {e}", names::path(self.parts[part].name())))?;
-            // Fewer bytes than were asked for are the last ones.
+            // A read that returns fewer bytes than requested has reached the end of the text.
             let ends = (came as u64) < missing && self.read.len() <= self.cut.segment;
             let own = self.read.len().min(self.cut.segment);
             let mut behind = Vec::new();
@@ -241,7 +241,7 @@ impl Iterator for Segments<'_> {
         next
     }
 
-    /// What sizes say; files may change while they are read.
+    /// Estimate from the sizes of the files, which may change while they are read.
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.left.map_or((0, None), |left| (left, Some(left)))
     }

@@ -1,13 +1,13 @@
-//! The comparison, which decides whether a place that was proposed is a match.
+//! Comparison of candidates with patterns.
 
 use crate::hash::Candidate;
 use crate::patterns::Patterns;
 
-/// A match: where it begins, and the number of its pattern.
+/// Match: its offset, and the number of its pattern.
 pub type Match = (u64, u32);
 
-/// Shows `see` the candidates that are matches: the place, as it was proposed, and the number of the pattern. In the order of
-/// the candidates, and of the patterns at one place.
+/// Calls `see` for each match among the candidates, with the candidate's position and the number of the pattern. Matches are in the order of the
+/// candidates, and at one position in the order of the patterns.
 pub fn verify(patterns: &Patterns, bytes: &[u8], candidates: &[Candidate], mut see: impl FnMut(u32, u32)) {
     for &[place, bucket] in candidates {
         let behind = &bytes[place as usize..];
@@ -19,7 +19,7 @@ pub fn verify(patterns: &Patterns, bytes: &[u8], candidates: &[Candidate], mut s
     }
 }
 
-/// All matches, found by comparing at every place: what the pipeline must find.
+/// Returns all matches, found by a comparison at every position. The pipeline must find the same ones.
 ///
 /// ```
 /// use rabin_karp::{patterns::Patterns, verify::naive};

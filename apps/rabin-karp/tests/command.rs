@@ -147,7 +147,7 @@ fn failures_say_what_and_where() {
         (&["texts"], "there is no pattern"),
         (&[], "nothing to search"),
         (&["abra", "texts", "--segment", "0"], "expected 1 to 256M"),
-        (&["abra", "-", "--shared"], "leave --shared out"),
+        (&["abra", "-", "--shared"], "omit --shared"),
         (&["abra", "texts", "-o", "no/such/place"], "cannot write no/such/place"),
         (&["abra", "texts", "--ranks", "0"], "1..=4096"),
         (&["abra", "texts", "--mapping", "no-mapping", "--ranks", "2"], "no-mapping"),

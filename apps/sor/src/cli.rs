@@ -10,19 +10,21 @@ use armature_apps::terminal::print;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Successive over-relaxation in Gauss-Seidel order, rows spread over the ranks.
+/// Solve a grid by successive over-relaxation in Gauss-Seidel order, with the rows distributed over the
+/// ranks.
 ///
 ///   sor --size 1000 --verify
 ///   mpirun -n 4 sor --size 2000 --sweeps 200 --summary
 ///
-/// Rows move between neighbouring ranks when one of them becomes slower; the result is that of one rank, to the bit.
+/// Rows move between neighbouring ranks when a rank becomes slower. The result is bit-identical to that
+/// of one rank.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Rows and columns, fixed edges included
+    /// Number of rows and columns, fixed edges included
     #[arg(long, default_value = "1000", value_name = "N|ROWSxCOLUMNS", value_parser = parse_shape)]
     size: Shape,
-    /// How often the grid is swept
+    /// Number of sweeps over the grid
     #[arg(long, default_value_t = 40, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: u64,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use crate::farm::labour;
 use crate::plan::Plan;
@@ -8,56 +8,58 @@ use armature_apps::terminal::{print, tell};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Run tasks that are made to measure, and print how well the ranks were used.
+/// Run synthetic tasks with given times and sizes, and print the efficiency of the ranks.
 ///
 ///   synthetic-farm --tasks 1000 --mean 1 --deviation 50
 ///   mpirun -n 3 synthetic-farm --tasks 10000 --mean 0.5 --deviation 80 --block 20 --iterations 15 --chunking daf
 ///
-/// Efficiency is the sum of the tasks' times, as they were given, divided by workers times makespan. A task computes as much
-/// as rank 0 does in its time when nothing else runs: where workers are slower or share their cores, efficiency falls.
-/// The column `busy` has the same with the times that the tasks really took.
+/// Efficiency is the sum of the given task times, divided by workers times makespan. The amount of work
+/// of a task is what rank 0 computes in the given time without other load. Efficiency is lower if
+/// workers are slower or share their cores. The column `busy` has the efficiency with the measured task
+/// times.
 ///
-/// Printed are a table of the iterations and, as the last line, all of them in JSON. Every result is checked.
+/// The output is a table of the iterations, followed by a line of JSON with the totals. Every result is
+/// checked.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// Tasks of an iteration
+    /// Number of tasks of an iteration
     #[arg(long, default_value_t = 1000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tasks: u64,
-    /// Iterations; the bytes of each iteration's tasks depend on the results of the one before
+    /// Number of iterations; the bytes of an iteration's tasks depend on the results of the previous iteration
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
-    /// Mean time of a task
+    /// Mean time of a task in milliseconds
     #[arg(long, default_value_t = 1.0, value_name = "MILLISECONDS", value_parser = parse_mean, allow_negative_numbers = true)]
     mean: f64,
-    /// Standard deviation of the time of a task, which has a gamma distribution
+    /// Standard deviation of the time of a task in percent of the mean; times have a gamma distribution
     #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = parse_deviation, allow_negative_numbers = true)]
     deviation: f64,
-    /// So many neighbouring tasks take the same time; 1 makes all tasks independent
+    /// Number of adjacent tasks with the same time; with 1, all times are independent
     #[arg(long, default_value_t = 1, value_name = "TASKS", value_parser = clap::value_parser!(u64).range(1..))]
     block: u64,
-    /// Bytes of a task on its way to a worker
+    /// Number of bytes sent to the worker with each task
     #[arg(long, default_value_t = 8, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(..=1 << 30))]
     task_bytes: u32,
-    /// Bytes of a result on its way back
+    /// Number of bytes returned with each result
     #[arg(long, default_value_t = 8, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(..=1 << 30))]
     result_bytes: u32,
-    /// Seed: the same seed makes the same tasks
+    /// Seed of the task times; equal seeds give equal tasks
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Tasks sleep instead of computing: for more ranks than there are cores
+    /// Sleep instead of computing, for more ranks than cores
     #[arg(long)]
     sleep: bool,
     #[command(flatten)]
     farm: FarmArgs,
 }
 
-/// Milliseconds, up to an hour.
+/// Parses a time in milliseconds, at most one hour.
 fn parse_mean(text: &str) -> Result<f64, String> {
     between(text, 3_600_000.0)
 }
 
-/// Per cent, up to ten times the mean.
+/// Parses a percentage, at most 1000.
 fn parse_deviation(text: &str) -> Result<f64, String> {
     between(text, 1000.0)
 }

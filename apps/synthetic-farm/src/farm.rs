@@ -1,4 +1,4 @@
-//! The tasks of a plan, done by a farm, every result checked.
+//! Farm that runs the tasks of a plan and checks every result.
 
 use crate::payload::{checksum, make, task_key};
 use crate::plan::Plan;
@@ -10,28 +10,27 @@ use armature_apps::farm::FarmArgs;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// A task.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
-    /// What there is to do, in units of [`Toil`].
+    /// Amount of work in units of [`Toil`].
     work: f64,
     #[serde(with = "armature::raw")]
     payload: Vec<u8>,
 }
 
-/// A result.
+/// Result of a task.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
-    /// What the task took.
+    /// Measured time of the task.
     seconds: f64,
-    /// Of the task's payload.
+    /// Checksum of the task's payload.
     checksum: u64,
-    /// Made from the checksum.
+    /// Bytes generated from the checksum.
     #[serde(with = "armature::raw")]
     payload: Vec<u8>,
 }
 
-/// A rank that does tasks.
+/// Worker that runs synthetic tasks.
 struct Laborer {
     toil: Toil,
     result_bytes: usize,
@@ -52,7 +51,7 @@ impl Worker for Laborer {
     }
 }
 
-/// The tasks of one iteration; a second has `speed` units of work.
+/// Returns the tasks of one iteration. `speed` is the number of units of work per second.
 fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item = Task> {
     let bytes = plan.task_bytes;
     (0..)
@@ -60,7 +59,7 @@ fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item
         .map(move |(number, &time)| Task { work: speed * time, payload: make(task_key(key, number), bytes) })
 }
 
-/// Checks what came back for the tasks of an iteration; gives the key of the next one, which depends on all of it.
+/// Checks the results of an iteration. Returns the key of the next iteration, which depends on all results.
 fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<u64, String> {
     if answers.len() as u64 != plan.tasks {
         return Err(format!("iteration {iteration}: {} results, expected {}", answers.len(), plan.tasks));
@@ -82,10 +81,10 @@ fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<
     Ok(next)
 }
 
-/// Does the plan on all ranks. Rank 0 gets the report and the farm's own summary.
+/// Executes the plan on all ranks. Returns the report and the farm's summary on rank 0.
 ///
 /// # Errors
-/// Those of the farm, and a result that is wrong.
+/// The errors of the farm, and a wrong result.
 pub fn labour(
     session: &mut Session,
     plan: &Plan,
@@ -103,7 +102,7 @@ pub fn labour(
     let mut times = plan.times(0);
     let mut key = plan.seed;
     let mut iterations = Vec::new();
-    // The first iteration begins when its first task is drawn, the others when they have been made.
+    // The first iteration starts when its first task is drawn, and later iterations start when their tasks have been created.
     let drawn = OnceLock::new();
     let first: Vec<Task> = tasks(plan, speed, &times, key).collect();
     let first = first.into_iter().inspect(|_| {
@@ -165,7 +164,7 @@ mod tests {
         let next = check(&PLAN, 0, 4, &answers(&PLAN, 4)).unwrap();
         assert_ne!(next, 4);
         assert_ne!(next, check(&PLAN, 0, 5, &answers(&PLAN, 5)).unwrap());
-        // Without bytes nothing can be wrong but their number.
+        // Without payloads only the number of results can be wrong.
         let bare = Plan { task_bytes: 0, result_bytes: 0, ..PLAN };
         assert!(check(&bare, 0, 4, &answers(&bare, 4)).is_ok());
     }

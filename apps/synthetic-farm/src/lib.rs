@@ -1,10 +1,9 @@
-//! A farm whose tasks are made to measure: so many, of this mean and deviation, alike in blocks, with so many bytes to send
-//! and to return. It prints its efficiency, the sum of the tasks' times divided by workers times makespan.
+//! Farm of synthetic tasks with a given number, mean time, deviation, and number of bytes to send and to return; adjacent tasks can have equal times.
+//! It prints its efficiency: the sum of the task times divided by workers times makespan.
 //!
-//! It is the generator of synthetic programs with which Cesar, Moreno, Sorribes and Luque tested the distribution of
-//! tasks ("Modeling Master/Worker applications for automatic performance tuning", Parallel Computing 32, 2006, section
-//! 5.4). [`plan`] draws the tasks, [`payload`] makes and checks the bytes, [`toil`] spends the time, [`report`] computes
-//! the efficiency.
+//! The program follows the generator of synthetic programs with which Cesar, Moreno, Sorribes and Luque tested the distribution of tasks ("Modeling
+//! Master/Worker applications for automatic performance tuning", Parallel Computing 32, 2006, section 5.4). [`plan`] draws the tasks, [`payload`]
+//! generates and checks the bytes, [`toil`] spends the time, and [`report`] computes the efficiency.
 
 pub mod cli;
 pub mod farm;

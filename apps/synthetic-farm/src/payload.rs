@@ -1,8 +1,8 @@
-//! The bytes of tasks and results: made from a key, and checked.
+//! Payloads of tasks and results, generated from a key.
 
 use armature_apps::random::Random;
 
-/// So many bytes that depend on `key` alone.
+/// Returns `bytes` bytes that depend only on `key`.
 pub fn make(key: u64, bytes: usize) -> Vec<u8> {
     let mut random = Random::new(key);
     let mut made = Vec::with_capacity(bytes.next_multiple_of(8));
@@ -13,7 +13,7 @@ pub fn make(key: u64, bytes: usize) -> Vec<u8> {
     made
 }
 
-/// A number that depends on every byte, on their order and on how many there are.
+/// Returns a checksum that depends on every byte, on the order and on the length.
 pub fn checksum(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -24,7 +24,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     mix(mix(sum, u64::from_le_bytes(last)), bytes.len() as u64)
 }
 
-/// The key of task `number` of an iteration, whose own key depends on all results before.
+/// Returns the key of task `number` of an iteration. The key of an iteration depends on the results of all earlier iterations.
 pub fn task_key(iteration_key: u64, number: u64) -> u64 {
     Random::stream(iteration_key, number).next_u64()
 }

@@ -1,39 +1,39 @@
-//! What the tasks are like.
+//! Parameters of the tasks.
 
 use armature_apps::random::Random;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Gamma};
 
-/// Tasks to be made.
+/// Number, times and sizes of the tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Tasks of an iteration.
+    /// Number of tasks of an iteration.
     pub tasks: u64,
-    /// Iterations; the tasks of each depend on the results of the last one.
+    /// Number of iterations. The tasks of an iteration depend on the results of the previous one.
     pub iterations: usize,
-    /// Mean time of a task, in seconds.
+    /// Mean time of a task in seconds.
     pub mean: f64,
-    /// Standard deviation of the time of a task, as a part of the mean.
+    /// Standard deviation of the time of a task, as a fraction of the mean.
     pub deviation: f64,
-    /// Neighbouring tasks that take the same time; 1 makes all independent.
+    /// Number of adjacent tasks with the same time; 1 makes all times independent.
     pub block: u64,
-    /// Bytes that a task takes to its worker.
+    /// Number of bytes sent to the worker with each task.
     pub task_bytes: usize,
-    /// Bytes that its result takes back.
+    /// Number of bytes returned with each result.
     pub result_bytes: usize,
-    /// The same seed makes the same tasks.
+    /// Seed of the task times. Equal seeds give equal tasks.
     pub seed: u64,
 }
 
-/// Most bytes of an iteration, which rank 0 holds at once.
+/// Maximum number of bytes of an iteration, which are on rank 0 at the same time.
 const MOST_BYTES: u64 = 4 << 30;
 
 impl Plan {
-    /// Refuses plans that cannot be carried out.
+    /// Checks that the plan can be executed.
     ///
     /// # Errors
-    /// A number out of its range, or more bytes than rank 0 should hold.
+    /// A number is out of range, or an iteration has too many bytes for rank 0.
     pub fn check(&self) -> Result<(), String> {
         let Plan { mean, deviation, .. } = *self;
         if !(0.0..=3600.0).contains(&mean) {
@@ -53,12 +53,12 @@ impl Plan {
         Ok(())
     }
 
-    /// The times of all tasks of an iteration, in seconds: gamma distributed, each drawn for a block of tasks.
+    /// Returns the times of all tasks of an iteration in seconds, drawn from a gamma distribution, one for each block of tasks.
     pub fn times(&self, iteration: usize) -> Vec<f64> {
         let Plan { mean, deviation, .. } = *self;
         let mut random = StdRng::seed_from_u64(Random::stream(self.seed, iteration as u64).next_u64());
         let square = deviation * deviation;
-        // Shape and scale of this mean and deviation; there is none without a deviation.
+        // Shape and scale for this mean and deviation. Without a deviation there is no gamma distribution.
         let gamma = Gamma::new(1.0 / square, mean * square).ok().filter(|_| square > 0.0);
         let blocks = self.tasks.div_ceil(self.block.max(1));
         let draw = |_| gamma.map_or(mean, |gamma| gamma.sample(&mut random));

@@ -1,35 +1,35 @@
-//! How well the workers were used.
+//! Efficiency of the workers.
 
 use serde::Serialize;
 use std::fmt;
 
-/// One iteration, as rank 0 saw it.
+/// Measurements of one iteration on rank 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Iteration {
-    /// Sum of the times that the tasks were given, in seconds.
+    /// Sum of the given task times in seconds.
     pub work: f64,
-    /// Sum of the times that the tasks took, in seconds: more where workers are slower than rank 0 or share their cores.
+    /// Sum of the measured task times in seconds. It is larger than `work` if workers are slower than rank 0 or share their cores.
     pub busy: f64,
-    /// From the first task to the last result, in seconds.
+    /// Time from the first task to the last result in seconds.
     pub makespan: f64,
 }
 
-/// All iterations.
+/// Measurements of all iterations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Ranks that computed.
+    /// Number of ranks that computed.
     pub workers: usize,
-    /// The policy by which tasks were handed out.
+    /// Chunking policy.
     pub chunking: String,
-    /// Tasks of an iteration.
+    /// Number of tasks of an iteration.
     pub tasks: u64,
-    /// One after the other.
+    /// Iterations in order.
     pub iterations: Vec<Iteration>,
-    /// A number that depends on every result.
+    /// Checksum that depends on every result.
     pub checksum: u64,
 }
 
-/// [`Report::line`]: what a program that runs this one wants to know.
+/// Fields of [`Report::line`], for scripts that run this program.
 #[derive(Serialize)]
 struct Line<'r> {
     workers: usize,
@@ -45,32 +45,32 @@ struct Line<'r> {
 }
 
 impl Report {
-    /// Sum of the times that the tasks were given, in seconds.
+    /// Returns the sum of the given task times in seconds.
     pub fn work(&self) -> f64 {
         self.iterations.iter().map(|i| i.work).sum()
     }
 
-    /// Sum of the times that the tasks took, in seconds.
+    /// Returns the sum of the measured task times in seconds.
     pub fn busy(&self) -> f64 {
         self.iterations.iter().map(|i| i.busy).sum()
     }
 
-    /// Sum of the iterations' makespans, in seconds.
+    /// Returns the sum of the iterations' makespans in seconds.
     pub fn makespan(&self) -> f64 {
         self.iterations.iter().map(|i| i.makespan).sum()
     }
 
-    /// Σ task times / (workers × makespan), 1 where nobody ever waits.
+    /// Returns Σ given task times / (workers × makespan), which is 1 if no worker ever waits.
     pub fn efficiency(&self) -> f64 {
         self.share(self.work(), self.makespan())
     }
 
-    /// The same with the times that the tasks took: it does not tell whether they took longer than they should.
+    /// Returns Σ measured task times / (workers × makespan). It does not show that tasks took longer than given.
     pub fn busy_efficiency(&self) -> f64 {
         self.share(self.busy(), self.makespan())
     }
 
-    /// The report as one line of JSON.
+    /// Returns the report as one line of JSON.
     pub fn line(&self) -> String {
         let line = Line {
             workers: self.workers,

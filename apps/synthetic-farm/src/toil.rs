@@ -1,25 +1,24 @@
-//! How the time of a task is spent.
+//! Methods to spend the time of a task.
 
 use armature_apps::spin;
 use std::time::Duration;
 
-/// How tasks take their time. Rank 0 says how much there is to do, in units of the kind's own, so a rank that is slower
-/// takes longer.
+/// Method by which tasks spend their time. Rank 0 determines the amount of work in units of the method, so that a slower rank takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toil {
-    /// Arithmetic; the unit is an operation of [`spin::spin`].
+    /// Arithmetic. The unit is one operation of [`spin::spin`].
     Spin,
-    /// Waiting, which takes the same time everywhere and no processor; the unit is a second.
+    /// Sleeping, which takes the same time on every rank and no CPU time. The unit is one second.
     Sleep,
-    /// Declared work on a simulated host; the unit is a floating-point operation.
+    /// Declared work on a simulated host. The unit is one floating-point operation.
     Declare,
 }
 
-/// Floating-point operations that count as a second of simulated work.
+/// Number of floating-point operations per second of simulated work.
 const FLOPS: f64 = 1e9;
 
 impl Toil {
-    /// Units in a second; for arithmetic they are measured on this processor, which takes some tenths of a second.
+    /// Returns the number of units per second. For arithmetic, it is measured on this processor, which takes some tenths of a second.
     pub fn speed(self) -> f64 {
         match self {
             Toil::Spin => spin::speed(),
@@ -28,7 +27,7 @@ impl Toil {
         }
     }
 
-    /// Does so many units; `declare` is for work that is only declared.
+    /// Executes `units` units of work. `declare` is called for declared work.
     pub fn take(self, units: f64, declare: impl FnOnce(f64)) {
         match self {
             Toil::Spin => spin::spin(units as u64),
@@ -52,7 +51,7 @@ mod tests {
                 toil.take(units, |_| panic!("nothing is declared on a real machine"));
                 start.elapsed().as_secs_f64()
             };
-            // The speed is the fastest of several, so work may take longer but hardly shorter.
+            // The speed is the fastest of several measurements, so that work may take longer than expected, but hardly shorter.
             let shortest = (0..5).map(timed).fold(f64::INFINITY, f64::min);
             assert!(shortest > 0.005, "{toil:?}: {shortest}");
         }

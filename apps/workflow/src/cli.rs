@@ -24,7 +24,8 @@ use crate::toil::{Pace, Toil};
 /// Operations per second of simulated work.
 const SIMULATED_SPEED: f64 = 1e9;
 
-/// Run the tasks of a workflow on the ranks of this job: its commands, or a replay of what was measured.
+/// Run the tasks of a workflow on the ranks of this job: its commands, or a replay of their
+/// measurements.
 ///
 ///   armature workflow run align.dag
 ///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
@@ -32,86 +33,88 @@ const SIMULATED_SPEED: f64 = 1e9;
 ///   mpirun -n 4 armature-workflow rnaseq.json --toil --time-scale 0.001 --memory-scale 0.01
 ///   mpirun -n 4 armature-workflow --generate montage:200 --toil --time-scale 0.0001 --platform four.toml
 ///
-/// The workflow is a file in WfFormat (such as the traces of nf-core), a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs as many commands at a time as it has cores for
-/// them (--cores). They run in one directory, which all ranks share unless files are sent (--send-files); a task that has ended is noted in the rescue file, and a run that
-/// is started again leaves it out.
+/// The workflow is a file in WfFormat (such as the traces of nf-core), a .dag of pegasus-mpi-cluster, a
+/// dot file or TOML. Each rank runs concurrently as many commands as its cores permit (--cores).
+/// Commands run in one directory, which all ranks share unless files are sent (--send-files). Completed
+/// tasks are recorded in the rescue file, and a restarted run skips them.
 ///
-/// A task that fails is tried again; if it fails for good, all that do not depend on it are run, and the exit code is 1.
+/// A failed task is retried up to its number of tries (--tries). If it fails at every try, all tasks that
+/// do not depend on it are run, and the exit code is 1.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// The workflow
+    /// File of the workflow
     #[arg(value_name = "FILE", required_unless_present = "generate")]
     file: Option<PathBuf>,
-    /// With --toil, instead of a file: a workflow of a family (genome, blast, bwa, epigenomics, montage, seismology, soykb) with about so
-    /// many tasks of 1 to 1000 s and 1 to 192 MB, and files of 1 to 10 MB
+    /// With --toil, generate a workflow instead of reading a file: a family (genome, blast, bwa, epigenomics, montage, seismology, soykb) and an
+    /// approximate number of tasks. Tasks take 1 to 1000 s and 1 to 192 MB, and files have 1 to 10 MB
     #[arg(long, value_name = "FAMILY:TASKS[:SEED]", requires = "toil", conflicts_with = "file")]
     generate: Option<Generated>,
-    /// The directory in which commands run
+    /// Directory in which commands run
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// For ranks that share no directory: bring the files that tasks name as inputs to the rank that runs them, and what they write to
-    /// the directory of rank 0. Other ranks run commands in new directories within theirs, which go with the run
+    /// Send files between ranks that share no directory: the input files of a task to the rank that runs it, and output files to the directory of
+    /// rank 0. The other ranks run commands in temporary directories within theirs
     #[arg(long, conflicts_with_all = ["toil", "generate"])]
     send_files: bool,
-    /// Where what commands write, and what was measured of them, is kept [default: FILE.outputs]
+    /// Directory for the output and the measurements of commands [default: FILE.outputs]
     #[arg(long, value_name = "DIR")]
     outputs: Option<PathBuf>,
-    /// The rescue file, which names the tasks that are done. Remove it to run all of them again [default: FILE.rescue]
+    /// Rescue file, which names the completed tasks; remove it to run all tasks again [default: FILE.rescue]
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
-    /// Write a trace of the run in WfFormat 1.6: run time, peak memory and machine of each command
+    /// Write a trace of the run in WfFormat 1.6 to this file: run time, peak memory and machine of each command
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How often a task is tried whose description does not say
+    /// Number of tries of a task whose description does not give one
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     tries: u32,
-    /// End the job when this many tasks have failed for good; with 0 go on as long as there is something to do
+    /// End the job when this number of tasks have failed at every try; 0 for no limit
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     max_failures: usize,
-    /// End the job after this time, as in 90s, 10m or 2h (a plain number is seconds): soon enough before a batch job's own limit. What is done is
-    /// noted in the rescue file [default: it may take as long as it likes]
+    /// End the job after this time, as in 90s, 10m or 2h (without a unit: seconds). Choose a time below the limit of the batch job; completed tasks
+    /// stay in the rescue file [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     wall_time: Option<Duration>,
-    /// Cores of a rank for its commands: tasks run beside one another as far as their cores and memory fit
+    /// Number of cores of a rank for its commands; commands run concurrently as far as their cores and memory fit
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     cores: u32,
-    /// Memory of a rank for its tasks, as in 4GiB [default: as much as tasks need]
+    /// Memory of a rank for its tasks, as in 4GiB [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
-    /// End a command that holds more memory than its task says, and try it with twice as much, as often as it may be tried
+    /// End a command that exceeds the memory of its task, and retry it with twice the memory, up to the number of tries
     #[arg(long)]
     enforce_memory: bool,
-    /// What the ranks are: a file in TOML as for `armature plan workflow`, with one processor for each rank. Speeds and bandwidths
-    /// are for the plan; no rank takes more memory for its tasks than its processor has
+    /// Description of the ranks: a TOML file as for `armature plan workflow`, with one processor for each rank. Speeds and bandwidths are used for
+    /// the plan; the tasks of a rank use at most the memory of its processor
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
-    /// Give tasks to whichever rank is free, without a plan, as where the file knows nothing of what tasks take
+    /// Run tasks on any free rank, without a plan, for example if the file has no measurements
     #[arg(long)]
     unplanned: bool,
-    /// Run no command, but compute as long, hold as much memory and pass on as many bytes as was measured; on simulated hosts
-    /// the work is declared
+    /// Replay measurements instead of running commands: compute for the same time, hold the same memory and send the same number of bytes; on
+    /// simulated hosts, the work is declared
     #[arg(long)]
     toil: bool,
-    /// With --toil: sleep instead of computing
+    /// With --toil, sleep instead of computing
     #[arg(long, requires = "toil")]
     sleep: bool,
-    /// With --toil: this part of the times
+    /// With --toil, factor of the run times
     #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     time_scale: f64,
-    /// With --toil: this part of the memory
+    /// With --toil, factor of the memory
     #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     memory_scale: f64,
-    /// With --toil: this part of the sizes of files
+    /// With --toil, factor of the file sizes
     #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     size_scale: f64,
     /// Print a table of the work of each rank at the end
     #[arg(long)]
     summary: bool,
-    /// Run so many ranks as threads of one process [default: 1]. A launcher such as mpirun sets the number itself
+    /// Number of ranks, as threads of one process [default: 1]. A launcher such as mpirun sets the number itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     ranks: Option<u16>,
-    /// Write a log of the run to this directory; `armature report DIR` shows it
+    /// Directory for the event log, from which `armature report DIR` creates a page
     #[arg(long, value_name = "DIR")]
     events: Option<PathBuf>,
 }
@@ -282,7 +285,7 @@ fn commands(
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {
         return Err(format!(
-            "there is no directory {}: expected the one in which commands run",
+            "there is no directory {}: expected the directory in which commands run",
             directory.display()
         )
         .into());
@@ -330,7 +333,7 @@ fn commands(
 fn rescue(args: &Cli, file: &Path) -> Rescue {
     match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
-        // The name can be guessed.
+        // A default name can be guessed, so that another user may have created a link in its place.
         None => Rescue::new(beside(file, ".rescue"), Links::Refused),
     }
 }
@@ -363,7 +366,7 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
 fn tell_known(described: &Description, rescue: &Rescue) {
     let known = described.tasks().iter().filter(|task| task.done).count();
     if known > 0 {
-        tell(format_args!("{} as of {}", are_done(known as u64), rescue.path().display()));
+        tell(format_args!("{} according to {}", are_done(known as u64), rescue.path().display()));
     }
     if known > 0 && known == described.tasks().len() {
         tell("the workflow is finished: remove that file to run it again");

@@ -177,7 +177,7 @@ impl<'h> Targets<'h> {
         }
         let mut lines = String::new();
         for Handover { source, destination, .. } in handovers {
-            let wrong = |error| format!("cannot hand {} on: {error}", source.display());
+            let wrong = |error| format!("cannot forward {}: {error}", source.display());
             let bytes = fs::metadata(source).map_err(wrong)?.len();
             if let Some(length) = lengths.get_mut(destination.as_path()) {
                 lines += &Append { length: *length, bytes, path: destination.clone() }.line();
@@ -247,7 +247,7 @@ mod tests {
         ledger.note("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
         assert!(!place.path("one").exists() && !place.path("two").exists());
-        // Another rank runs the task again because the first died after the note.
+        // Another rank runs the task again, because the first rank died after the note.
         place.write("one", "1\n");
         place.ledger().note("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
@@ -256,7 +256,7 @@ mod tests {
         let error = ledger.note("c", &[place.handover("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot hand "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
-        // A file that the task need not write.
+        // Part of a file that the task need not write.
         ledger.note("c", &[Handover { is_optional: true, ..place.handover("none", "never") }]).unwrap();
         assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
-    /// Half of a part must not stay, since the run may end before another task is noted.
+    /// An incomplete part is removed at once, because the run may end before another task is noted.
     #[test]
     fn a_part_that_cannot_be_appended_leaves_nothing() {
         let place = Place::new();
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(place.text("all"), "0\n1\nsomebody else's\n");
         place.write("rescue", &format!("{first}# APPENDS 2 x y\n"));
         let error = place.ledger().note("b", &[]).unwrap_err().to_string();
-        assert!(error.contains("is no note of what was appended"), "{error}");
+        assert!(error.contains("is not a valid note of an appended part"), "{error}");
     }
 
     #[test]

@@ -97,9 +97,10 @@ impl Notes {
                 // A crash cut the line short.
                 break;
             }
-            let text = std::str::from_utf8(line).map_err(|_| damaged("it is no text in UTF-8"))?;
+            let text = std::str::from_utf8(line).map_err(|_| damaged("it is not text in UTF-8"))?;
             if let Some(rest) = text.strip_prefix(APPENDS) {
-                let append = append(rest).ok_or_else(|| damaged("it is no note of what was appended"))?;
+                let append =
+                    append(rest).ok_or_else(|| damaged("it is not a valid note of an appended part"))?;
                 notes.interrupted.push(append);
                 pending.push_str(text);
             } else if text.starts_with(DONE) {
@@ -111,7 +112,8 @@ impl Notes {
                 pending.clear();
                 notes.has_done = true;
             } else if let Some(rest) = text.strip_prefix(STARTS) {
-                let (path, length) = start(rest).ok_or_else(|| damaged("it is no length of a file"))?;
+                let (path, length) =
+                    start(rest).ok_or_else(|| damaged("it is not a valid length of a file"))?;
                 notes.starts.insert(path, length);
             } else if text.starts_with(SUM) {
                 let expected = sum_line(crc32fast::hash(&bytes[..at]));
@@ -133,7 +135,7 @@ impl Notes {
             return Err("is damaged: its first checksum is missing".into());
         }
         if let Some(line) = other_line.filter(|_| is_ours) {
-            return Err(format!("is damaged in line {line}: it is no line that a run has written"));
+            return Err(format!("is damaged in line {line}: it is not a line that a run writes"));
         }
         Ok(notes)
     }

@@ -111,7 +111,7 @@ pub fn with_sent_files(description: &Description) -> Result<Description, armatur
     let tasks = description.tasks();
     if let Some(task) = tasks.iter().find(|task| !task.forwards.is_empty()) {
         let text = format!(
-            "task {:?} hands something on (-f, -F), which is not done with --send-files: expected a file among its outputs",
+            "task {:?} forwards output (-f, -F), which --send-files does not support: expected a file among its outputs",
             task.name
         );
         return Err(text.into());
@@ -143,14 +143,15 @@ fn to_run(action: &Action) -> Action {
 /// A task that cannot be run.
 pub fn check_commands(description: &Description) -> Result<(), armature::BoxError> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
-        let text = "no task says what it runs: expected commands. --toil replays the times and sizes that were measured";
+        let text =
+            "no task has a command: expected commands, or --toil to replay the measured times and sizes";
         return Err(text.into());
     }
     for task in description.tasks() {
         let name = &task.name;
         if let Action::Closure(closure) = &task.action {
             let text = format!(
-                "task {name:?} runs the closure {closure:?}, which a program of yours may have: expected a command"
+                "task {name:?} runs the closure {closure:?}, which only your own program can run: expected a command"
             );
             return Err(text.into());
         }

@@ -174,14 +174,14 @@ mod tests {
             ["all", "log"].map(|name| self.path(name)).into()
         }
 
-        /// Begins a run that appends to these files; returns which tasks are done.
+        /// Begins a run that appends to these files. Returns the flags of the completed tasks.
         fn begin(&self, targets: &BTreeSet<PathBuf>) -> Result<Vec<bool>, String> {
             let mut description = self.description.clone();
             self.rescue().begin_within(1, &mut description, targets).map_err(|error| error.to_string())?;
             Ok(description.tasks().iter().map(|task| task.done).collect())
         }
 
-        /// Does a task, which appends its name to both files.
+        /// Runs a task, which appends its name to both files.
         fn run(&self, task: &str) {
             let handover = |name: &str| {
                 fs::write(self.path("part"), format!("{task}\n")).unwrap();
@@ -199,7 +199,8 @@ mod tests {
         }
     }
 
-    /// Truncated at each byte, with zeros at its end, and with each byte changed: the next run is refused, or each part is in each file once.
+    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or appends each part to each
+    /// file exactly once.
     #[test]
     fn a_damaged_file_never_leads_to_parts_that_are_there_twice_or_not_at_all() {
         let place = Place::new();
@@ -240,7 +241,7 @@ mod tests {
                 }
             }
         }
-        // The file as it was, and those from which only the end of the last note is missing.
+        // The unchanged file, and files that lack only the end of the last note, are accepted.
         assert!(accepted > 10 && refused > 1000, "{accepted} accepted, {refused} refused");
     }
 
@@ -250,12 +251,12 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(place.begin(&none), Ok(vec![false; 3]));
         assert!(!place.path("a.rescue").exists(), "it is made with the first note");
-        // As pegasus-mpi-cluster or a user writes it. The name in the last line may be the beginning of another.
+        // File in the form of pegasus-mpi-cluster or of a user. The name in the last line may be the beginning of a longer one.
         fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
         place.run("a");
         assert_eq!(place.begin(&place.targets()), Ok(vec![true, true, false]));
-        // A line that a user adds counts.
+        // A line that a user has added counts.
         let more = fs::read_to_string(place.path("a.rescue")).unwrap() + "DONE long name\n";
         fs::write(place.path("a.rescue"), more).unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![true; 3]));

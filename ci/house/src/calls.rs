@@ -1,24 +1,24 @@
-//! Calls of what there should be one of.
+//! Calls of functions that should be called in one place only.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, Path};
 
 use crate::macros::arguments;
 
-/// What is looked for.
+/// Pattern of calls, as written in `house.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
-    /// `call A::B`: a call of a function whose path ends so.
+    /// `call A::B`: calls of functions whose path ends with `A::B`.
     Call(Vec<String>),
-    /// `method A.B`: a call of method `B` on something whose last name is `A`.
+    /// `method A.B`: calls of method `B` on a receiver whose last name is `A`.
     Method(String, String),
-    /// `argument A::B`: a call that is given a path which ends so.
+    /// `argument A::B`: calls with an argument that is a path ending with `A::B`.
     Argument(Vec<String>),
 }
 
 impl Pattern {
     /// # Errors
-    /// If the text is none.
+    /// The text is not a pattern.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let path = |names: &str| names.split("::").map(str::to_string).collect();
         match text.split_once(' ') {
@@ -33,7 +33,7 @@ impl Pattern {
     }
 }
 
-/// The lines of a file on which one of the patterns is.
+/// Returns the line of each call in a file that matches one of the patterns.
 pub(crate) fn calls(code: &syn::File, patterns: &[Pattern]) -> Vec<usize> {
     let mut found = Found { patterns, lines: Vec::new() };
     found.visit_file(code);
@@ -94,7 +94,7 @@ fn names(path: &Path) -> Vec<String> {
     path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
-/// The last name of `a`, `self.a`, `a()` or `b.a()`.
+/// Returns the last name of `a`, `self.a`, `a()` or `b.a()`.
 fn last_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Path(expr) => names(&expr.path).pop(),

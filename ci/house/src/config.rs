@@ -1,4 +1,4 @@
-//! `house.toml`: the measures, their goals and their limits.
+//! `house.toml`: measures, their goals and their limits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,43 +8,43 @@ use serde::Deserialize;
 use crate::calls::Pattern;
 use crate::layers::Layer;
 
-/// The file.
+/// Content of `house.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Directories of the crates that are measured.
+    /// Directories of the measured crates.
     pub(crate) crates: Vec<PathBuf>,
-    /// The sources to which the layers apply.
+    /// Directory of the sources to which the layers apply.
     pub(crate) layered: PathBuf,
-    /// From the ground up.
+    /// Layers from the lowest to the highest.
     pub(crate) layers: Vec<Layer>,
-    /// What there should be one of, in the order in which it is shown.
+    /// Measures that count calls, in the order of the table.
     pub(crate) calls: Vec<Calls>,
-    /// What each measure is to reach.
+    /// Intended value of each measure.
     pub(crate) goals: BTreeMap<String, u64>,
-    /// Measures that no program can count.
+    /// Names of the measures that cannot be counted by a program.
     pub(crate) by_hand: Vec<String>,
-    /// The highest value that is allowed, by measure. A measure without a limit is only printed.
+    /// Maximum value of each measure. A measure without a limit is only printed.
     pub(crate) limits: BTreeMap<String, u64>,
 }
 
-/// Something that is found by how it is called.
+/// Measure that counts calls.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Calls {
     pub(crate) name: String,
     patterns: Vec<String>,
-    /// Whether each call counts, rather than each file.
+    /// True if calls are counted, false if files with calls are counted.
     #[serde(default)]
     pub(crate) each: bool,
-    /// Where it is looked for, below `layered`; everywhere if there are none.
+    /// Files and directories below `layered` that are searched; all crates if the list is empty.
     #[serde(default)]
     pub(crate) within: Vec<PathBuf>,
 }
 
 impl Calls {
     /// # Errors
-    /// If one is not written as it should be.
+    /// A pattern has an invalid form.
     pub(crate) fn patterns(&self) -> Result<Vec<Pattern>, String> {
         self.patterns.iter().map(|text| Pattern::read(text)).collect()
     }
@@ -52,7 +52,7 @@ impl Calls {
 
 impl Config {
     /// # Errors
-    /// If the file cannot be read or is not what it should be.
+    /// The file cannot be read or parsed.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))

@@ -1,7 +1,7 @@
-//! Which file takes what from which other one of its crate.
+//! Graph of the imports between the files of a crate.
 //!
-//! An arrow leads from a file that names something to the file that defines it, whatever module hands it on: a module that only
-//! re-exports is not in between. Naming a module alone is no arrow, nor is declaring one.
+//! An arrow leads from a file that names an item to the file that defines the item. Modules that only re-export the item are skipped. Declaring a
+//! module, or naming only a module, makes no arrow.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use syn::{Item, UseTree, Visibility};
 use crate::macros::arguments;
 use crate::source::Source;
 
-/// By the numbers of two sources: the names that the first takes from the second.
+/// Names that one source takes from another, by the indices of both sources.
 pub(crate) type Arrows = BTreeMap<(usize, usize), BTreeSet<String>>;
 
-/// All arrows between these sources.
+/// Returns all arrows between these sources.
 pub(crate) fn arrows(sources: &[Source]) -> Arrows {
     let mut house = House::default();
     for (number, source) in sources.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(crate) fn arrows(sources: &[Source]) -> Arrows {
     arrows
 }
 
-/// The modules of all crates.
+/// Modules of all crates.
 #[derive(Default)]
 struct House {
     modules: Vec<Module>,
@@ -43,13 +43,13 @@ struct Module {
     krate: PathBuf,
     name: Vec<String>,
     file: usize,
-    /// Names of items that are defined here.
+    /// Names of the items that the module defines.
     defined: HashSet<String>,
-    /// By the name that is used here: the path that it stands for.
+    /// Path of each imported name.
     used: HashMap<String, Vec<String>>,
-    /// Paths of which everything is used.
+    /// Paths of glob imports.
     globs: Vec<Vec<String>>,
-    /// Paths whose targets it needs.
+    /// Paths that the module uses.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -84,7 +84,7 @@ impl House {
         self.by_name.get(&(krate.to_path_buf(), name.to_vec())).copied()
     }
 
-    /// The file that defines what `path` means in module `at`, if this crate does.
+    /// Returns the index of the file that defines `path` as seen from module `at`; `None` if it is defined in another crate.
     fn find(&self, at: usize, path: &[String], depth: u32) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let module = &self.modules[at];
@@ -103,9 +103,9 @@ impl House {
         }
     }
 
-    /// The same, where the path begins with a name in that module.
+    /// Returns the index of the file that defines `path`, whose first name is a name in module `at`.
     fn find_in(&self, at: usize, path: &[String], depth: u32) -> Option<usize> {
-        // Re-exports may lead in a circle.
+        // Maximum number of re-exports that are followed, because re-exports can form a circle.
         const DEEPEST: u32 = 20;
         let (name, rest) = path.split_first()?;
         let module = &self.modules[at];
@@ -134,7 +134,7 @@ impl House {
     }
 }
 
-/// The name of an item, if it has one and is no module.
+/// Returns the name of an item; `None` for modules and for items without a name.
 fn defined(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
@@ -151,11 +151,11 @@ fn defined(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Collects what a module uses and names.
+/// Visitor that collects the imports and paths of a module.
 struct Names<'a>(&'a mut Module);
 
 impl Names<'_> {
-    /// What is under `tree`, which stands behind `path`.
+    /// Records the imports in `tree`, which follows `path`. Imports that are `handed_on` (re-exported) are not uses of the module.
     fn take(&mut self, tree: &UseTree, path: &[String], handed_on: bool) {
         let with = |name: &syn::Ident| [path, &[name.to_string()]].concat();
         match tree {
@@ -187,7 +187,7 @@ impl Names<'_> {
 
 impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // What is only handed on is needed by those who take it; if it is named here as well, that is found there.
+        // A re-export is used by the files that import it. If the module uses the name as well, `visit_path` records it.
         self.take(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
     }
 
@@ -204,7 +204,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Groups of files that take something from each other in a circle, the largest first.
+/// Returns the groups of files that import from each other in circles, the largest group first.
 pub(crate) fn circles(count: usize, arrows: &Arrows) -> Vec<Vec<usize>> {
     let mut targets = vec![Vec::new(); count];
     arrows.keys().for_each(|&(from, to)| targets[from].push(to));
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::source::code;
 
-    /// A crate of these modules, the first of which is its root; its arrows as pairs of names.
+    /// Returns the arrows of a crate with these modules, the first of which is the root, as pairs of names.
     fn pairs(modules: &[(&str, &str)]) -> Vec<(String, String)> {
         let sources: Vec<Source> = modules
             .iter()

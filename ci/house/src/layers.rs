@@ -1,4 +1,4 @@
-//! Who may know whom.
+//! Layers of the framework: the permitted directions of imports.
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,23 @@ use serde::Deserialize;
 use crate::imports::Arrows;
 use crate::source::Source;
 
-/// A layer of the house. Its rooms know those below it and each other.
+/// Layer of the framework. Its rooms may import from lower layers, and from each other unless `apart` is set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Layer {
     name: String,
-    /// Files, or directories with all that is in them, below `root`. The longest one that fits a file has it.
+    /// Files and directories below `root`. A file belongs to the room with the longest matching path.
     rooms: Vec<PathBuf>,
-    /// Its rooms do not know each other.
+    /// True if the rooms of the layer must not import from each other.
     #[serde(default)]
     apart: bool,
 }
 
-/// The arrows that run up, or across where rooms are to be apart: the numbers of two sources, and from which layer to which. Only
-/// files below `root` have layers.
+/// Returns the arrows to a higher layer, and those between rooms of a layer whose rooms are `apart`: the indices of two sources, and the names of
+/// both layers. Only files below `root` have layers.
 ///
 /// # Errors
-/// If such a file has none.
+/// A file below `root` belongs to no layer.
 pub(crate) fn wrong(
     root: &Path,
     layers: &[Layer],
@@ -35,7 +35,7 @@ pub(crate) fn wrong(
         let place = match source.path.strip_prefix(root) {
             Err(_) => None,
             Ok(file) => Some(place(layers, file).ok_or_else(|| {
-                format!("{} is in none of the layers; house.toml names them", source.path.display())
+                format!("{} belongs to no layer: add it to a layer in house.toml", source.path.display())
             })?),
         };
         places.push(place);
@@ -50,7 +50,7 @@ pub(crate) fn wrong(
     Ok(wrong)
 }
 
-/// The number of a file's layer, and of its room there.
+/// Returns the index of a file's layer, and of its room in the layer.
 fn place(layers: &[Layer], file: &Path) -> Option<(usize, usize)> {
     let rooms = layers
         .iter()

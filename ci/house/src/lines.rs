@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// How many lines have code on them: a token that is neither a comment nor for tests. A text over several lines counts for all of
+/// Returns the number of lines with at least one token. Comments and test code do not count; a string literal over several lines counts for all of
 /// them.
 pub(crate) fn lines(code: &syn::File) -> usize {
     let mut lines = BTreeSet::new();

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::measure::{Measure, measure};
 
-/// Below the root of the repository.
+/// Path below the root of the repository.
 const CONFIG: &str = "ci/house/house.toml";
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn find<'a>(measures: &'a [Measure], name: &str) -> Result<&'a Measure, String> 
     })
 }
 
-/// The table that is printed.
+/// Returns the table of all measures.
 fn table(measures: &[Measure], config: &Config) -> String {
     let mut text = format!("{:<32} {:>7} {:>7} {:>7}\n", "measure", "now", "limit", "goal");
     let shown = |value: Option<&u64>| value.map_or("-".to_string(), u64::to_string);

@@ -1,4 +1,4 @@
-//! All measures of a tree of files.
+//! Measures of all crates.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::lines::lines;
 use crate::numbers::{Number, numbers};
 use crate::source::sources;
 
-/// A measure: its value, and the places that were counted.
+/// Measure: its value and the counted places.
 #[derive(Debug, Default)]
 pub(crate) struct Measure {
     pub(crate) name: String,
     pub(crate) value: u64,
-    /// A line for each place that was counted.
+    /// One line for each counted place.
     pub(crate) list: Vec<String>,
 }
 
@@ -33,10 +33,10 @@ impl Measure {
     }
 }
 
-/// The measures of the house in `root`, in the order in which they are shown.
+/// Returns the measures of the repository in `root`, in the order of the table.
 ///
 /// # Errors
-/// If a file cannot be read, or is nowhere where `config` looks for it.
+/// A file cannot be read, or a module's file is missing.
 pub(crate) fn measure(root: &Path, config: &Config) -> Result<Vec<Measure>, String> {
     let mut all = Vec::new();
     for krate in &config.crates {

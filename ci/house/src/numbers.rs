@@ -1,24 +1,24 @@
-//! Numeric constants: those that have a name, and numbers that are written in place of one.
+//! Numeric constants: named ones, and literals in code.
 
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit};
 
 use crate::macros::arguments;
 
-/// A number that somebody has chosen.
+/// Numeric constant.
 #[derive(Debug)]
 pub(crate) struct Number {
     pub(crate) line: usize,
-    /// Its name, or itself where it has none.
+    /// Name, or value if there is no name.
     pub(crate) what: String,
     pub(crate) has_name: bool,
 }
 
-/// The numbers of a file.
+/// Returns the numeric constants of a file.
 ///
-/// A named constant counts once if its value is a number or holds one; one that only follows from others, with 0, 1 or 2 beside
-/// their names, does not. Elsewhere every number counts but 0, 1, 2 and one half, which are how arithmetic is written. What is no choice
-/// does not count: numbers of enum variants, shifts, exponents, places in arrays and their lengths, and what stands in types.
+/// A named constant counts once if its value contains a number; a constant that is computed from other constants with 0, 1, 2 or ½ does not count. In
+/// other code, every literal except 0, 1, 2 and ½ counts. Numbers of enum variants, shifts, exponents, array indices, array lengths, and numbers in
+/// types do not count.
 pub(crate) fn numbers(code: &syn::File) -> Vec<Number> {
     let mut found = Found::default();
     found.visit_file(code);
@@ -89,11 +89,11 @@ impl<'ast> Visit<'ast> for Found {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// What of an expression is looked at.
+/// Part of an expression to be searched for numbers.
 enum Part<'a> {
-    /// This one, which has no place where numbers do not count.
+    /// The expression itself, all of whose operands are searched.
     Whole(&'a Expr),
-    /// A part of it.
+    /// Operand of an expression whose other operands are shifts, exponents, indices or lengths.
     Inner(&'a Expr),
 }
 
@@ -112,19 +112,19 @@ fn parts(expr: &Expr) -> Vec<Part<'_>> {
     }
 }
 
-/// Whether a method raises a number to a power, which its argument says.
+/// Returns true for methods that raise a number to the power of their argument.
 fn is_power(method: &syn::Ident) -> bool {
     ["pow", "powi", "powf"].iter().any(|name| method == name)
 }
 
-/// What the value of a constant holds.
+/// Content of a constant's value.
 #[derive(Default)]
 struct Inside {
-    /// A number.
+    /// True if the value contains a number.
     any: bool,
-    /// One that is not how arithmetic is written.
+    /// True if the value contains a number other than 0, 1, 2 and ½.
     telling: bool,
-    /// A name of another value.
+    /// True if the value contains the name of another value.
     names: bool,
 }
 
@@ -137,7 +137,7 @@ impl<'ast> Visit<'ast> for Inside {
     }
 
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
-        // The name of the function is no value.
+        // The name of the called function is not a value.
         call.args.iter().for_each(|argument| self.visit_expr(argument));
     }
 
@@ -162,7 +162,7 @@ fn value(literal: &Lit) -> Option<f64> {
     }
 }
 
-/// Whether somebody has chosen this number.
+/// Returns true for numbers other than 0, 1, 2 and ½.
 fn is_telling(value: f64) -> bool {
     ![0.0, 0.5, 1.0, 2.0].contains(&value)
 }

@@ -1,26 +1,26 @@
-//! The files of a crate that are compiled into its library, without what is only there for tests.
+//! Source files of a crate's library, without test code.
 
 use std::path::{Path, PathBuf};
 
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, ImplItem, Item, ItemMod, Meta, Stmt};
 
-/// A file.
+/// Parsed source file.
 pub(crate) struct Source {
-    /// Below the root of the repository.
+    /// Path below the root of the repository.
     pub(crate) path: PathBuf,
-    /// The modules around it, from the crate's root on; none for `lib.rs`.
+    /// Names of the enclosing modules from the crate's root on; empty for `lib.rs`.
     pub(crate) module: Vec<String>,
-    /// The root of its crate, below the root of the repository.
+    /// Directory of the crate below the root of the repository.
     pub(crate) krate: PathBuf,
-    /// Without tests and comments for documentation.
+    /// Code without tests and documentation comments.
     pub(crate) code: syn::File,
 }
 
-/// The files of the crate in `krate`, below `root`.
+/// Returns the files of the crate in `krate`, a directory below `root`.
 ///
 /// # Errors
-/// If a file is missing or is no Rust.
+/// A file is missing or cannot be parsed.
 pub(crate) fn sources(root: &Path, krate: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let place = krate.join("src");
@@ -28,7 +28,7 @@ pub(crate) fn sources(root: &Path, krate: &Path) -> Result<Vec<Source>, String> 
     Ok(sources)
 }
 
-/// Reads a file, whose modules are in the directory `children`, and those modules.
+/// Reads a file, and the files of its modules, which are in the directory `children`.
 fn read(
     root: &Path,
     krate: &Path,
@@ -54,10 +54,10 @@ fn read(
     Ok(())
 }
 
-/// A module in a file of its own: its name, where that file may be, where its own modules are, and its full name.
+/// Module in a separate file: its name, the possible paths of the file, the directory of its submodules, and its full name.
 type Elsewhere = (String, Vec<PathBuf>, PathBuf, Vec<String>);
 
-/// Those that these items name, also from within modules that stand between braces.
+/// Returns the modules in separate files that these items declare, including declarations within inline modules.
 fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for item in items {
@@ -81,7 +81,7 @@ fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> V
     found
 }
 
-/// The value of `#[path = "…"]`.
+/// Returns the value of the attribute `#[path = "…"]`.
 fn path_of(attrs: &[Attribute]) -> Option<String> {
     attrs.iter().filter(|attr| attr.path().is_ident("path")).find_map(|attr| match &attr.meta {
         Meta::NameValue(pair) => match &pair.value {
@@ -92,12 +92,12 @@ fn path_of(attrs: &[Attribute]) -> Option<String> {
     })
 }
 
-/// The code of a text, with tests.
+/// Parses code. Tests are included.
 fn parse(text: &str) -> syn::Result<syn::File> {
     syn::parse_file(text)
 }
 
-/// The code of a text as [`sources`] has it.
+/// Parses code and removes tests, as in [`sources`].
 #[cfg(test)]
 pub(crate) fn code(text: &str) -> syn::File {
     let mut code = parse(text).unwrap();
@@ -105,7 +105,7 @@ pub(crate) fn code(text: &str) -> syn::File {
     code
 }
 
-/// Takes out what is compiled for tests only, and documentation.
+/// Visitor that removes test code and documentation.
 struct WithoutTests;
 
 impl VisitMut for WithoutTests {
@@ -166,7 +166,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether something with these attributes is there for tests only.
+/// Returns true if an item with these attributes is compiled for tests only.
 fn is_for_tests(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         attr.path().is_ident("test")
@@ -174,7 +174,7 @@ fn is_for_tests(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition holds in tests only.
+/// Returns true if the condition holds in tests only.
 fn needs_tests(condition: &Meta) -> bool {
     let within = |list: &syn::MetaList| -> Vec<bool> {
         let nested =

@@ -53,24 +53,24 @@ impl Job {
 /// Binding of ranks to cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Bind {
-    /// Not where ranks share cores; else as the launcher has it.
+    /// Bind ranks, unless they outnumber slots
     #[default]
     Auto,
-    /// One core a rank.
+    /// Bind each rank to a core
     Core,
-    /// Not at all.
+    /// Do not bind ranks
     None,
 }
 
 /// Launcher that starts the ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Launcher {
-    /// `srun` inside a Slurm allocation, else `mpirun`.
+    /// `srun` inside a Slurm allocation, otherwise `mpirun`
     #[default]
     Auto,
-    /// The MPI's own `mpirun`.
+    /// `mpirun` of the MPI
     Mpirun,
-    /// Slurm's `srun`.
+    /// `srun` of Slurm
     Srun,
 }
 

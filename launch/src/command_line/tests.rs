@@ -1,9 +1,9 @@
-//! Golden lines: a place and a job in, the command out.
+//! Golden command lines: the input is an environment and a job, and the output is the command.
 
 use super::*;
 use crate::error::Variable;
 
-/// A machine of four cores with everything installed.
+/// Machine with four cores and all launchers.
 fn here() -> Environment {
     Environment {
         cores: 4,
@@ -113,7 +113,7 @@ fn inside_a_job_step_nothing_is_started() {
             "{text}"
         );
     }
-    // A step variable that is left over outside of any job means nothing.
+    // A step variable outside of a job is left over and has no meaning.
     check(
         &Job::new("app", [""; 0]),
         Mpi::OpenMpi,
@@ -186,7 +186,7 @@ fn ranks_may_go_on_with_open_mpi_only() {
     );
     let error = command_line(&job, Mpi::Mpich, &here()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
-    let text = "--recover needs Open MPI: the launchers of MPICH end all ranks when one dies. --restarts N starts the job again";
+    let text = "--recover needs Open MPI: the launchers of MPICH end all ranks when one dies. Use --restarts N to restart the job";
     assert_eq!(error.to_string(), text);
 }
 

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(sum("18446744073709551615,1"), None);
     }
 
-    /// As `scontrol -o show job` of Slurm 22.05 prints it, without most of its fields.
+    /// Output of `scontrol -o show job` of Slurm 22.05, without most of its fields.
     const LINE: &str = "JobId=7 JobName=nk UserId=root(0) JobState=RUNNING Reason=None Requeue=1 Restarts=0 BatchFlag=1 \
         RunTime=00:01:02 TimeLimit=00:05:00 Partition=all AllocNode:Sid=n1:99 ReqNodeList=(null) ExcNodeList=(null) \
         NodeList=n[1,3] BatchHost=n1 NumNodes=2 NumCPUs=2 NumTasks=3 CPUs/Task=1 ReqB:S:C:T=0:0:*:*";
@@ -109,7 +109,7 @@ mod tests {
             (of("SLURM_TASKS_PER_NODE"), of("SLURM_JOB_CPUS_PER_NODE")),
             (Some("2(x2)"), Some("2(x2)"))
         );
-        // Nothing was lost.
+        // The allocation has lost no node.
         let whole = Allocation { nodes: 3, node_list: "n[1-3]".into() };
         assert_eq!(whole.overrides(get), None);
     }

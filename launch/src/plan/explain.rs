@@ -78,7 +78,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
         _ if same(start, ready) && ready >= free => "It waits for that input.".to_string(),
         _ if same(start, free) => format!("It waits for {}.", shown(&processor.name)),
         Execution::Blocks { .. } => {
-            format!("It waits until all that the block of {} reads is there.", shown(&processor.name))
+            format!("It waits until all inputs of the block of {} have arrived.", shown(&processor.name))
         }
         Execution::Events => "It waits for memory.".to_string(),
     };

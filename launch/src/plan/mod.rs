@@ -17,41 +17,40 @@ pub(crate) use input::workflow as read_workflow;
 
 use crate::error::LaunchError;
 
-/// Plan a workflow: which processor runs which task, and when, so that no memory overflows.
+/// Plan a workflow: assign its tasks to processors and times so that all memory limits hold.
 ///
-/// The workflow is a file in WfFormat (WfCommons), a .dag of pegasus-mpi-cluster, dot or TOML. The platform is a TOML file of
-/// processors, or a hostfile with memory=, of which each slot is a processor.
+/// The workflow is a file in WfFormat (WfCommons), a .dag of pegasus-mpi-cluster, a dot file or TOML. The platform is a TOML file of processors, or a
+/// hostfile with memory=, in which each slot is a processor.
 ///
-/// All planners are tried, and the best plan is shown with what an independent verifier says of it. Tasks that the file marks as done
-/// are planned, too: the plan is that of a whole run.
+/// All planners are tried, and the best plan is printed with the result of an independent verifier. Tasks that the file marks as done are included:
+/// the plan covers a complete run.
 ///
-/// Exit code: 0 with a plan; 2 if a file cannot be read or understood, or there is no task of this name; 3 if no plan fits the platform's
-/// memory.
+/// Exit code: 0 with a plan; 2 if a file cannot be read or parsed, or the task does not exist; 3 if no plan fits the memory of the platform.
 #[derive(Debug, Args)]
 pub(crate) struct PlanWorkflow {
-    /// The workflow
+    /// File of the workflow
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The processors: a platform in TOML, or a hostfile
+    /// File of the processors: a platform in TOML, or a hostfile
     #[arg(long, value_name = "FILE")]
     platform: PathBuf,
-    /// Show what each planner came to
+    /// Show the result of each planner
     #[arg(long)]
     compare: bool,
     /// Print the plan as JSON
     #[arg(long)]
     json: bool,
-    /// Draw the plan: a line for each processor, a box for each task
+    /// Draw the plan to this SVG file: a line for each processor, a box for each task
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Say what a task waits for, instead of showing the plan
+    /// Print what this task waits for, instead of the plan
     #[arg(long, value_name = "TASK", conflicts_with = "json")]
     explain: Option<String>,
-    /// What the memory of a task is: its own only, with its files beside it, or all that it needs, its files included
-    /// [default: included in WfFormat, which has what was measured; otherwise its own]
+    /// Meaning of a task's memory: its own, with its files in addition, or all of it, files included [default: included in WfFormat, which has
+    /// measured values; otherwise own]
     #[arg(long, value_name = "MEANING")]
     task_memory: Option<Meaning>,
-    /// How many plans local search tries [default: as many as take about a minute with 30,000 tasks]
+    /// Maximum number of plans that the local search tries [default: a number that takes about a minute with 30,000 tasks]
     #[arg(long, value_name = "N")]
     evaluations: Option<usize>,
 }

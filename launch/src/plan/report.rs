@@ -92,7 +92,7 @@ fn table(text: &mut String, planned: &Planned) {
 fn certificate(text: &mut String, planned: &Planned) {
     let certificate = &planned.best.certificate;
     let memory = match certificate.task_memory {
-        TaskMemory::Additive => "the memory of a task is its own, with its files beside it",
+        TaskMemory::Additive => "the memory of a task is its own, with its files in addition",
         TaskMemory::IncludesIo => "the memory of a task includes its files",
     };
     let sending = match certificate.execution {
@@ -106,8 +106,8 @@ fn certificate(text: &mut String, planned: &Planned) {
     };
     let _ = writeln!(
         text,
-        "verified: each task once and after its inputs; no processor ever holds more than its memory, nor its buffer.\n\
-         This holds where {memory}, and {sending}."
+        "verified: each task once and after its inputs; no processor exceeds its memory or its buffer.\n\
+         This holds if {memory}, and {sending}."
     );
 }
 

@@ -195,7 +195,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(MemoryGroup::find("0::/init.scope\n1:cpu:/x\n", root.path()), None);
         assert_eq!(MemoryGroup::find("", root.path()), None);
-        // In a container the path of the host does not exist.
+        // In a container, the path of the host does not exist.
         write(root.path(), &[("memory.events", "oom_kill 0\n")]);
         let group = MemoryGroup::find("0::/../../docker\n", root.path()).unwrap();
         assert_eq!(group.usage(), Usage::default());

@@ -69,7 +69,7 @@ pub struct Terms<'a> {
 /// # Errors
 /// Those of the system.
 pub(crate) fn adopt_orphans() -> Result<(), LaunchError> {
-    process_tree::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))
+    process_tree::adopt_orphans().map_err(LaunchError::io("adopt the launcher's processes"))
 }
 
 /// Runs the job until its job status is final or no further restart is allowed. Returns the exit code for this process, which is 0 only if
@@ -107,7 +107,7 @@ pub(crate) fn supervise(
                 say(text);
                 if let Some((line, overrides)) = renew()? {
                     say(format_args!(
-                        "the allocation has lost nodes: {} ranks are started on what is left",
+                        "the allocation has lost nodes: {} ranks are started on the remaining nodes",
                         line.ranks
                     ));
                     call.replace(line, overrides);
@@ -291,7 +291,7 @@ impl<'a> Watch<'a> {
         if self.start.elapsed() >= limit {
             let limit = limit.as_secs_f64();
             self.missing = Some(format!(
-                "not all ranks have started and found each other within {limit} s (--start-limit says how long they may take)"
+                "not all ranks have started and connected to each other within {limit} s (--start-limit sets another limit)"
             ));
             self.within(Duration::ZERO);
         } else if let Some(why) = self.start_watch.look(&process_tree::ranks(self.terms.job_status)) {

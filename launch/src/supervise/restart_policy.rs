@@ -79,7 +79,7 @@ impl RestartPolicy {
         if let Some(name) = stop_request(ended).filter(|_| !is_own_failure) {
             let code = ended.code;
             let text = format!(
-                "the job was asked to end: its launcher ended with code {code} ({name}). It is not started again"
+                "the job was asked to end: its launcher ended with code {code} ({name}). It is not restarted"
             );
             return Next::Exit(code, Some(text));
         }
@@ -130,7 +130,7 @@ impl RestartPolicy {
         if self.fruitless >= FRUITLESS {
             let (times, soon) = (self.fruitless, SOON.as_secs());
             let text = format!(
-                "{why}; it has died {times} times in a row within {soon} s and without another task done, so that \
+                "{why}; it has died {times} times in a row within {soon} s without completing another task, so that \
                  restarting it does not help"
             );
             return Next::Exit(failure, Some(text));
@@ -248,19 +248,19 @@ mod tests {
         exits(3, &ended(5, State::Starting), 5, Some(none));
     }
 
-    /// `srun --kill-on-bad-exit=0` says how the worst rank ended, `mpirun --enable-recovery` says 0 whoever has died.
+    /// `srun --kill-on-bad-exit=0` reports the exit code of the worst rank; `mpirun --enable-recovery` reports 0 whichever rank has died.
     #[test]
     fn only_the_death_of_a_rank_that_the_job_went_on_without_is_forgiven() {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
-            // Outside of a farm: the job says that it has failed, or nothing.
+            // Outside of a farm, a job whose rank dies reports a failure or nothing.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // Behind the session.
+            // The program has failed after the end of the session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -282,16 +282,16 @@ mod tests {
         assert_eq!(text, expected);
         let Next::Exit(1, Some(text)) = policy.decide(&missing(0, true)) else { panic!("it goes on") };
         assert!(text.contains("died 2 times in a row"), "{text}");
-        // The launcher has seen it first; MPICH's says 9.
+        // The launcher has reported the signal before the supervisor detects the missing rank: as 137, or as 9 in the case of MPICH.
         for code in [137, 9] {
             let Next::Restart(_) = RestartPolicy::new(1).decide(&ended(code, State::Starting)) else {
                 panic!("{code}")
             };
         }
-        // The others have failed in MPI_Init before.
+        // Rank 0 has registered its process, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
-        // Who failed has a message of its own.
+        // The rank that failed has printed its own message.
         let failed =
             Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
         exits(3, &with(failed, |v| v.code = 1), 1, None);
@@ -310,20 +310,20 @@ mod tests {
         exits(3, &Ended { signal: Some(2), by_us: true, ..ended(137, State::Running) }, 130, None);
     }
 
-    /// `scancel --signal=TERM` reaches the ranks of `srun`, whose exit code then says so.
+    /// `scancel --signal=TERM` reaches the ranks of `srun`, and the exit code of `srun` reports the signal.
     #[test]
     fn a_launcher_whose_ranks_were_asked_to_end_is_not_started_again() {
         for (code, name) in [(143, "SIGTERM"), (130, "SIGINT"), (129, "SIGHUP")] {
             let text = format!(
-                "the job was asked to end: its launcher ended with code {code} ({name}). It is not started again"
+                "the job was asked to end: its launcher ended with code {code} ({name}). It is not restarted"
             );
             let missed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [ended(code, State::Running), ended(code, State::Starting), missed] {
                 exits(3, &ended, code, Some(&text));
             }
-            // The program's own failure is told as such.
+            // A failure of the program itself is reported as a failure.
             exits(3, &with(ended(code, State::Failed), |v| v.code = 1), 1, None);
-            // The launcher ended like this because this process has ended it.
+            // The launcher ended with this code because the supervisor has ended it.
             let by_us = Ended { by_us: true, ..ended(code, State::Running) };
             assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
         }
@@ -344,7 +344,7 @@ mod tests {
         let killed = Ended { out_of_memory: true, ..ended(137, State::Running) };
         let Next::Exit(137, Some(text)) = RestartPolicy::new(3).decide(&killed) else { panic!("a restart") };
         assert!(text.contains("would run out of memory again and is not restarted"), "{text}");
-        // Where the others went on without the rank, the job is done.
+        // The job is done if the other ranks have continued without the lost rank.
         let lost = with(Ended { out_of_memory: true, ..ended(137, State::Finished) }, |v| v.lost = vec![1]);
         assert!(matches!(RestartPolicy::new(3).decide(&lost), Next::Exit(0, Some(_))));
     }
@@ -387,6 +387,6 @@ mod tests {
         assert!(restarted(policy.decide(&died(4, 60))), "it took its time");
         assert!(restarted(policy.decide(&died(4, 1))));
         let Next::Exit(137, Some(text)) = policy.decide(&died(3, 1)) else { panic!("it goes on") };
-        assert!(text.contains("died 2 times in a row within 10 s and without another task done"), "{text}");
+        assert!(text.contains("died 2 times in a row within 10 s without completing another task"), "{text}");
     }
 }

@@ -85,19 +85,16 @@ fn told_of_plans(run: &Run) -> String {
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,
     );
-    let what = if run.has_ended { "took" } else { "has lasted, so far as is known," };
-    let mut text = format!(
-        "By the plan at the beginning the run takes {}; it {what} {}.",
-        seconds(ends),
-        seconds(run.seconds)
-    );
+    let what = if run.has_ended { "took" } else { "has lasted, as far as the log shows," };
+    let mut text =
+        format!("The initial plan predicts {}; the run {what} {}.", seconds(ends), seconds(run.seconds));
     match run.schedules.len() {
         1 => {}
-        2 => text += " One more plan was made while it ran, which is below the first.",
+        2 => text += " One more plan was made during the run; it is below the first.",
         plans => {
             let _ = write!(
                 text,
-                " {} more plans were made while it ran, the last of which is below the first.",
+                " {} more plans were made during the run; the last one is below the first.",
                 plans - 1
             );
         }

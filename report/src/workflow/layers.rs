@@ -247,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of any graph, also of one with circles: no two nodes share a place, and without circles all edges lead to the right.
+        /// For any graph, including one with cycles, no two nodes share a place. Without cycles, all edges lead to the right.
         #[test]
         fn places_are_apart_and_edges_lead_on(ends in proptest::collection::vec((0..30usize, 0..30usize), 0..80), sane: bool) {
             let edges: Vec<(usize, usize)> =
@@ -263,7 +263,7 @@ mod tests {
             }
         }
 
-        /// The count of crossings is that of all pairs, and the order that is kept has no more than the first one.
+        /// The count of crossings equals that of all pairs, and the chosen order has no more crossings than the first one.
         #[test]
         fn an_order_is_no_worse_than_the_first(ends in proptest::collection::vec((0..12usize, 12..24usize), 0..40)) {
             let layer = layers(24, &ends);

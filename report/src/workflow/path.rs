@@ -49,8 +49,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Of any log, also of one that makes no sense, there is a path; it visits nothing twice, ends with the last task, and where tasks
-        /// begin after what they read, its times do not overlap.
+        /// Every log, including a contradictory one, has a path that visits no attempt twice and ends with the last task. If tasks begin after the
+        /// tasks that they read from, the times on the path do not overlap.
         #[test]
         fn a_path_is_one(spec in proptest::collection::vec((0..4usize, 0..100u32, 0..20u32, 0..40usize), 1..40), sane: bool) {
             let mut tasks: Vec<TaskRun> = Vec::new();

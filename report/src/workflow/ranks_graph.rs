@@ -56,7 +56,7 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
 
     let mut told = format!(
         "With {tasks} tasks the graph is that of the ranks: a circle is as large as the number of tasks that the rank ran, an arrow as wide as the bytes that \
-         went from one rank to another for them. Numbers beside arrows are bytes; where there is no room, the pointer tells them."
+         went from one rank to another for them. Numbers beside arrows are bytes; where there is no space, the tooltip shows them."
     );
     for shown in [
         shown_of(all, RANKS, "ranks, those that ran most tasks"),

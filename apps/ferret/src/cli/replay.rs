@@ -18,24 +18,24 @@ pub(super) struct ReplayArgs {
     /// Profile written by `ferret query --record-profile`
     #[arg(value_name = "FILE")]
     profile: PathBuf,
-    /// Length of the stream; the profile begins again where it is shorter [default: as long as the profile]
+    /// Number of items of the stream; a shorter profile repeats [default: the length of the profile]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     items: Option<u64>,
-    /// How items are handed to the replicas of a stage
+    /// Dispatch of items to the replicas of a stage
     #[arg(long, value_enum, default_value = "on-demand")]
     dispatch: DispatchArg,
     #[command(flatten)]
     run: PipelineArgs,
-    /// File for lines of an item's number and the seconds after which it reached the end
+    /// File for lines with the number of an item and the time in seconds at which it reached the end
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DispatchArg {
-    /// To whichever replica asks
+    /// To the replica that requests the next item
     OnDemand,
-    /// In turn
+    /// To all replicas in turn
     RoundRobin,
 }
 

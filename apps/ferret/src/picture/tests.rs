@@ -84,7 +84,7 @@ fn other_files_are_refused_with_the_reason() {
     assert!(message(b"\xff\xd8\xff\xe0").contains("damaged JPEG file"));
 }
 
-/// A file of `tests/pictures`. Its JPEG files are `original.png`, in the layouts that their names say.
+/// Returns a file of `tests/pictures`. Its JPEG files are `original.png` in the layouts that their names describe.
 fn stored(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures").join(name);
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -119,7 +119,7 @@ fn every_layout_of_a_jpeg_file_gives_its_colours() {
     let original = Picture::decode(&stored("original.png")).unwrap();
     for layout in LAYOUTS {
         let picture = Picture::decode(&stored(&format!("{layout}.jpg"))).unwrap();
-        // As libjpeg reads them, they are 1.3 to 2.7 away; all grey would be 59 away.
+        // The difference of pictures decoded by libjpeg is 1.3 to 2.7, and that of a grey picture is 59.
         let found = difference(&picture, &original);
         assert!(found < 4.0, "{layout}: {found} away from the original");
     }
@@ -147,7 +147,7 @@ fn flat_png_files_are_read_however_few_bytes_they_have() {
         let picture = Picture::decode(&stored(&format!("flat-{name}.png"))).unwrap();
         assert!(picture.rgb.iter().all(|value| *value == 0), "{name}");
     }
-    // The same headers with a size for which the file is too short, also where a pixel has one bit.
+    // Valid headers with a size for which the file is too short, including pictures with one bit per pixel.
     for name in ["palette-1", "palette-1-interlaced", "palette-8", "grey-1"] {
         let mut file = stored(&format!("flat-{name}.png"));
         promise_in(&mut file, 6000, 6000);
@@ -163,7 +163,7 @@ fn cut_off_jpeg_files_are_refused_wherever_that_is() {
             let text = message(&file[..length]);
             assert!(text.contains("cut off"), "{layout}, {length} of {} bytes: {text}", file.len());
         }
-        // What some cameras append does not matter, nor does where that ends.
+        // Some cameras append data after the end marker. It is ignored, at whatever position it ends.
         let longer = [&file[..], &file[..file.len() / 2]].concat();
         assert_eq!(Picture::decode(&longer), Picture::decode(&file), "{layout}");
     }
@@ -189,7 +189,7 @@ fn cut_off_png_files_are_refused_or_whole() {
     }
 }
 
-/// An EXIF block that says nothing but an orientation.
+/// Returns an EXIF block that contains only an orientation.
 fn exif(orientation: u8) -> Vec<u8> {
     let entry = [[0x01, 0x12, 0, 3], [0, 0, 0, 1], [0, orientation, 0, 0]].concat();
     [&b"MM\0\x2a\0\0\0\x08\0\x01"[..], &entry, &[0; 4]].concat()
@@ -211,7 +211,7 @@ fn images_are_turned_upright() {
     let (width, height) = (48, 32);
     let upright = scene(1, 4, width, height);
     for orientation in 1..=8u8 {
-        // Where the stored row and column are seen, by the table of the EXIF standard.
+        // Displayed position of a stored row and column, from the table of the EXIF standard.
         let seen = |row: u32, column: u32| match orientation {
             1 => (column, row),
             2 => (width - 1 - column, row),
@@ -235,7 +235,7 @@ fn images_are_turned_upright() {
         let turned = Picture::decode(&jpeg_with(&exif(orientation), &lying.to_jpeg())).unwrap();
         assert!(difference(&turned, &upright) < 12.0, "JPEG, orientation {orientation}");
     }
-    // What is no orientation leaves the image as it is.
+    // An invalid orientation leaves the image unchanged.
     for nothing in [exif(0), exif(9), exif(6)[..20].to_vec(), vec![]] {
         assert_eq!(Picture::decode(&png_with(&nothing, &upright.to_png())).unwrap(), upright);
     }
@@ -243,7 +243,7 @@ fn images_are_turned_upright() {
     let lying = Picture::decode(&stored("separate-2x2.jpg")).unwrap();
     let turned = Picture::decode(&jpeg_with(&exif(6), &stored("separate-2x2.jpg"))).unwrap();
     assert_eq!((turned.width, turned.height), (lying.height, lying.width));
-    // As a camera writes it.
+    // Orientation in the form that a camera writes.
     let file = stored("on-its-side.jpg");
     let picture = Picture::decode(&file).unwrap();
     assert_eq!((picture.width, picture.height), (96, 64));
