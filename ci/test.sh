@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests: installs what is missing, then format, lints, documentation, unit tests, whole programs on threads and on Open MPI, and
-# the report page in a browser.
+# Runs the tests: installs what is missing, then format, lints, documentation, unit tests, and whole programs on threads and on Open MPI.
 #
 #   ci/test.sh                 about 12 minutes on two cores, and at most as long again for compiling the first time
-#   ci/test.sh --all           also MPICH, simulated clusters, a real Slurm, unequal hosts, experiments and the demonstration
+#   ci/test.sh --all           also the report page in a browser, MPICH, simulated clusters, a real Slurm, unequal hosts, experiments and the demonstration
 #   ci/test.sh --quick         for work in progress
 #   ci/test.sh PART...         only these parts
 #   ci/test.sh --list          the parts and their listed seconds

@@ -31,17 +31,17 @@ use crate::error::Result;
 /// ```
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunArgs {
-    /// Run so many ranks as threads of one process [default: 1]. A launcher such as mpirun sets the number itself
+    /// Number of ranks, as threads of one process [default: 1]. A launcher such as mpirun sets the number itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=super::read::MAX_RANKS as i64))]
     ranks: Option<u16>,
-    /// Rebalance while the run lasts: whenever it pays (`live`), once at most (`once`), or never (`off`) [default: live, unless the
-    /// program says how the work is to be divided]
+    /// When to rebalance during the run: whenever it pays (`live`), at most once (`once`), or never (`off`) [default: live, unless the
+    /// program fixes the division of the work]
     #[arg(long, value_name = "MODE", value_enum, hide_possible_values = true)]
     balance: Option<Balance>,
     /// Same as --balance off
     #[arg(long, conflicts_with = "balance")]
     no_balance: bool,
-    /// Write a log of the run to this directory; `armature report DIR` shows it
+    /// Directory for the log of the run, which `armature report DIR` shows [default: no log]
     #[arg(long, value_name = "DIR")]
     events: Option<PathBuf>,
 }
