@@ -10,7 +10,7 @@ PARTS=(
   "format   | test |   5 |   60 | cargo fmt --check"
   "scripts  | test |  10 |  120 | shellcheck on every script"
   "licences | test |   5 |   60 | the licences of all dependencies against deny.toml"
-  "lint     | test | 120 |  900 | clippy without warnings, also without MPI and hwloc"
+  "lint     | test | 150 |  900 | clippy without warnings, also without MPI and hwloc, with each skeleton alone"
   "house    | test |  30 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
   "docs     | test |  40 |  600 | the pages of every crate, without warnings"
   "unit     | test | 520 | 1500 | unit tests, examples in the pages, the book"
@@ -84,8 +84,12 @@ part_scripts() {
 
 part_lint() {
   "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
-  # Without its tests, which are three quarters of what this takes and are the same.
-  "$with" openmpi cargo clippy --locked -p armature-mpi --no-default-features -- -D warnings
+  # Without its tests, which are three quarters of what this takes and are the same. Clippy and not `cargo check`, because its warnings can be
+  # denied without other compiler flags, for which all dependencies would be compiled once more.
+  local features
+  for features in farm,pipeline,loops,workflow farm pipeline loops workflow ""; do
+    "$with" openmpi cargo clippy --locked -p armature-mpi --no-default-features --features "$features" -- -D warnings
+  done
 }
 
 part_house() {

@@ -26,13 +26,29 @@
 //! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulations that check the
 //! predictions of the models. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
 //! pays. [`papers`] contains methods that no decision uses. [`random`] generates the random numbers of the simulations.
+//!
+//! # Features
+//! `farm`, `pipeline`, `loops` and `workflow`, all of them default, compile the module of that name, and what only this module needs.
+
+#![cfg_attr(
+    not(all(feature = "farm", feature = "pipeline", feature = "loops", feature = "workflow")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "some functions of the shared modules are used by one planner only"
+    )
+)]
 
 mod cores;
 mod error;
 pub mod estimate;
+#[cfg(feature = "farm")]
 pub mod farm;
+#[cfg(feature = "loops")]
 pub mod loops;
+#[cfg(any(feature = "pipeline", feature = "loops"))]
 pub mod papers;
+#[cfg(feature = "pipeline")]
 pub mod pipeline;
 mod platform;
 pub mod random;
@@ -40,8 +56,10 @@ mod range;
 #[cfg(test)]
 mod reference;
 pub mod simulate;
+#[cfg(any(feature = "farm", feature = "pipeline", feature = "loops"))]
 pub mod tuner;
 mod words;
+#[cfg(feature = "workflow")]
 pub mod workflow;
 
 pub use cores::SharedCores;

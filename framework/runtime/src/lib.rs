@@ -33,7 +33,19 @@
 //! # Features
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
 //! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
-//! - `clap`: [`cli::RunArgs`], the options of a run as a part of a program's own parser.
+//! - `farm`, `pipeline`, `loops`, `workflow` (default): the modules of these names. `workflow` includes [`Commands`] and the formats of
+//!   workflow files. A program that uses one skeleton compiles faster with `default-features = false` and the features that it needs, such
+//!   as `features = ["mpi", "hwloc", "farm"]`.
+//! - `clap`: `armature::cli::RunArgs`, the options of a run as a part of a program's own parser.
+
+#![cfg_attr(
+    not(all(feature = "farm", feature = "pipeline", feature = "loops", feature = "workflow")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "some functions of the shared layers are used by one skeleton only"
+    )
+)]
 
 mod balance;
 #[cfg(feature = "clap")]
@@ -45,19 +57,23 @@ mod comm;
 mod context;
 mod error;
 mod failed_task;
+#[cfg(feature = "farm")]
 pub mod farm;
 #[cfg(test)]
 mod golden;
 pub mod job_status;
+#[cfg(feature = "loops")]
 pub mod loops;
 pub mod observe;
 mod outcome;
 mod persist;
+#[cfg(feature = "pipeline")]
 pub mod pipeline;
 mod rank;
 mod session;
 mod user_code;
 mod wire;
+#[cfg(feature = "workflow")]
 pub mod workflow;
 
 pub use comm::clock::{Stopwatch, declare};
@@ -69,10 +85,11 @@ pub use failed_task::FailedTask;
 pub use observe::summary::{RankWork, RunSummary};
 pub use outcome::Outcome;
 pub use persist::journal;
+#[cfg(feature = "workflow")]
+pub use session::Commands;
 pub use session::topology::{Core, Source as TopologySource, Topology};
 pub use session::{
-    Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, exit_code, main,
-    run,
+    Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, exit_code, main, run,
 };
 pub use wire::{Item, Movable, Named, Plain, raw};
 

@@ -1,7 +1,10 @@
 //! Small deterministic simulators that verify predictions.
 
+#[cfg(feature = "farm")]
 pub mod farm;
 #[cfg(test)]
 mod farm_tests;
+#[cfg(feature = "loops")]
 pub mod loops;
+#[cfg(feature = "pipeline")]
 pub mod pipeline;

@@ -2,4 +2,5 @@
 
 pub(crate) mod identity;
 pub mod journal;
+#[cfg(feature = "loops")]
 pub(crate) mod snapshot;

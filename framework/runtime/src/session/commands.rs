@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+pub(super) use armature_commands::enter;
 use armature_commands::{Options, Starter};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Settings for commands as tasks of a [workflow](crate::workflow). A separate process for each rank starts the commands; it is created
-/// before the rank becomes part of an MPI job.
+/// before the rank becomes part of an MPI job. The type requires the feature `workflow`.
 #[derive(Clone, Debug)]
 pub struct Commands {
     cores: u32,

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod bootstrap;
+#[cfg_attr(not(feature = "workflow"), path = "no_commands.rs")]
 mod commands;
 mod config;
 #[cfg(feature = "mpi")]
@@ -32,8 +33,11 @@ use crate::job_status::writer::StatusWriter;
 use crate::user_code;
 pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
+#[cfg(feature = "workflow")]
 pub use commands::Commands;
-pub(crate) use commands::{RankCommands, output_file};
+pub(crate) use commands::RankCommands;
+#[cfg(feature = "workflow")]
+pub(crate) use commands::output_file;
 #[cfg(feature = "clap")]
 pub use config::RunArgs;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, exit_code, main};

@@ -57,7 +57,7 @@ type Body<'a> = dyn Fn(&mut Session) -> Result<(), BoxError> + Sync + 'a;
 
 fn run_ranks(config: &Config, body: &Body) -> Result<()> {
     // A process that was started to run commands enters here and does not return.
-    armature_commands::enter();
+    super::commands::enter();
     config.validate()?;
     #[cfg(feature = "mpi")]
     {

@@ -227,6 +227,8 @@ impl Config {
     }
 
     /// Allows commands as tasks of [workflows](crate::workflow), and sets how they are started. By default only closures are allowed.
+    /// The method requires the feature `workflow`.
+    #[cfg(feature = "workflow")]
     pub fn commands(mut self, commands: Commands) -> Self {
         self.commands = Some(commands);
         self
