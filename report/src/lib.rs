@@ -15,7 +15,7 @@
 //! use armature_report::{Job, Run, diagnosis, page};
 //!
 //! let event = Event::Finish { items: 3, seconds: 1.5 };
-//! let log = Log { records: vec![Record { at: 1.5, rank: 0, run: 0, event }], notes: Vec::new() };
+//! let log = Log::new(vec![Record { at: 1.5, rank: 0, run: 0, event }]);
 //! assert!(page(&log, &Job::default()).starts_with("<!doctype html>"));
 //! let run = &Run::all(&log.records)[0];
 //! assert!(diagnosis(run).contains("not known"));

@@ -350,7 +350,7 @@ mod tests {
                 }),
             ),
         ];
-        Log { records, notes: Vec::new() }
+        Log::new(records)
     }
 
     #[test]
@@ -399,8 +399,7 @@ mod tests {
             (2.0, ended("c")),
         ];
         let records = events.map(|(at, event)| Record { at, rank: 0, run: 0, event }).to_vec();
-        let list: Vec<serde_json::Value> =
-            serde_json::from_str(&chrome(&Log { records, notes: Vec::new() })).unwrap();
+        let list: Vec<serde_json::Value> = serde_json::from_str(&chrome(&Log::new(records))).unwrap();
         let slices = list.iter().filter(|item| item["ph"] == "X");
         let lanes: Vec<_> =
             slices.map(|item| (item["name"].as_str().unwrap(), item["tid"].as_u64().unwrap())).collect();

@@ -119,7 +119,7 @@ fn a_million_events_make_a_page_below_5_mb() {
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
     assert!(records.len() > 1_000_000);
     let begin = Instant::now();
-    let page = page(&Log { records, notes: Vec::new() }, &job());
+    let page = page(&Log::new(records), &job());
     eprintln!("{} bytes in {:?}", page.len(), begin.elapsed());
     assert!(page.len() < 5_000_000, "{}", page.len());
     assert!(page.contains("of 120000 events; armature events prints all"));
@@ -136,7 +136,7 @@ fn many_large_workflows_make_a_page_below_5_mb() {
         records.extend(ranks.map(|record| Record { run, ..record }));
     }
     records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
-    let page = page(&Log { records, notes: Vec::new() }, &job());
+    let page = page(&Log::new(records), &job());
     assert!(page.contains("Showing the 8 longest of the job"));
     assert_eq!(page.matches("Showing 66 of 200 ranks.").count(), 8);
     assert!(page.len() < 5_000_000, "{}", page.len());

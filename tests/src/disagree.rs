@@ -129,7 +129,7 @@ fn farm<I: Item, O: Item>(
 /// Runs a farm in which only the last of 5000 results is a line. A worker sends this result to rank 0.
 fn late(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
-    let farm = Farm::new("odd", work).chunking(Chunking::Fixed(100));
+    let farm = Farm::new("odd", work).chunking(Chunking::fixed(100));
     farm.dedicated_master().unordered().for_each(session, 0..5_000, |_, _| ())?;
     Err("all results came".into())
 }
@@ -141,7 +141,7 @@ fn journal(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
     // The journal is in a directory of rank 0, which alone opens the file.
     let mut farm =
-        Farm::new("odd", work).chunking(Chunking::Fixed(7)).journal(dir.path().join("journal"), "1");
+        Farm::new("odd", work).chunking(Chunking::fixed(7)).journal(dir.path().join("journal"), "1");
     farm.collect(session, 0..600)?;
     Err("all results came".into())
 }

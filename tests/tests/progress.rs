@@ -274,7 +274,7 @@ fn tells_of_a_wait(kind: &str, does: &str, body: impl Fn(&mut Session) -> Result
 fn a_farm_tells_who_is_waited_for() {
     tells_of_a_wait("farm", "s in task 1 or the chunk", |session| {
         let farm = Farm::new("one is long", |n: u64| if n == 1 { sleep(LONG) } else { work(()) });
-        Ok(farm.chunking(armature::farm::Chunking::Fixed(1)).collect(session, 0..2).map(drop)?)
+        Ok(farm.chunking(armature::farm::Chunking::fixed(1)).collect(session, 0..2).map(drop)?)
     });
 }
 

@@ -14,7 +14,7 @@ pub struct PipelineArgs {
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
     /// Change to this mapping when ITEMS results have arrived; can be given several times
-    #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
+    #[arg(long, hide = true, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
     remap: Vec<(u64, MappingChoice)>,
     #[command(flatten)]
     run: armature::cli::RunArgs,

@@ -121,10 +121,12 @@ pub fn with_sent_files(description: &Description) -> Result<Description, armatur
                     outputs, which a .dag cannot have";
         return Err(text.into());
     }
-    let names = |files: &[File]| files.iter().map(|file| File { size: None, ..file.clone() }).collect();
-    let with_files = |number: usize, task: Task| match task.action {
-        Action::Closure(_) => task,
-        _ => Task { inputs: names(&tasks[number].inputs), outputs: names(&tasks[number].outputs), ..task },
+    let names = |files: &[File]| files.iter().map(|file| File::new(&file.name, None)).collect();
+    let with_files = |number: usize, mut task: Task| {
+        if !matches!(task.action, Action::Closure(_)) {
+            (task.inputs, task.outputs) = (names(&tasks[number].inputs), names(&tasks[number].outputs));
+        }
+        task
     };
     rebuilt(description, to_run, with_files, |_| 0)
 }
@@ -229,12 +231,13 @@ fn rebuilt(
 ) -> Result<Description, armature::BoxError> {
     let mut builder = Description::builder(description.name());
     for (number, task) in description.tasks().iter().enumerate() {
-        let action = action(&task.action);
+        let mut task = task.clone();
+        task.action = action(&task.action);
         // Files written by a command may exist, but values of a closure from an earlier run do not.
-        let done = task.done && !matches!(action, Action::Closure(_));
+        task.done &= !matches!(task.action, Action::Closure(_));
         // The edges contain the dependences between tasks.
-        let (inputs, outputs) = Default::default();
-        builder.task(change(number, Task { action, inputs, outputs, done, ..task.clone() }));
+        (task.inputs, task.outputs) = Default::default();
+        builder.task(change(number, task));
     }
     let name = |task: usize| description.tasks()[task].name.as_str();
     for edge in description.edges() {

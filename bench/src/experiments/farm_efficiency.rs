@@ -13,7 +13,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use armature_planner::farm::Chunking;
+use armature_planner::farm::{Chunking, Published};
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
@@ -56,12 +56,12 @@ const WAYS: [(&str, Way); 11] = [
     (STATIC, Way::Farm(Chunking::Static)),
     (HALVES, Way::Halves),
     (EVEN, Way::Even),
-    ("armature, SS", Way::Farm(Chunking::SelfScheduling)),
-    ("armature, GSS", Way::Farm(Chunking::Gss)),
-    ("armature, FAC2", Way::Farm(Chunking::Fac2)),
-    ("armature, AWF-B", Way::Farm(Chunking::AwfB)),
-    ("armature, AF", Way::Farm(Chunking::Af)),
-    ("armature, DAF", Way::Farm(Chunking::Daf)),
+    ("armature, SS", Way::Farm(Chunking::Policy(Published::SelfScheduling))),
+    ("armature, GSS", Way::Farm(Chunking::Policy(Published::Gss))),
+    ("armature, FAC2", Way::Farm(Chunking::Policy(Published::Fac2))),
+    ("armature, AWF-B", Way::Farm(Chunking::Policy(Published::AwfB))),
+    ("armature, AF", Way::Farm(Chunking::Policy(Published::Af))),
+    ("armature, DAF", Way::Farm(Chunking::Policy(Published::Daf))),
 ];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

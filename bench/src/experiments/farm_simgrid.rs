@@ -16,7 +16,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use armature_planner::farm::{Chunking, performance_index};
+use armature_planner::farm::{Chunking, Published, performance_index};
 
 use crate::{
     Experiment, Lines, Mark, Outcome, Report, Table, Target,
@@ -51,7 +51,7 @@ const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Auto, 16),
     (Chunking::Auto, 32),
     (Chunking::Static, 0),
-    (Chunking::Fac2, 0),
+    (Chunking::Policy(Published::Fac2), 0),
 ];
 /// Mean task length in seconds for which only few workers are worthwhile.
 const SHORT: f64 = 0.135e-3;

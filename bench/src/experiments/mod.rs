@@ -1,6 +1,5 @@
 //! The experiments, one per file.
 
-mod chain_tuning;
 mod farm_deaths;
 mod farm_efficiency;
 mod farm_explore;
@@ -22,8 +21,6 @@ mod monitor_cost;
 mod peers;
 mod pipeline_flat_map;
 mod pipeline_throughput;
-mod planner_30;
-mod planner_4x4;
 mod planner_instances;
 mod planner_time;
 mod rabin_karp_peers;
@@ -41,7 +38,6 @@ use crate::Experiment;
 pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
     pipeline_flat_map::EXPERIMENT,
-    chain_tuning::EXPERIMENT,
     ferret_scaling::EXPERIMENT,
     ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
@@ -59,15 +55,11 @@ pub const ALL: &[Experiment] = &[
     farm_workers::EXPERIMENT,
     session_values::EXPERIMENT,
     loops::overhead::EXPERIMENT,
-    loops::grain::EXPERIMENT,
     loops::rows::EXPERIMENT,
     loops::burner::EXPERIMENT,
     loops::oscillating::EXPERIMENT,
     loops::simgrid::EXPERIMENT,
     loops::hooks::EXPERIMENT,
-    loops::mechanisms::EXPERIMENT,
-    planner_4x4::EXPERIMENT,
-    planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,
     workflows::quality::EXPERIMENT,
     workflows::time::EXPERIMENT,

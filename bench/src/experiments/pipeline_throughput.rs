@@ -43,8 +43,7 @@ struct Case {
 }
 
 /// Cases. The numbers of items give runs of about a second. The batch sizes of the chain are the best of a few that
-/// were tried by hand with windows of 8 and 16; `chain-tuning` searches both parameters systematically. The framework
-/// gets the same batch sizes.
+/// were tried by hand with windows of 8 and 16. The framework gets the same batch sizes.
 const CASES: [Case; 3] = [
     Case {
         name: "8 B",

@@ -1,35 +1,17 @@
 //! Random pipelines and platforms of the planner's experiments.
 
 use armature_planner::Platform;
-use armature_planner::pipeline::{Algorithm, PipelineSpec, Plan, PlanOptions, StageSpec, plan};
+use armature_planner::pipeline::{PipelineSpec, StageSpec};
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
 
 use crate::Outcome;
 
-/// Kind of the links of a platform.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Links {
-    /// Links that all have bandwidth 10.
-    Homogeneous,
-    /// Links with individually drawn bandwidths, equal in both directions.
-    Heterogeneous,
-}
-
-impl Links {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Links::Homogeneous => "homogeneous",
-            Links::Heterogeneous => "heterogeneous",
-        }
-    }
-}
-
 /// Sequence of instances drawn from one seed.
 ///
 /// Speeds and work are drawn from normal(10, 5), and values that are not positive are drawn again. Transfers are ten
-/// times lighter than work: a size is a draw divided by ten, and a bandwidth is a draw or the mean. A stage thus
-/// takes about one second, and a transfer about a tenth of a second. Set-up times are zero.
+/// times lighter than work: a size is a draw divided by ten, and a bandwidth is a draw, equal in both directions. A
+/// stage thus takes about one second, and a transfer about a tenth of a second. Set-up times are zero.
 #[derive(Debug)]
 pub(super) struct Instances {
     random: StdRng,
@@ -51,20 +33,13 @@ impl Instances {
     }
 
     /// Draws the next instance, with `stages` stages on `processors` processors.
-    pub(super) fn next(
-        &mut self,
-        stages: usize,
-        processors: usize,
-        links: Links,
-    ) -> Outcome<(Platform, PipelineSpec)> {
+    pub(super) fn next(&mut self, stages: usize, processors: usize) -> Outcome<(Platform, PipelineSpec)> {
         let speeds: Vec<f64> = (0..processors).map(|_| self.draw()).collect();
         let nodes = processors + 1;
-        let mut bandwidth = vec![vec![10.0; nodes]; nodes];
-        if links == Links::Heterogeneous {
-            for (p, q) in (0..nodes).flat_map(|p| (p..nodes).map(move |q| (p, q))) {
-                bandwidth[p][q] = self.draw();
-                bandwidth[q][p] = bandwidth[p][q];
-            }
+        let mut bandwidth = vec![vec![0.0; nodes]; nodes];
+        for (p, q) in (0..nodes).flat_map(|p| (p..nodes).map(move |q| (p, q))) {
+            bandwidth[p][q] = self.draw();
+            bandwidth[q][p] = bandwidth[p][q];
         }
         let mut spec = PipelineSpec::new(self.draw() / 10.0);
         for n in 0..stages {
@@ -74,15 +49,6 @@ impl Instances {
     }
 }
 
-/// Plans an instance with the given algorithm.
-pub(super) fn planned(
-    (platform, spec): &(Platform, PipelineSpec),
-    options: &PlanOptions,
-    algorithm: Algorithm,
-) -> Outcome<Plan> {
-    Ok(plan(platform, spec, &PlanOptions { algorithm, ..options.clone() })?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_seed_always_gives_the_same_instances() {
-        let draw = || Instances::new(3).unwrap().next(4, 5, Links::Heterogeneous).unwrap();
+        let draw = || Instances::new(3).unwrap().next(4, 5).unwrap();
         assert_eq!(draw(), draw());
         let (platform, spec) = draw();
         assert_eq!((platform.processors(), spec.len()), (5, 4));

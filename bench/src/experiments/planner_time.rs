@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use armature_planner::Platform;
-use armature_planner::pipeline::{Algorithm, PipelineSpec, PlanOptions};
+use armature_planner::pipeline::{Algorithm, PipelineSpec, PlanOptions, plan};
 
-use super::planner_instances::{Instances, Links, planned};
+use super::planner_instances::Instances;
 use crate::plot::Series;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
@@ -88,7 +88,7 @@ fn instances(
     let different = if processors > 300 { 1 } else { count };
     let mut drawn = Vec::with_capacity(count);
     for _ in 0..different {
-        let (platform, mut spec) = instances.next(stages, processors, Links::Heterogeneous)?;
+        let (platform, mut spec) = instances.next(stages, processors)?;
         for n in (0..stages).filter(|n| serial && (n % 7 == 0 || n + 1 == stages)) {
             spec.stages[n].serial = true;
         }
@@ -100,9 +100,9 @@ fn instances(
 /// Returns the planning time of each instance in milliseconds.
 fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> Outcome<Vec<f64>> {
     let mut times = Vec::with_capacity(instances.len());
-    for instance in instances {
+    for (platform, spec) in instances {
         let start = Instant::now();
-        planned(instance, options, options.algorithm)?;
+        plan(platform, spec, options)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(times)

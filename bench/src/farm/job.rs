@@ -125,6 +125,7 @@ pub(crate) fn tell(time: Duration, busy: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armature_planner::farm::Published;
 
     #[test]
     fn a_job_comes_back_from_its_arguments() {
@@ -133,8 +134,8 @@ mod tests {
             Way::Ahead(8),
             Way::Halves,
             Way::Even,
-            Way::Farm(Chunking::Fac2),
-            Way::Farm(Chunking::Fixed(32)),
+            Way::Farm(Chunking::Policy(Published::Fac2)),
+            Way::Farm(Chunking::fixed(32)),
         ];
         for way in ways {
             let job = Job { chores, way, cores: vec![0, 3] };

@@ -55,11 +55,14 @@ impl Worker for Worktop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armature_planner::farm::Published;
 
     #[test]
     fn results_are_right_with_every_way_to_make_chunks() {
         let chores = Chores { tasks: 300, mean: 2000.0, deviation: 0.8, seed: 4 };
-        for chunking in [Chunking::Auto, Chunking::Static, Chunking::Fac2, Chunking::Fixed(7)] {
+        for chunking in
+            [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::Fac2), Chunking::fixed(7)]
+        {
             let config = Config::new().ranks(2).progress(Progress::Off);
             armature::run(&config, |session| rank(session, chores, chunking)).unwrap();
         }

@@ -24,6 +24,7 @@ pub enum Event {
 
 /// Result and resource usage of an ended command.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Ended {
     /// Exit status.
     pub outcome: Outcome,
@@ -46,6 +47,7 @@ pub struct Ended {
 
 /// Exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The command exited with this code.
     Exited(i32),
@@ -57,6 +59,7 @@ pub enum Outcome {
 
 /// Reason for which a starter stops a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Stopped {
     /// The command exceeded its time limit.
     TimeLimit,

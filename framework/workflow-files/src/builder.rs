@@ -11,7 +11,7 @@ use crate::error::{Place, Result};
 /// ```
 /// use armature_workflow_files::{Action, Description, File, Task};
 ///
-/// let file = File { name: "data".into(), size: Some(100) };
+/// let file = File::new("data", Some(100));
 /// let mut make = Task::new("make", Action::Closure("make".into()));
 /// make.outputs.push(file.clone());
 /// let mut sum = Task::new("sum", Action::Closure("sum".into()));

@@ -21,6 +21,7 @@ pub struct Description {
 
 /// One task.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Task {
     /// Name, unique in the workflow.
     pub name: String,
@@ -60,6 +61,7 @@ pub struct Task {
 
 /// Action of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// No action: the workflow can be planned, but not run.
     #[default]
@@ -79,6 +81,7 @@ pub enum Action {
 
 /// A file that a task reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct File {
     /// Name. Absolute names occur in traces. No part of a name is `..`.
     pub name: String,
@@ -127,6 +130,13 @@ impl Task {
             machine: None,
             done: false,
         }
+    }
+}
+
+impl File {
+    /// Returns a file with this name, and its size in bytes if it is known.
+    pub fn new(name: impl Into<String>, size: Option<u64>) -> Self {
+        File { name: name.into(), size }
     }
 }
 

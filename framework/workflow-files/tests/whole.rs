@@ -106,7 +106,7 @@ deps = ["first", "second"]
         "first",
         Action::Command { program: "sh".into(), arguments: vec!["-c".into(), "echo x > f".into()] },
     );
-    expected.outputs = vec![File { name: "f".into(), size: Some(1024) }];
+    expected.outputs = vec![File::new("f", Some(1024))];
     (expected.cores, expected.memory, expected.tries) = (2, Some(2 << 30), Some(3));
     (expected.time_limit, expected.priority) = (Some(Duration::from_secs(300)), -1);
     expected.limits.insert("db".into(), 2);

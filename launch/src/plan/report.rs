@@ -92,8 +92,8 @@ fn table(text: &mut String, planned: &Planned) {
 fn certificate(text: &mut String, planned: &Planned) {
     let certificate = &planned.best.certificate;
     let memory = match certificate.task_memory {
-        TaskMemory::Additive => "the memory of a task is its own, with its files in addition",
         TaskMemory::IncludesIo => "the memory of a task includes its files",
+        _ => "the memory of a task is its own, with its files in addition",
     };
     let sending = match certificate.execution {
         Execution::Events => "files are sent when their producer ends",

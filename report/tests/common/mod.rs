@@ -66,7 +66,9 @@ pub(crate) fn pipeline(name: &str) -> Log {
     tell(6.0, Event::Outcome { of, epoch: 2, before_s: 0.03, predicted_s: 0.01, after_s: 0.012 });
     tell(10.0, Event::Finish { items: 400, seconds: 10.0 });
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
-    Log { records, notes: vec![format!("rank-1.jsonl: {name}")] }
+    let mut log = Log::new(records);
+    log.notes.push(format!("rank-1.jsonl: {name}"));
+    log
 }
 
 /// Returns the log of a workflow of `tasks` tasks on `ranks` ranks. Each task reads the results of up to three earlier
@@ -168,7 +170,7 @@ pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
     }
     tell(seconds, 0, Event::WorkflowEnd(WorkflowEnd { tasks: tasks as u64, failed: 0, seconds }));
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
-    Log { records, notes: Vec::new() }
+    Log::new(records)
 }
 
 /// Returns the stored log of a simulated run.
@@ -178,7 +180,7 @@ pub(crate) fn kept(name: &str) -> Log {
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
-    Log { records, notes: Vec::new() }
+    Log::new(records)
 }
 
 #[allow(dead_code, reason = "not every test program that shares this file uses it")]

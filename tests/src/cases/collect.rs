@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use armature::farm::Farm;
 use armature::loops::{
-    DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, ParallelFor, Rows, Shape, Stencil, StencilLoop,
+    DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, ParallelFor, Rows, Settings, Shape, Stencil,
+    StencilLoop,
 };
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
@@ -104,7 +105,8 @@ impl Stencil for Counted {
 fn loops(session: &mut Session) -> Result<(), BoxError> {
     for units in counts(session) {
         for width in if units == 1_000 { [3, 700] } else { [3, 0] } {
-            let mut named = DoAllLoop::new("named", units, Named(width)).forced(units);
+            let mut named =
+                DoAllLoop::new("named", units, Named(width)).settings(Settings::new().forced(units));
             named.run(session, 2)?;
             let (got_rows, got_names) = named.collect_on_all(session)?;
             let rows: Vec<u64> = (0..units).flat_map(|unit| vec![noise(1, unit); width]).collect();

@@ -111,7 +111,7 @@ fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
         log.write_all(format!("{iteration} {x}\n").as_bytes())?;
         Ok(noise(iteration, x))
     };
-    Ok(Farm::try_new("kept", square).chunking(Chunking::Fixed(2)).journal(dir.join("journal"), "1"))
+    Ok(Farm::try_new("kept", square).chunking(Chunking::fixed(2)).journal(dir.join("journal"), "1"))
 }
 
 /// Runs `ARMATURE_TEST_TASKS` tasks as one stream.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use armature::farm::{Chunking, Context, Farm, Worker};
+use armature::farm::{Chunking, Context, Farm, Published, Worker};
 use armature::{BoxError, Session};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -38,11 +38,11 @@ pub(super) const SLOW: &[Case] = &[
 const CHUNKINGS: [Chunking; 7] = [
     Chunking::Auto,
     Chunking::Static,
-    Chunking::SelfScheduling,
-    Chunking::Fixed(9),
-    Chunking::Fac2,
-    Chunking::Daf,
-    Chunking::AwfB,
+    Chunking::Policy(Published::SelfScheduling),
+    Chunking::fixed(9),
+    Chunking::Policy(Published::Fac2),
+    Chunking::Policy(Published::Daf),
+    Chunking::Policy(Published::AwfB),
 ];
 
 fn in_order(session: &mut Session) -> Result<(), BoxError> {
@@ -149,7 +149,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     // Sizes range from empty to more than one message holds, both for bytes and for vectors of numbers.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
-    let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::Fixed(4));
+    let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::fixed(4));
     let same_bytes = farm.collect(session, (0..24).map(bytes))?.on_root().unwrap_or_default();
     same(session, "bytes", &same_bytes, &(0..24).map(bytes).collect::<Vec<_>>())?;
     let numbers = |n: usize| vec![n as f64; sizes[n % 6] / 8];
@@ -363,7 +363,7 @@ fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     };
     let mut last = Vec::new();
     let mut farm =
-        Farm::worker("slow tasks", make).chunking(Chunking::Fixed(1)).sub_masters((session.size() - 1) / 2);
+        Farm::worker("slow tasks", make).chunking(Chunking::fixed(1)).sub_masters((session.size() - 1) / 2);
     let ran = farm.iterate(session, 0..4 * size, |results, iteration| {
         nap(if iteration == 0 { SLOW } else { 0 });
         last.clone_from(&results);
@@ -381,7 +381,7 @@ fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
         nap(if is_last { 1_000 } else { 90_000 });
         Err("torn".into())
     };
-    let mut farm = Farm::try_new("beside", torn).chunking(Chunking::Fixed(1));
+    let mut farm = Farm::try_new("beside", torn).chunking(Chunking::fixed(1));
     farm.collect(session, 0..tasks)?;
     Ok(())
 }
@@ -392,7 +392,7 @@ fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     for slow_sink in [true, false] {
         let mut out = Vec::new();
         let mut farm =
-            Farm::new("slow ends", |x: u64| x * x).chunking(Chunking::Fixed(60)).dedicated_master();
+            Farm::new("slow ends", |x: u64| x * x).chunking(Chunking::fixed(60)).dedicated_master();
         let tasks = (0..60).inspect(|&x| {
             if !slow_sink {
                 pause(x);

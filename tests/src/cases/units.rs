@@ -101,7 +101,7 @@ fn check_as<const NOWAIT: bool>(
 
 fn units(session: &mut Session) -> Result<(), BoxError> {
     check(session, 200, 2, &Settings::new())?;
-    check(session, 150, 1, &Settings::new().synchronous().block_size(4))?;
+    check(session, 150, 1, &Settings::new().block_size(4))?;
     let fixed = Settings::new().balance(Balance::Off).block_size(9);
     for summary in check(session, 100, 3, &fixed)? {
         that(summary.moved() == 0, || format!("units have moved although they may not\n{summary}"))?;

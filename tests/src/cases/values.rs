@@ -1,7 +1,7 @@
 //! Collective operations on values, before, between and after skeletons.
 
 use armature::farm::Farm;
-use armature::loops::{OldGrid, ParallelFor, Shape, Stencil, StencilLoop, Until};
+use armature::loops::{OldGrid, ParallelFor, Settings, Shape, Stencil, StencilLoop, Until};
 use armature::pipeline::Pipeline;
 use armature::{BoxError, Session};
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,8 @@ fn until_convergence(session: &mut Session) -> Result<(), BoxError> {
             change = change.max(step(&old, &mut serial[width..old.len() - width], width));
             steps += 1;
         }
-        let mut heat = StencilLoop::new("plate", PLATE, Plate { change: 0.0 }).forced(seed);
+        let mut heat =
+            StencilLoop::new("plate", PLATE, Plate { change: 0.0 }).settings(Settings::new().forced(seed));
         let take = |plate: &mut Plate| std::mem::take(&mut plate.change);
         let end =
             heat.run_until(session, Until::at_most(10_000).every(every), take, |change| change < 1e-2)?;

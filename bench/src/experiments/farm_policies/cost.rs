@@ -1,6 +1,6 @@
 //! Cost of the automatic policy: the time that it takes to simulate a chunk.
 
-use armature_planner::farm::Chunking;
+use armature_planner::farm::{Chunking, Published};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::reference::Row;
@@ -59,7 +59,7 @@ fn of(setting: &Setting, rounds: usize) -> Outcome<(u64, f64)> {
     let mut costs = Vec::new();
     for _ in 0..rounds {
         let (auto, chunks) = timed(Chunking::Auto);
-        let (plain, _) = timed(Chunking::Dpf);
+        let (plain, _) = timed(Chunking::Policy(Published::Dpf));
         simulated = chunks;
         costs.push((auto - plain).max(0.0) / chunks.max(1) as f64);
     }

@@ -10,7 +10,7 @@ mod reference;
 mod unseen;
 mod wandering;
 
-use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts};
+use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts, Published};
 use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
 
 use crate::farm::tasks::TaskShape;
@@ -28,15 +28,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Fixed policies, in the order of the reference.
 const FIXED: [Chunking; 10] = [
     Chunking::Static,
-    Chunking::Fsc,
-    Chunking::Dpf,
-    Chunking::Daf,
-    Chunking::Gss,
-    Chunking::Tss,
-    Chunking::Fac2,
-    Chunking::Fac,
-    Chunking::AwfB,
-    Chunking::Af,
+    Chunking::Policy(Published::Fsc),
+    Chunking::Policy(Published::Dpf),
+    Chunking::Policy(Published::Daf),
+    Chunking::Policy(Published::Gss),
+    Chunking::Policy(Published::Tss),
+    Chunking::Policy(Published::Fac2),
+    Chunking::Policy(Published::Fac),
+    Chunking::Policy(Published::AwfB),
+    Chunking::Policy(Published::Af),
 ];
 const ITERATIONS: usize = 15;
 /// Fraction of the best fixed policy's efficiency that the automatic policy must reach.

@@ -1,7 +1,7 @@
 //! The rows of the reference: every policy against its expected value, and the automatic policy against the best
 //! policy.
 
-use armature_planner::farm::{Chunking, MessageCosts};
+use armature_planner::farm::{Chunking, MessageCosts, Published};
 
 use super::{FIXED, ITERATIONS, Setting, best, mark_worst};
 use crate::farm::tasks::TaskShape;
@@ -83,15 +83,17 @@ fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
     let of = |chunking| means[FIXED.iter().position(|&other| other == chunking).unwrap_or(0)];
     let at = |percent: f64| row.fast && 100.0 * spread > percent - 0.5;
     let rules = [
-        (Chunking::Fsc, -0.2, at(20.0)),
-        (Chunking::Fsc, 1.0, at(40.0)),
+        (Chunking::Policy(Published::Fsc), -0.2, at(20.0)),
+        (Chunking::Policy(Published::Fsc), 1.0, at(40.0)),
         (Chunking::Static, 2.0, at(20.0) && block == 1),
         (Chunking::Static, 15.0, at(80.0) && block > 1),
     ];
-    let broken = rules.into_iter().filter(|&(other, by, holds)| holds && of(Chunking::Daf) < of(other) + by);
+    let broken = rules
+        .into_iter()
+        .filter(|&(other, by, holds)| holds && of(Chunking::Policy(Published::Daf)) < of(other) + by);
     broken
         .map(|(other, by, _)| {
-            let (daf, other_value) = (of(Chunking::Daf), of(other));
+            let (daf, other_value) = (of(Chunking::Policy(Published::Daf)), of(other));
             format!("{}: daf {daf:.2} %, {other} {other_value:.2} %, which is not {by} points less", row.name)
         })
         .collect()
@@ -198,7 +200,7 @@ mod tests {
             let tasks = [1, 2].map(|seed| row.setting.tasks(ITERATIONS, seed).unwrap());
             // No rule concerns the other policies.
             let of = |chunking: Chunking| match chunking {
-                Chunking::Static | Chunking::Fsc | Chunking::Daf => {
+                Chunking::Static | Chunking::Policy(Published::Fsc) | Chunking::Policy(Published::Daf) => {
                     mean(&tasks.each_ref().map(|tasks| row.setting.run(chunking, tasks).efficiency()))
                 }
                 _ => f64::NAN,

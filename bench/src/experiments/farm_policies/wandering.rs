@@ -3,7 +3,7 @@
 
 use std::f64::consts::TAU;
 
-use armature_planner::farm::{Chunking, MessageCosts};
+use armature_planner::farm::{Chunking, MessageCosts, Published};
 use armature_planner::simulate::farm::Tasks;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Gamma};
@@ -96,10 +96,10 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
         let (setting, times) = draw(course, &mut random)?;
         let iterations = [Tasks::new(&times)];
         let mut fixed = setting.fixed(&iterations);
-        let single = setting.run(Chunking::SelfScheduling, &iterations).efficiency();
+        let single = setting.run(Chunking::Policy(Published::SelfScheduling), &iterations).efficiency();
         let mut best = best(&fixed);
         if single > best.1 {
-            best = (Chunking::SelfScheduling, single);
+            best = (Chunking::Policy(Published::SelfScheduling), single);
         }
         fixed.push(single);
         let auto = setting.run(Chunking::Auto, &iterations);

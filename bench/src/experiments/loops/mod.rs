@@ -1,9 +1,7 @@
 //! Experiments on parallel loops whose units move.
 
 pub(super) mod burner;
-pub(super) mod grain;
 pub(super) mod hooks;
-pub(super) mod mechanisms;
 pub(super) mod oscillating;
 pub(super) mod overhead;
 pub(super) mod rows;

@@ -62,7 +62,7 @@ const FOLDER: &str = "target/bench/loop-oscillating";
 const HOSTS: [usize; 3] = [4, 6, 8];
 const SIMULATED_PERIODS: [f64; 2] = [60.0, 20.0];
 /// Cases: name, loop, number of units, and the seconds to move one unit.
-pub(super) const COSTS: [(&str, Kind, usize, f64); 3] = [
+const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("cheap", Kind::All, 1000, 2.7e-3),
     ("dear", Kind::Sweep, 2000, 5.3e-3),
     ("very dear", Kind::Sweep, 2000, 20e-3),
@@ -76,7 +76,7 @@ const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
 /// Seconds between two hooks of a rank whose units may go anywhere, which is the block duration that the framework
 /// aims at.
-pub(super) const HOOK: f64 = 8e-3;
+const HOOK: f64 = 8e-3;
 /// Maximum cost of a movement below the threshold, relative to the time that the movement saves, where units may go
 /// anywhere; the value of the framework.
 const AT_ONCE: f64 = 0.1;
@@ -308,7 +308,7 @@ impl Case {
 }
 
 /// Returns the balancing that the framework uses for a loop.
-pub(super) fn balancing(kind: Kind) -> Balancing {
+fn balancing(kind: Kind) -> Balancing {
     match kind {
         Kind::All => Balancing::Overlapped(options(kind)),
         Kind::Sweep => Balancing::Pipelined(options(kind)),

@@ -121,7 +121,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'static str, Plan)>> {
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
-        let model = MemoryModel { task_memory: *task_memory, ..MemoryModel::default() };
+        let model = MemoryModel::new(*task_memory);
         // The blocks of some workflows do not fit on any processor.
         let plan = dag_het_part(workflow, cluster, model, &DagHetPart::default()).ok();
         return Ok(plan.map(|plan| ("DagHetPart", plan)).into_iter().collect());

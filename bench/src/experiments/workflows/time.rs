@@ -53,10 +53,7 @@ const PLANNERS: [(&str, Run); 6] = [
     }),
 ];
 
-const MODEL: MemoryModel = MemoryModel {
-    task_memory: TaskMemory::Additive,
-    crossing: armature_planner::workflow::Crossing::Transit,
-};
+const MODEL: MemoryModel = MemoryModel::new(TaskMemory::Additive);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     if cfg!(debug_assertions) {

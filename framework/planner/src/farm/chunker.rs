@@ -19,10 +19,10 @@ const SURE_TO_COME: u64 = 8;
 /// dispatched so far, and 8 per worker. A stream that has run for a while is expected to run for as long again.
 ///
 /// ```
-/// use armature_planner::farm::{ChunkDone, Chunker, Chunking, Knowledge, Supply};
+/// use armature_planner::farm::{ChunkDone, Chunker, Chunking, Knowledge, Published, Supply};
 ///
 /// let knowledge = Knowledge::default();
-/// let mut chunker = Chunker::new(Chunking::Gss);
+/// let mut chunker = Chunker::new(Chunking::Policy(Published::Gss));
 /// chunker.begin(Supply::Exactly(100), &[1, 2], &knowledge);
 /// assert_eq!(chunker.next(1, &knowledge), Some(50));
 /// assert_eq!(chunker.next(2, &knowledge), Some(25));

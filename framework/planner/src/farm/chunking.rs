@@ -1,79 +1,105 @@
 //! Names of the chunk policies.
 
+use std::num::NonZeroUsize;
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Policy that divides tasks into chunks. M is the number of tasks of an iteration, n the number of workers, R the number of tasks not yet
-/// dispatched, and µ and σ are mean and standard deviation of the time of a task.
-///
-/// A *batch* is n chunks of equal size, which are dispatched one at a time on request.
+/// Division of the tasks of a farm into chunks.
 ///
 /// ```
-/// use armature_planner::farm::Chunking;
+/// use armature_planner::farm::{Chunking, Published};
 ///
-/// assert_eq!("awf-b".parse(), Ok(Chunking::AwfB));
-/// assert_eq!("32".parse(), Ok(Chunking::Fixed(32)));
-/// assert_eq!(Chunking::Daf.to_string(), "daf");
+/// assert_eq!("awf-b".parse(), Ok(Chunking::Policy(Published::AwfB)));
+/// assert_eq!("32".parse(), Ok(Chunking::fixed(32)));
+/// assert_eq!(Chunking::Policy(Published::Daf).to_string(), "daf");
 /// assert_eq!(Chunking::default(), Chunking::Auto);
 /// assert!("0".parse::<Chunking>().unwrap_err().message().contains("awf-b"));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
 pub enum Chunking {
-    /// Begins with safe chunks, measures, and selects one of the other policies by simulation.
+    /// Begins with safe chunks, measures, and selects another division by simulation.
     #[default]
     Auto,
-    /// One chunk of M/n tasks for each worker.
+    /// One chunk for each worker, of equal sizes.
     Static,
-    /// Self-scheduling: one task at a time.
+    /// Chunks of this number of tasks; [`Chunking::fixed`] takes a plain number.
+    Fixed(NonZeroUsize),
+    /// A published policy.
+    Policy(Published),
+}
+
+/// Chunk policies of the literature. M is the number of tasks of an iteration, n the number of workers, R the number of tasks not yet dispatched, and
+/// µ and σ are mean and standard deviation of the time of a task.
+///
+/// A *batch* is n chunks of equal size, which are dispatched one at a time on request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Published {
+    /// Self-scheduling: one task at a time (Tang and Yew, *Processor Self-Scheduling for Multiple-Nested Parallel Loops*, 1986).
     SelfScheduling,
-    /// Chunks of a fixed number of tasks.
-    Fixed(u64),
-    /// Fixed size chunking of Cesar et al. (2006): batches of a fraction f of all tasks. f is 0.25 in the first two iterations. In later iterations
-    /// f is the best of 0.1, 0.2, … 1 in a simulation of the last iteration.
+    /// Fixed size chunking (Cesar et al., *Modeling Master/Worker applications for automatic performance tuning*, 2006): batches of a fraction
+    /// f of all tasks. f is 0.25 in the first two iterations. In later iterations f is the best of 0.1, 0.2, … 1 in a simulation of the last
+    /// iteration.
     Fsc,
-    /// Dynamic predictive factoring of Cesar et al.: batches of a fraction f of the remaining tasks, with f as in `Fsc`.
+    /// Dynamic predictive factoring (Cesar et al., 2006): batches of a fraction f of the remaining tasks, with f as in `Fsc`.
     Dpf,
-    /// Dynamic adjusting factoring of Cesar et al., (1) and (2): batches of R/x with x = 2 + (σ/µ)√(n/2), less 1 for the first batch.
+    /// Dynamic adjusting factoring (Cesar et al., 2006, (1) and (2)): batches of R/x with x = 2 + (σ/µ)√(n/2), less 1 for the first batch.
     Daf,
-    /// Guided self-scheduling: ⌈R/n⌉.
+    /// Guided self-scheduling: ⌈R/n⌉ (Polychronopoulos and Kuck, *Guided Self-Scheduling: A Practical Scheduling Scheme for Parallel
+    /// Supercomputers*, 1987).
     Gss,
-    /// Trapezoid self-scheduling: from M/(2n) down to 1 in equal steps.
+    /// Trapezoid self-scheduling: from M/(2n) down to 1 in equal steps (Tzen and Ni, *Trapezoid Self-Scheduling: A Practical Scheduling Scheme for
+    /// Parallel Compilers*, 1993).
     Tss,
-    /// Factoring with batches of R/2.
+    /// Factoring with batches of R/2 (Flynn Hummel, Schonberg and Flynn, *Factoring: A Method for Scheduling Parallel Loops*, 1992).
     Fac2,
     /// Factoring by µ and σ, for independent tasks (Flynn Hummel, Schonberg and Flynn, 1992).
     Fac,
-    /// Adaptive weighted factoring (Cariño and Banicescu, 2008).
+    /// Adaptive weighted factoring (Cariño and Banicescu, *Dynamic load balancing with adaptive factoring methods in scientific applications*,
+    /// 2008).
     AwfB,
-    /// Adaptive factoring: µ and σ of each worker (Banicescu and Liu, 2000).
+    /// Adaptive factoring: µ and σ of each worker (Banicescu and Liu, *Adaptive Factoring: A Dynamic Scheduling Method Tuned to the Rate of Weight
+    /// Changes*, 2000).
     Af,
-    /// Fixed chunks of the size of Kruskal and Weiss (1985).
+    /// Fixed chunks of the size of Kruskal and Weiss (*Allocating Independent Subtasks on Parallel Processors*, 1985).
     KruskalWeiss,
 }
 
-/// Named policies with their names.
+/// Divisions without a number, with their names.
 const NAMES: [(Chunking, &str); 13] = [
     (Chunking::Auto, "auto"),
     (Chunking::Static, "static"),
-    (Chunking::SelfScheduling, "ss"),
-    (Chunking::Fsc, "fsc"),
-    (Chunking::Dpf, "dpf"),
-    (Chunking::Daf, "daf"),
-    (Chunking::Gss, "gss"),
-    (Chunking::Tss, "tss"),
-    (Chunking::Fac2, "fac2"),
-    (Chunking::Fac, "fac"),
-    (Chunking::AwfB, "awf-b"),
-    (Chunking::Af, "af"),
-    (Chunking::KruskalWeiss, "fsc-kw"),
+    (Chunking::Policy(Published::SelfScheduling), "ss"),
+    (Chunking::Policy(Published::Fsc), "fsc"),
+    (Chunking::Policy(Published::Dpf), "dpf"),
+    (Chunking::Policy(Published::Daf), "daf"),
+    (Chunking::Policy(Published::Gss), "gss"),
+    (Chunking::Policy(Published::Tss), "tss"),
+    (Chunking::Policy(Published::Fac2), "fac2"),
+    (Chunking::Policy(Published::Fac), "fac"),
+    (Chunking::Policy(Published::AwfB), "awf-b"),
+    (Chunking::Policy(Published::Af), "af"),
+    (Chunking::Policy(Published::KruskalWeiss), "fsc-kw"),
 ];
 
 impl Chunking {
-    /// Returns every policy without a parameter, `Auto` first.
+    /// Returns chunks of this number of tasks.
+    ///
+    /// # Panics
+    /// If `tasks` is 0.
+    pub const fn fixed(tasks: usize) -> Self {
+        match NonZeroUsize::new(tasks) {
+            Some(tasks) => Chunking::Fixed(tasks),
+            None => panic!("a chunk of 0 tasks, expected at least 1"),
+        }
+    }
+
+    /// Returns every division without a number, `Auto` first.
     pub fn all() -> impl Iterator<Item = Chunking> {
         NAMES.iter().map(|&(chunking, _)| chunking)
     }
@@ -99,16 +125,13 @@ impl FromStr for Chunking {
         if let Some(&(chunking, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(chunking);
         }
-        match text.parse() {
-            Ok(tasks) if tasks > 0 => Ok(Chunking::Fixed(tasks)),
-            _ => {
-                let names: Vec<&str> = NAMES.iter().map(|&(_, name)| name).collect();
-                let expected = names.join(", ");
-                let message =
-                    format!("there is no chunking {text:?}; expected a number of tasks or one of {expected}");
-                Err(Error::new(ErrorKind::Options, message))
-            }
-        }
+        text.parse().map(Chunking::Fixed).map_err(|_| {
+            let names: Vec<&str> = NAMES.iter().map(|&(_, name)| name).collect();
+            let expected = names.join(", ");
+            let message =
+                format!("there is no chunking {text:?}; expected a number of tasks or one of {expected}");
+            Error::new(ErrorKind::Options, message)
+        })
     }
 }
 

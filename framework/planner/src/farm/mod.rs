@@ -23,7 +23,7 @@ mod workers;
 
 pub use auto::Choice;
 pub use chunker::Chunker;
-pub use chunking::Chunking;
+pub use chunking::{Chunking, Published};
 pub use fit::FarmFit;
 pub use knowledge::{ChunkDone, Knowledge, Supply};
 pub use messages::{MessageCosts, StartUp};

@@ -29,7 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn policies() -> Vec<Chunking> {
-    Chunking::all().chain([Chunking::Fixed(7)]).collect()
+    Chunking::all().chain([Chunking::fixed(7)]).collect()
 }
 
 /// Record of the tasks that were dispatched and completed.

@@ -60,7 +60,7 @@ fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Ch
     let mut chunker = Chunker::new(chunking);
     chunker.begin(Supply::Exactly(2 * workers as u64), &ids, &Knowledge::default());
     // AF uses the two tasks of each worker separately, the other policies use all tasks together.
-    let tasks = if chunking == Chunking::Af { 2.0 } else { 2.0 * workers as f64 };
+    let tasks = if chunking == Chunking::Policy(Published::Af) { 2.0 } else { 2.0 * workers as f64 };
     let off = deviation * ((tasks - 1.0) / tasks).sqrt();
     for worker in 0..workers {
         let (a, b) = (mean - off, mean + off);

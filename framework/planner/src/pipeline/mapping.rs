@@ -29,6 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Mapping {
     /// Blocks in the order in which an item passes them.
     pub blocks: Vec<Block>,
@@ -37,6 +38,7 @@ pub struct Mapping {
 /// Contiguous stages that are executed together: on one processor, or as replicas on several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Block {
     /// Range of stage numbers.
     pub stages: Range<usize>,

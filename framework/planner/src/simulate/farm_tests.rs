@@ -10,7 +10,7 @@ fn knowledge() -> Knowledge {
 /// Runs tasks of 3 s in chunks of one task.
 fn run(farm: Farm, knowledge: Knowledge, tasks: usize, workers: &[usize]) -> Run {
     let tasks = Tasks::new(&vec![3.0; tasks]);
-    let mut chunker = Chunker::new(Chunking::Fixed(1));
+    let mut chunker = Chunker::new(Chunking::fixed(1));
     Dispatch::new(&mut chunker, &tasks, knowledge).iteration(&farm, workers)
 }
 
@@ -66,7 +66,7 @@ fn a_master_that_computes_inline_lets_others_wait() {
 fn what_is_busy_at_first_delays_the_first_chunk() {
     let start = |knowledge: Knowledge, standing: Standing<'_>| {
         let tasks = Tasks::new(&[3.0]);
-        let mut chunker = Chunker::new(Chunking::Fixed(1));
+        let mut chunker = Chunker::new(Chunking::fixed(1));
         chunker.begin(Supply::Exactly(1), &[0], &knowledge);
         Farm::new(knowledge).run_from(&standing, &mut Dispatch::new(&mut chunker, &tasks, knowledge)).time
     };
@@ -82,7 +82,7 @@ fn what_is_busy_at_first_delays_the_first_chunk() {
 #[test]
 fn the_same_tasks_may_be_done_again() {
     let tasks = Tasks::new(&[1.0; 20]);
-    let mut chunker = Chunker::new(Chunking::Fixed(3));
+    let mut chunker = Chunker::new(Chunking::fixed(3));
     let mut dispatch = Dispatch::new(&mut chunker, &tasks, knowledge());
     let farm = Farm::new(knowledge());
     let first = dispatch.iteration(&farm, &[0, 1]);

@@ -7,6 +7,7 @@ use crate::range::{self, POSITIVE};
 
 /// Processor that runs one task at a time.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Processor {
     /// Name for messages and charts, which need not be unique.
     pub name: String,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Meaning of the memory of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum TaskMemory {
     /// The memory is that of the task's own data; input and output files are additional while the task runs. The task needs the sum of memory,
     /// inputs and outputs. This is the formula of the paper.
@@ -30,11 +31,19 @@ pub enum Crossing {
 /// Memory model of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MemoryModel {
     /// Meaning of the memory of a task.
     pub task_memory: TaskMemory,
     /// Lifetime of files that are transferred between blocks.
     pub crossing: Crossing,
+}
+
+impl MemoryModel {
+    /// Creates a model with this meaning of the memory of a task, in which files between blocks are in [transit](Crossing::Transit).
+    pub const fn new(task_memory: TaskMemory) -> Self {
+        MemoryModel { task_memory, crossing: Crossing::Transit }
+    }
 }
 
 impl TaskMemory {

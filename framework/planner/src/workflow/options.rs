@@ -15,6 +15,7 @@ const PARTITIONS: usize = 12;
 
 /// Options of the workflow planners.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PlanOptions {
     /// Memory model.
     pub memory: MemoryModel,

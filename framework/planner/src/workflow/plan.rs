@@ -23,6 +23,7 @@ pub enum Execution {
 
 /// Transfer of a file to another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Transfer {
     /// Number of the edge.
     pub edge: usize,
@@ -36,6 +37,7 @@ pub struct Transfer {
 
 /// Move of a file from the memory of a processor to its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Eviction {
     /// Number of the edge.
     pub edge: usize,
@@ -48,6 +50,7 @@ pub struct Eviction {
 
 /// Processor, order and times of all tasks, and the places of their files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
     /// Execution model of the plan.
     pub execution: Execution,

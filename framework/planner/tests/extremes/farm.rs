@@ -108,7 +108,7 @@ fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
 }
 
 fn policies() -> impl Iterator<Item = Chunking> {
-    Chunking::all().chain([Chunking::Fixed(7), Chunking::Fixed(u64::MAX), Chunking::Fixed(0)])
+    Chunking::all().chain([Chunking::fixed(7), Chunking::fixed(usize::MAX)])
 }
 
 proptest! {

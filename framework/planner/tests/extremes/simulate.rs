@@ -1,6 +1,6 @@
 //! What plans are checked against.
 
-use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts};
+use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts, Published};
 use armature_planner::loops::{LoopOptions, MovementCosts};
 use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec};
 use armature_planner::simulate::farm::{Dispatch as Farmed, Farm, Tasks};
@@ -92,7 +92,7 @@ proptest! {
             let farm = Farm::new(knowledge);
             let farm = if inline { farm.with_inline_master() } else { farm };
             let tasks = Tasks::new(&times);
-            for chunking in [Chunking::Auto, Chunking::Fixed(3), Chunking::AwfB, Chunking::Dpf] {
+            for chunking in [Chunking::Auto, Chunking::fixed(3), Chunking::Policy(Published::AwfB), Chunking::Policy(Published::Dpf)] {
                 let mut chunker = Chunker::new(chunking);
                 let mut dispatch = Farmed::new(&mut chunker, &tasks, knowledge).with_slowness(&slowness);
                 for run in [dispatch.iteration(&farm, &workers), dispatch.iteration(&farm, &workers), dispatch.stream(&farm, &workers)] {

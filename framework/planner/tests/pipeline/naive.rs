@@ -32,7 +32,7 @@ fn time(
             .collect();
         let time = match dispatch {
             Dispatch::RoundRobin => times.iter().copied().fold(0.0, f64::max) / times.len() as f64,
-            Dispatch::OnDemand => 1.0 / times.iter().map(|time| 1.0 / time).sum::<f64>(),
+            _ => 1.0 / times.iter().map(|time| 1.0 / time).sum::<f64>(),
         };
         slowest = slowest.max(time);
     }

@@ -124,7 +124,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// use armature::farm::{Chunking, Farm};
     ///
     /// let summary = armature::run(&armature::Config::new().ranks(2), |session| {
-    ///     let mut farm = Farm::new("square", |x: u64| x * x).chunking(Chunking::Fixed(25));
+    ///     let mut farm = Farm::new("square", |x: u64| x * x).chunking(Chunking::fixed(25));
     ///     Ok(farm.collect(session, 0..100)?.into_summary())
     /// })?.unwrap();
     /// assert_eq!((summary.tasks, summary.chunks), (100, 4));

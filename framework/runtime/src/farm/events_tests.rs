@@ -23,7 +23,7 @@ fn failed_attempts_are_told() {
     let work = |x: u64| -> Result<u64, BoxError> {
         if x == 70 && TORN.fetch_add(1, Ordering::Relaxed) == 0 { Err("torn".into()) } else { Ok(x) }
     };
-    let events = told(100, move || Farm::try_new("told", work).chunking(Chunking::Fixed(5)).retries(1));
+    let events = told(100, move || Farm::try_new("told", work).chunking(Chunking::fixed(5)).retries(1));
     let failures = |e: &Event| matches!(e, Event::Failures { failed: 0, retried: 1, again: 0 });
     assert!(events.iter().any(failures), "{events:?}");
 }

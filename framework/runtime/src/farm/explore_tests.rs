@@ -12,7 +12,7 @@ fn config(ranks: usize) -> Config {
 }
 
 const CHUNKINGS: [Chunking; 4] =
-    [Chunking::Auto, Chunking::Static, Chunking::SelfScheduling, Chunking::Fixed(7)];
+    [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::SelfScheduling), Chunking::fixed(7)];
 
 /// Returns the children of a node of an uneven tree: zero to four, derived from the number of the node.
 fn below(&(node, depth): &(u64, u32)) -> impl Iterator<Item = (u64, u32)> {

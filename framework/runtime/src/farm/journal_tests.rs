@@ -49,7 +49,7 @@ fn what_a_sink_gets_is_in_the_journal() {
         let path = dir.path().join(format!("{ranks}.journal"));
         let missing = run(&config(ranks), |session| {
             let farm = Farm::new("texts", |x: u64| format!("<{x}>"));
-            let mut farm = farm.chunking(Chunking::Fixed(3)).journal(&path, "v1");
+            let mut farm = farm.chunking(Chunking::fixed(3)).journal(&path, "v1");
             let mut missing = Vec::new();
             farm.for_each(session, 0..60, |number, text| {
                 let kept = std::fs::read(&path).unwrap();

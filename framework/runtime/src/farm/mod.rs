@@ -72,7 +72,7 @@ mod worklist;
 
 pub use crate::context::Context;
 pub use crate::failed_task::FailedTask;
-pub use armature_planner::farm::Chunking;
+pub use armature_planner::farm::{Chunking, Published};
 pub use builder::Farm;
 pub use explore::{Exploration, Explored, More, Part};
 pub use flow::Flow;

@@ -75,7 +75,7 @@ fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
                 Ok::<_, BoxError>(task * 10)
             };
             let mut results = Vec::new();
-            let farm = Farm::try_new("long chunk", work).chunking(Chunking::Fixed(50)).retries(1);
+            let farm = Farm::try_new("long chunk", work).chunking(Chunking::fixed(50)).retries(1);
             let outcome = farm.dedicated_master().for_each_result(session, 0..50, |number, result| {
                 gate.open();
                 results.push((number, result.ok()));
@@ -100,7 +100,7 @@ fn workers_stop_between_two_tasks_when_the_sink_wants_no_more() {
             std::thread::sleep(Duration::from_millis(10));
         };
         // Each chunk takes ten seconds.
-        let mut farm = Farm::new("stopped", work).chunking(Chunking::Fixed(1_000));
+        let mut farm = Farm::new("stopped", work).chunking(Chunking::fixed(1_000));
         farm.for_each(session, 0..10_000, |_, _| ControlFlow::Break(()))?;
         Ok(())
     })

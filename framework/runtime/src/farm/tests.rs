@@ -13,7 +13,7 @@ fn config(ranks: usize) -> Config {
 }
 
 const CHUNKINGS: [Chunking; 4] =
-    [Chunking::Auto, Chunking::Static, Chunking::SelfScheduling, Chunking::Fixed(7)];
+    [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::SelfScheduling), Chunking::fixed(7)];
 
 #[test]
 fn results_are_those_of_the_serial_program() {
@@ -247,7 +247,9 @@ fn a_long_task_beside_signs_of_life_goes_on() {
             }
             x
         });
-        farm = farm.chunking(Chunking::SelfScheduling).silence_limit(Duration::from_millis(300));
+        farm = farm
+            .chunking(Chunking::Policy(Published::SelfScheduling))
+            .silence_limit(Duration::from_millis(300));
         Ok(farm.dedicated_master().collect(session, 0..10)?.into_summary())
     });
     assert!(summary.unwrap().unwrap().lost.is_empty());
@@ -279,7 +281,7 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
             }
             x + 1
         };
-        let farm = Farm::new("uneven", work).chunking(Chunking::Fixed(8)).silence_limit(silence);
+        let farm = Farm::new("uneven", work).chunking(Chunking::fixed(8)).silence_limit(silence);
         Ok(farm.dedicated_master().collect(session, 0..5_000)?.into_parts())
     })
     .unwrap()
@@ -311,7 +313,7 @@ fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
     for (slow_sink, ordered) in [(true, true), (true, false), (false, true)] {
         let seen = run(&config, |session| {
             let mut seen = Vec::new();
-            let mut farm = Farm::new("same", |x: u64| x).chunking(Chunking::Fixed(80)).dedicated_master();
+            let mut farm = Farm::new("same", |x: u64| x).chunking(Chunking::fixed(80)).dedicated_master();
             if !ordered {
                 farm = farm.unordered();
             }

@@ -48,7 +48,8 @@ fn workers_that_do_not_pay_are_parked_and_it_is_told_why() {
         std::hint::black_box(x);
         x
     };
-    let farm = || Farm::new("tiny", work).dedicated_master().chunking(Chunking::SelfScheduling);
+    let farm =
+        || Farm::new("tiny", work).dedicated_master().chunking(Chunking::Policy(Published::SelfScheduling));
     let config = config(4).events(Some(dir.path().to_path_buf()));
     let summary = counted(&config, farm, 400);
     let mut records = crate::observe::read(dir.path()).unwrap().records;

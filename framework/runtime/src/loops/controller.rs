@@ -33,7 +33,6 @@ pub(super) struct LoopController {
     reach: Reach,
     balance: Balance,
     measures_quantum: bool,
-    synchronous: bool,
     /// True on a real machine, where processes take turns on the cores; false in a simulator.
     real_time: bool,
     clock: Clock,
@@ -123,7 +122,6 @@ impl LoopController {
             balance,
             measures_quantum: settings.quantum.is_none(),
             real_time: endpoint.capabilities().real_time,
-            synchronous: settings.synchronous,
             clock,
             events,
             ranks: held.iter().map(|&held| RankState { held, ..RankState::default() }).collect(),
@@ -175,17 +173,7 @@ impl LoopController {
 
     /// Returns true if all participating ranks have reported since they were last asked to.
     pub(super) fn is_due(&self) -> bool {
-        self.missing().next().is_none()
-    }
-
-    /// Returns the participating ranks that have not reported since they were last asked to.
-    pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
-        self.ranks.iter().enumerate().filter(|(_, rank)| !rank.has_reported).map(|(rank, _)| rank)
-    }
-
-    /// Returns true if all ranks wait for decisions.
-    pub(super) fn is_synchronous(&self) -> bool {
-        self.synchronous
+        self.ranks.iter().all(|rank| rank.has_reported)
     }
 
     /// Postpones the decision if the reported time is too short for the scheduler's turns to even out, and returns the time in seconds after which

@@ -1,14 +1,19 @@
 //! Tests of the controller on rank 0 without ranks.
 
+use armature_planner::loops::LoopOptions;
+
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
 /// Returns a controller that decides after a single report of each rank.
 fn controller(settings: &Settings, held: &[u64]) -> LoopController {
-    let mut settings = settings.clone();
-    settings.options.settling = Some(1);
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
-    LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, held).unwrap()
+    let config = Config::new();
+    let mut controller =
+        LoopController::new("rows", settings, &config, &endpoint, Reach::Neighbours, held).unwrap();
+    let options = settings.planner(Reach::Neighbours, settings.balance_of(&config));
+    controller.resume(LoopBalancer::new(held.len(), LoopOptions { settling: Some(1), ..options }).unwrap());
+    controller
 }
 
 /// Returns the report of a rank that has computed each of its units once, in `seconds`.

@@ -12,8 +12,7 @@
 //! | from grid to grid, each value from old neighbours (Jacobi, finite differences) | [`Stencil`] |
 //!
 //! Rank 0 decides about movements with the balancer of [`armature_planner::loops`], besides computing its own units; no rank waits for a
-//! decision. Options are methods of the loops, such as [`DoAllLoop::balance`], and all of them have defaults. [`Settings`] holds the same
-//! options as a value.
+//! decision. Options are methods of the loops, such as [`DoAllLoop::balance`], and all of them have defaults.
 
 mod closures;
 #[cfg(doctest)]
@@ -22,6 +21,8 @@ mod controller;
 mod coordinator;
 mod doall;
 mod events;
+#[cfg(any(test, feature = "experiments"))]
+mod experiments;
 mod grid;
 mod metrics;
 mod pack;
@@ -44,7 +45,6 @@ const NAME: &str = "the loop";
 /// waits about as long, and a poll costs a thousandth of this time.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
 
-pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
 pub use closures::{map, reduce};
 pub use doall::{DoAll, DoAllLoop};
 pub use grid::{
@@ -52,6 +52,7 @@ pub use grid::{
 };
 pub use parallel_for::ParallelFor;
 pub use ranges::Ranges;
+#[cfg(any(test, feature = "experiments"))]
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};
 pub use units::{Rows, Units};

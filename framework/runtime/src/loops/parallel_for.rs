@@ -43,14 +43,13 @@ pub struct ParallelFor {
 impl ParallelFor {
     /// Creates a loop over these indices; over none if the range ends before it starts.
     pub fn new(name: &str, indices: Range<u64>) -> Self {
-        ParallelFor { name: name.to_string(), indices, settings: Settings::new() }
+        ParallelFor { name: name.to_string(), indices, settings: Settings::default() }
     }
 
-    loop_options!(settings);
     loop_options!(common);
     loop_options!(block_size);
 
-    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self.settings);
         self
     }

@@ -77,7 +77,7 @@ impl<'s> Ranges<'s> {
     /// If rank 0 runs something else.
     pub fn new(session: &'s mut Session, name: &str, indices: Range<u64>) -> Result<Self> {
         let what = Announcement::new(format!("runs the ranges {name:?}"));
-        Ranges::announced(session, name, &indices, &Settings::new(), what)
+        Ranges::announced(session, name, &indices, &Settings::default(), what)
     }
 
     /// Creates the loop with this announcement.

@@ -19,31 +19,19 @@ const PANEL: usize = 256;
 /// cost is packing and unpacking only, and the saving is as certain as the measured rates.
 const AT_ONCE: f64 = 0.1;
 
-/// Options of a loop as a value, for programs that derive them from their command line or use the same options for several loops. The loops
-/// have methods of the same names. By default every option is measured or chosen.
+/// Options of a loop as a value. By default every option is measured or chosen.
 ///
 /// An option that a loop does not have is an error when the loop runs: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
 /// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop) and [`TableLoop`](super::TableLoop),
 /// `periodic` to [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), and `checkpoint` to all but
 /// [`ParallelFor`](super::ParallelFor).
-///
-/// ```
-/// use armature::Balance;
-/// use armature::loops::{LoopOptions, Settings};
-///
-/// // Two thirds of the units stay on rank 0.
-/// let fixed = Settings::new().balance(Balance::Off).shares([2.0, 1.0]);
-/// // Units move for a gain of 5 %, in blocks of 8.
-/// let eager = Settings::new().block_size(8).options(LoopOptions { threshold: 0.05, ..LoopOptions::default() });
-/// # let _ = (fixed, eager);
-/// ```
+// Only the feature `experiments` exports the type.
+#[cfg_attr(not(feature = "experiments"), allow(unreachable_pub))]
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    pub(super) options: LoopOptions,
     pub(super) balance: Option<Balance>,
     pub(super) block_size: Option<u64>,
     pub(super) strip_width: Option<u64>,
-    pub(super) synchronous: bool,
     pub(super) shares: Option<Vec<f64>>,
     pub(super) quantum: Option<Duration>,
     pub(super) forced: Option<u64>,
@@ -94,38 +82,9 @@ macro_rules! loop_options {
             self.change(|settings| settings.balance = Some(balance))
         }
 
-        /// Sets the options of the balancer. Its reach follows from the loop, and the scheduler's quantum is measured unless `quantum` sets
-        /// it; both are ignored here.
-        pub fn options(self, options: armature_planner::loops::LoopOptions) -> Self {
-            self.change(|settings| settings.options = options)
-        }
-
-        /// Makes every rank wait at each interaction for the decision of rank 0, so that decisions take effect one interaction earlier.
-        /// Over grids rank 0 waits for all reports, and other ranks wait for its next halo row. The option exists for comparisons.
-        pub fn synchronous(self) -> Self {
-            self.change(|settings| settings.synchronous = true)
-        }
-
         /// Sets the initial share of each rank: one positive number per rank, in any unit. The default is equal shares.
         pub fn shares(self, shares: impl Into<Vec<f64>>) -> Self {
             self.change(|settings| settings.shares = Some(shares.into()))
-        }
-
-        /// Sets how long the operating system lets a process run while others wait. By default it is measured.
-        pub fn quantum(self, quantum: std::time::Duration) -> Self {
-            self.change(|settings| settings.quantum = Some(quantum))
-        }
-
-        /// Moves units at random at each interaction, with this seed, whatever is measured. For tests only.
-        #[doc(hidden)]
-        pub fn forced(self, seed: u64) -> Self {
-            self.change(|settings| settings.forced = Some(seed))
-        }
-    };
-    (settings) => {
-        /// Replaces all options set so far.
-        pub fn settings(self, settings: crate::loops::Settings) -> Self {
-            self.change(|before| *before = settings)
         }
     };
     (block_size) => {
@@ -198,33 +157,13 @@ macro_rules! loop_options {
 pub(super) use loop_options;
 
 impl Settings {
-    /// Returns the defaults.
-    pub fn new() -> Self {
-        Settings::default()
-    }
-
-    loop_options!(common);
-    loop_options!(block_size);
-    loop_options!(strip_width);
-    loop_options!(checkpoint);
-    loop_options!(periodic);
-    loop_options!(panel_width);
-
-    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
-        set(&mut self);
-        self
-    }
-
     /// Checks that a loop of this kind has all options that are set.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] with the option and the kind of loop.
     pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
-        // `least` is no option of loops whose units go anywhere: their coordinator sets it to 0 for the end of a pass and to 1 before.
-        let sets_least = self.options.least != LoopOptions::default().least;
-        let options: [(&str, bool, &[LoopKind]); 6] = [
-            ("options.least", sets_least, &[DoAcross, Stencil, Table]),
+        let options: [(&str, bool, &[LoopKind]); 5] = [
             ("block_size", self.block_size.is_some(), &[DoAll, Indices]),
             ("strip_width", self.strip_width.is_some(), &[DoAcross, Table]),
             ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil, Table]),
@@ -272,7 +211,7 @@ impl Settings {
             None => what,
         };
         let shares = self.shares.as_ref().map_or("equal".to_string(), |shares| format!("{shares:?}"));
-        what.with("shares", shares).with("synchronous", self.synchronous).with("periodic", self.is_periodic)
+        what.with("shares", shares).with("periodic", self.is_periodic)
     }
 
     /// Returns the number of columns in a panel of a table with this number of columns.
@@ -287,12 +226,12 @@ impl Settings {
 
     /// Returns the planner's options for a loop of this reach.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
-        let mut options = LoopOptions { reach, ..self.options.clone() };
+        let enabled = balance != Balance::Off;
+        let mut options = LoopOptions { reach, enabled, ..LoopOptions::default() };
         match reach {
-            Reach::Neighbours => options.settling = options.settling.or(Some(SETTLING)),
-            Reach::Anywhere => options.at_once = options.at_once.or(Some(AT_ONCE)),
+            Reach::Neighbours => options.settling = Some(SETTLING),
+            Reach::Anywhere => options.at_once = Some(AT_ONCE),
         }
-        options.enabled &= balance != Balance::Off;
         if let Some(quantum) = self.quantum {
             options.period.quantum = quantum.as_secs_f64();
         }
@@ -340,10 +279,8 @@ mod tests {
         let block = Settings::new().block_size(3);
         let strip = Settings::new().strip_width(3);
         let kept = Settings::new().checkpoint(Checkpoint::new("kept", ""));
-        let least = Settings::new().options(LoopOptions { least: 3, ..LoopOptions::default() });
         for (settings, option, without) in [
             (&block, "block_size", &[DoAcross, Stencil, Table][..]),
-            (&least, "options.least", &[DoAll, Indices]),
             (&strip, "strip_width", &[DoAll, Indices, Stencil]),
             (&kept, "checkpoint", &[Indices]),
             (&Settings::new().periodic(), "periodic", &[DoAll, Indices, DoAcross, Table]),
@@ -374,19 +311,9 @@ mod tests {
         assert_eq!(Settings::new().balance_of(&config), Balance::Off);
         assert_eq!(Settings::new().balance(Balance::Once).balance_of(&config), Balance::Once);
         assert!(!Settings::new().planner(Reach::Neighbours, Balance::Off).enabled);
-        let at_once = |settings: &Settings, reach| settings.planner(reach, Balance::Live).at_once;
-        let never = Settings::new().options(LoopOptions { at_once: Some(0.0), ..LoopOptions::default() });
-        assert_eq!(at_once(&Settings::new(), Reach::Neighbours), None, "rows of grids move between sweeps");
-        assert_eq!(
-            (at_once(&Settings::new(), Reach::Anywhere), at_once(&never, Reach::Anywhere)),
-            (Some(0.1), Some(0.0))
-        );
-        let settling = |settings: &Settings, reach| settings.planner(reach, Balance::Live).settling;
-        let set = Settings::new().options(LoopOptions { settling: Some(2), ..LoopOptions::default() });
-        assert_eq!(settling(&Settings::new(), Reach::Neighbours), Some(4));
-        assert_eq!(
-            (settling(&Settings::new(), Reach::Anywhere), settling(&set, Reach::Neighbours)),
-            (None, Some(2))
-        );
+        let [grids, units] =
+            [Reach::Neighbours, Reach::Anywhere].map(|reach| Settings::new().planner(reach, Balance::Live));
+        assert_eq!((grids.at_once, units.at_once), (None, Some(0.1)), "rows of grids move between sweeps");
+        assert_eq!((grids.settling, units.settling), (Some(4), None));
     }
 }

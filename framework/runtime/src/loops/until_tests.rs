@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::{BoxError, ErrorKind};
+use crate::loops::Settings;
 use crate::session::{Config, Session, run};
 
 const SHAPE: Shape = Shape { rows: 17, columns: 9 };
@@ -155,7 +156,7 @@ proptest! {
     ) {
         let (until, small) = (Until::at_most(most).every(every), 10_f64.powi(-exponent));
         let got = on_ranks(ranks, |session| {
-            let mut heat = StencilLoop::new("heat", SHAPE, Plate { change: 0.0 }).forced(seed);
+            let mut heat = StencilLoop::new("heat", SHAPE, Plate { change: 0.0 }).settings(Settings::new().forced(seed));
             let end = heat.run_until(session, until, take, |change| change < small)?;
             heat.run(session, 1)?;
             Ok((end, heat.collect(session)?))
@@ -167,7 +168,7 @@ proptest! {
         prop_assert_eq!(got, serial(until, small, grid(), pass));
 
         let got = on_ranks(ranks, |session| {
-            let mut sor = DoAcrossLoop::new("sor", SHAPE, Plate { change: 0.0 }).forced(seed);
+            let mut sor = DoAcrossLoop::new("sor", SHAPE, Plate { change: 0.0 }).settings(Settings::new().forced(seed));
             let end = sor.run_until(session, until, take, |change| change < small)?;
             sor.run(session, 1)?;
             Ok((end, sor.collect(session)?))
@@ -176,7 +177,7 @@ proptest! {
         prop_assert_eq!(got, serial(until, small, grid(), pass));
 
         let got = on_ranks(ranks, |session| {
-            let mut roots = DoAllLoop::new("roots", 40, Plate { change: 0.0 }).forced(seed);
+            let mut roots = DoAllLoop::new("roots", 40, Plate { change: 0.0 }).settings(Settings::new().forced(seed));
             let end = roots.run_until(session, until, take, |change| change < small)?;
             roots.run(session, 1)?;
             Ok((end, roots.collect(session)?))

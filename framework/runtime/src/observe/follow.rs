@@ -20,6 +20,7 @@ const LONGEST: u64 = 16 << 20;
 
 /// New contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct News {
     /// True if the job was restarted with a new log: earlier records belong to another attempt.
     pub anew: bool,

@@ -12,11 +12,19 @@ const NAMED: usize = 8;
 
 /// The events of all ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Log {
     /// In order of their runs, and of their times within a run; those of one rank as they were written.
     pub records: Vec<Record>,
     /// What is missing, in words: the last line of a rank that was killed while it wrote, or the file of a rank.
     pub notes: Vec<String>,
+}
+
+impl Log {
+    /// Returns a log of these records, without notes.
+    pub fn new(records: Vec<Record>) -> Self {
+        Log { records, notes: Vec::new() }
+    }
 }
 
 /// Reads what the ranks of a job have written to `dir`.

@@ -40,6 +40,8 @@ mod controller;
 mod coordinator;
 mod core_sharing;
 mod erased;
+#[cfg(feature = "experiments")]
+mod experiments;
 mod fill;
 mod flat_map;
 mod job_cost;

@@ -43,27 +43,6 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// Requests another mapping as soon as `items` items have reached the sink. The stream continues during the change.
-    ///
-    /// The option may be given several times. It is for experiments and tests, and for streams whose changes are known in advance;
-    /// otherwise the framework changes the mapping when another one is better ([`Balance::Live`](crate::Balance::Live)).
-    ///
-    /// ```
-    /// use armature::pipeline::{MappingChoice, Pipeline};
-    ///
-    /// let summary = armature::run(&armature::Config::new().ranks(2), |session| {
-    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x);
-    ///     let pipeline = pipeline.mapping(MappingChoice::Serial).remap_after(10, MappingChoice::Text("square@1".into()));
-    ///     Ok(pipeline.for_each(session, "drop", drop)?.into_summary())
-    /// })?.unwrap();
-    /// assert_eq!(summary.delivered, 100);
-    /// # Ok::<(), armature::Error>(())
-    /// ```
-    pub fn remap_after(mut self, items: u64, mapping: MappingChoice) -> Self {
-        self.def.remaps.push((items, mapping));
-        self
-    }
-
     /// Sets how items are sent to the replicas of a stage. The default is on demand.
     ///
     /// ```

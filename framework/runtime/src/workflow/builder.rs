@@ -328,7 +328,7 @@ impl<'w> Workflow<'w> {
             let name = match &task.action {
                 Action::Closure(name) => name,
                 Action::Command { .. } | Action::Shell(_) => return Ok(0),
-                Action::Nothing => {
+                _ => {
                     return Err(format!(
                         "task {:?} runs nothing, expected a closure or a command",
                         task.name

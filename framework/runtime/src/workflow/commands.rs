@@ -160,7 +160,7 @@ impl<'s> Commands<'s> {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
             Action::Shell(line) => Program::shell(line),
             // Not a command: never dispatched here.
-            Action::Closure(_) | Action::Nothing => return Ok(()),
+            _ => return Ok(()),
         };
         let mut request = Request::new(task as u64, program);
         request.attempt = attempt + 1;

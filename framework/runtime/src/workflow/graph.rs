@@ -165,7 +165,7 @@ fn kinds(tasks: &[Task]) -> (Vec<String>, Vec<usize>) {
             Action::Closure(name) => name.as_str(),
             Action::Command { program, .. } => program.as_str(),
             Action::Shell(line) => line.split_whitespace().next().unwrap_or(""),
-            Action::Nothing => "",
+            _ => "",
         };
         let kind = task.kind.as_deref().unwrap_or(runs).to_string();
         *numbers.entry(kind).or_insert_with_key(|kind| {

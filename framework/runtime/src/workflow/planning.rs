@@ -111,8 +111,8 @@ impl Question {
             };
             return self.clusters.first(quick).map(|plan| (plan, QUICK.to_string()));
         };
-        let evaluations = self.options.evaluations.min(evaluations);
-        let options = PlanOptions { evaluations, ..self.options.clone() };
+        let mut options = self.options.clone();
+        options.evaluations = options.evaluations.min(evaluations);
         let best = self.clusters.first(|cluster| plan(dag, cluster, &options))?;
         Ok((best.plan, best.planner.to_string()))
     }

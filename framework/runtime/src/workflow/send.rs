@@ -29,7 +29,7 @@ impl Workflow<'_> {
     /// use armature::workflow::{Action, Description, File, Task, Workflow};
     ///
     /// let mut task = Task::new("say", Action::Shell("date > a/./now".into()));
-    /// task.outputs.push(File { name: "a/./now".into(), size: None });
+    /// task.outputs.push(File::new("a/./now", None));
     /// let mut workflow = Description::builder("clock");
     /// workflow.task(task);
     /// let clock = workflow.build()?;

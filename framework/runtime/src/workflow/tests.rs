@@ -27,7 +27,9 @@ fn diamond_with_priority(priority: i64) -> Description {
     for name in ["a", "b", "c"] {
         builder.task(task(name, name));
     }
-    builder.task(Task { priority, ..task("d", "d") });
+    let mut d = task("d", "d");
+    d.priority = priority;
+    builder.task(d);
     builder.edge("a", "b", 0).edge("a", "c", 0).edge("b", "d", 0).edge("c", "d", 0);
     builder.build().unwrap()
 }
@@ -136,7 +138,8 @@ fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
         builder.task(wait);
     }
     let description = builder.build().unwrap();
-    let options = PlanOptions { evaluations: 0, ..PlanOptions::default() };
+    let mut options = PlanOptions::default();
+    options.evaluations = 0;
     let once = || {
         let summary = run(&config(2), |session| {
             let workflow = Workflow::from_description(description.clone()).plan(options.clone());
@@ -381,9 +384,12 @@ fn a_plan_that_is_given_is_followed() {
     assert!(error.contains("the cluster has 2 processors, where there are 3 ranks"), "{error}");
     let error = go(&plan, &equal(3, 10)).unwrap_err().to_string();
     assert!(error.contains("where a rank may have 10"), "{error}");
-    let error = go(&Plan { processor_of: vec![2, 1, 0, 3], ..plan.clone() }, &equal(3, 1000)).unwrap_err();
+    let (mut no_processor, mut twice) = (plan.clone(), plan.clone());
+    no_processor.processor_of = vec![2, 1, 0, 3];
+    twice.sequence = vec![0, 1, 2, 2];
+    let error = go(&no_processor, &equal(3, 1000)).unwrap_err();
     assert!(error.message().contains("a task on processor 3"), "{error}");
-    let error = go(&Plan { sequence: vec![0, 1, 2, 2], ..plan.clone() }, &equal(3, 1000)).unwrap_err();
+    let error = go(&twice, &equal(3, 1000)).unwrap_err();
     assert!(error.message().contains("expected each of 4 once"), "{error}");
 }
 

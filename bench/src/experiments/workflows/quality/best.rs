@@ -46,8 +46,9 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
                 2024 => instance.fitting_cluster(OF_EACH)?,
                 _ => instance.cluster_filled_to(FILLED)?,
             };
-            let memory = MemoryModel { task_memory: instance.task_memory, ..MemoryModel::default() };
-            let options = PlanOptions { memory, ..PlanOptions::default() };
+            let memory = MemoryModel::new(instance.task_memory);
+            let mut options = PlanOptions::default();
+            options.memory = memory;
             let best = plan(&instance.workflow, &cluster, &options)?;
             let blocks = earliest(&best, |planner| planner == Planner::DagHetPart).map(|found| found.0);
             let lists = earliest(&best, is_list).map(|found| found.0);

@@ -95,7 +95,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
 /// no plan.
 fn both(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
     let cluster = instance.fitting_cluster(OF_EACH)?;
-    let model = MemoryModel { task_memory: instance.task_memory, ..MemoryModel::default() };
+    let model = MemoryModel::new(instance.task_memory);
     let workflow = &instance.workflow;
     let makespan = |plan: armature_planner::Result<Plan>| -> Outcome<Option<f64>> {
         let Ok(plan) = plan else { return Ok(None) };

@@ -90,7 +90,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
 /// Returns the makespan and the validity of the plan of each of [`PLANNERS`].
 fn plans(instance: &Instance, cluster: &Cluster) -> Vec<(f64, bool)> {
     let Instance { workflow, task_memory, .. } = instance;
-    let model = MemoryModel { task_memory: *task_memory, ..MemoryModel::default() };
+    let model = MemoryModel::new(*task_memory);
     let little = Traversal::of(workflow, workflow.topological_order(), model).order;
     let by_level = |level| heftm(workflow, cluster, level, *task_memory);
     let [bl, blc] = [Level::Bottom, Level::BottomWithInputs].map(by_level);

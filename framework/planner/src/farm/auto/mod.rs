@@ -19,7 +19,7 @@ mod trial;
 
 pub use choice::Choice;
 
-use super::chunking::Chunking;
+use super::chunking::{Chunking, Published};
 use super::knowledge::ChunkDone;
 use super::policy::{AT_FIRST, Policy, View, policy};
 use crate::range;
@@ -29,17 +29,17 @@ use trial::Trial;
 
 /// Candidate policies. Single tasks are excluded, because their simulation takes one chunk for each task.
 const POLICIES: [Chunking; 11] = [
-    Chunking::Dpf,
+    Chunking::Policy(Published::Dpf),
     Chunking::Static,
-    Chunking::Gss,
-    Chunking::Tss,
-    Chunking::Fsc,
-    Chunking::Daf,
-    Chunking::Fac2,
-    Chunking::Fac,
-    Chunking::AwfB,
-    Chunking::Af,
-    Chunking::KruskalWeiss,
+    Chunking::Policy(Published::Gss),
+    Chunking::Policy(Published::Tss),
+    Chunking::Policy(Published::Fsc),
+    Chunking::Policy(Published::Daf),
+    Chunking::Policy(Published::Fac2),
+    Chunking::Policy(Published::Fac),
+    Chunking::Policy(Published::AwfB),
+    Chunking::Policy(Published::Af),
+    Chunking::Policy(Published::KruskalWeiss),
 ];
 /// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. A larger number reduces the number of selections; with a
 /// smaller one the master would be late if tasks are tiny.
@@ -87,8 +87,8 @@ pub(super) struct Auto {
 impl Default for Auto {
     fn default() -> Self {
         Auto {
-            policy: published(Chunking::Dpf),
-            in_force: Chunking::Dpf,
+            policy: published(Chunking::Policy(Published::Dpf)),
+            in_force: Chunking::Policy(Published::Dpf),
             informed: false,
             choice: None,
             out: Vec::new(),

@@ -8,7 +8,7 @@ mod simple;
 mod view;
 mod weighted;
 
-use super::chunking::Chunking;
+use super::chunking::{Chunking, Published};
 pub(super) use fractions::AT_FIRST;
 pub(super) use view::{Policy, View};
 
@@ -24,18 +24,18 @@ pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
     Some(match chunking {
         Chunking::Auto => return None,
         Chunking::Static => Box::new(simple::Static::default()),
-        Chunking::SelfScheduling => Box::new(simple::Fixed(1)),
-        Chunking::Fixed(tasks) => Box::new(simple::Fixed(tasks)),
-        Chunking::KruskalWeiss => Box::new(simple::KruskalWeiss),
-        Chunking::Gss => Box::new(simple::Gss),
-        Chunking::Tss => Box::new(simple::Tss::default()),
-        Chunking::Fsc => Box::new(fractions::Predictive::fsc()),
-        Chunking::Dpf => Box::new(fractions::Predictive::dpf()),
-        Chunking::Daf => Box::new(factoring::Daf::default()),
-        Chunking::Fac2 => Box::new(factoring::Factoring::fac2()),
-        Chunking::Fac => Box::new(factoring::Factoring::fac()),
-        Chunking::AwfB => Box::new(weighted::AwfB::default()),
-        Chunking::Af => Box::new(adaptive::Af),
+        Chunking::Policy(Published::SelfScheduling) => Box::new(simple::Fixed(1)),
+        Chunking::Fixed(tasks) => Box::new(simple::Fixed(tasks.get() as u64)),
+        Chunking::Policy(Published::KruskalWeiss) => Box::new(simple::KruskalWeiss),
+        Chunking::Policy(Published::Gss) => Box::new(simple::Gss),
+        Chunking::Policy(Published::Tss) => Box::new(simple::Tss::default()),
+        Chunking::Policy(Published::Fsc) => Box::new(fractions::Predictive::fsc()),
+        Chunking::Policy(Published::Dpf) => Box::new(fractions::Predictive::dpf()),
+        Chunking::Policy(Published::Daf) => Box::new(factoring::Daf::default()),
+        Chunking::Policy(Published::Fac2) => Box::new(factoring::Factoring::fac2()),
+        Chunking::Policy(Published::Fac) => Box::new(factoring::Factoring::fac()),
+        Chunking::Policy(Published::AwfB) => Box::new(weighted::AwfB::default()),
+        Chunking::Policy(Published::Af) => Box::new(adaptive::Af),
     })
 }
 

@@ -108,7 +108,7 @@ pub(super) struct KruskalWeiss;
 impl Policy for KruskalWeiss {
     fn begin(&mut self, _view: &View<'_>) {}
 
-    /// Uses [`Chunking::Fac2`](super::super::Chunking::Fac2) while the deviation is unknown.
+    /// Uses [`Published::Fac2`](super::super::Published::Fac2) while the deviation is unknown.
     fn next(&mut self, _worker: usize, _most: u64, view: &View<'_>) -> u64 {
         let all = view.statistics.all();
         let even = view.total.div_ceil(view.n());

@@ -53,16 +53,15 @@ pub struct DoAllLoop<L: DoAll> {
 impl<L: DoAll> DoAllLoop<L> {
     /// Creates a loop over `units` units.
     pub fn new(name: &str, units: u64, body: L) -> Self {
-        let rank_loop = RankLoop { nowait: L::NOWAIT, ..RankLoop::new(name, units, Settings::new()) };
+        let rank_loop = RankLoop { nowait: L::NOWAIT, ..RankLoop::new(name, units, Settings::default()) };
         DoAllLoop { body, rank_loop }
     }
 
-    loop_options!(settings);
     loop_options!(common);
     loop_options!(block_size);
     loop_options!(checkpoint);
 
-    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub(in crate::loops) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         self.rank_loop.change(set);
         self
     }

@@ -75,7 +75,6 @@ fn indices_are_done_once_where_there_are_hooks() {
     for ranks in [1, 2, 3, 8] {
         for seed in 0..6 {
             let settings = Settings::new().forced(seed).block_size(1 + 17 * seed);
-            let settings = if seed % 2 == 0 { settings.synchronous() } else { settings };
             let mut all = done_by(ranks, &settings, true).concat();
             all.sort_unstable();
             assert_eq!(all, (100..200).collect::<Vec<_>>(), "{ranks} ranks, seed {seed}");

@@ -38,7 +38,7 @@ impl<U: Units> RankLoop<U> {
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
         let to_make = self.wants(rank, ranks)?;
         self.worker.begin(rank, times, eager);
-        let mut run = Run::new(clock, passes, ranks == 1, to_make);
+        let mut run = Run::new(clock, passes, to_make);
         if rank == 0 {
             let (learned, held) = match self.learned.take() {
                 Some(Learned { held, balancer }) => (Some(balancer), held),

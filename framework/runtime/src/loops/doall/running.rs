@@ -30,7 +30,6 @@ pub(in crate::loops) struct Run<U> {
     learned: Option<LoopBalancer>,
     pub(super) metrics: Metrics,
     pub(super) passes: u64,
-    is_alone: bool,
     /// Units to create on this rank before anything else.
     to_make: Option<Range<u64>>,
     /// Task of user code, which has the data of the block's segment.
@@ -65,13 +64,12 @@ pub(in crate::loops) enum Asked {
 
 impl<U> Run<U> {
     /// Creates a run that begins now.
-    pub(super) fn new(clock: Clock, passes: u64, is_alone: bool, to_make: Option<Range<u64>>) -> Self {
+    pub(super) fn new(clock: Clock, passes: u64, to_make: Option<Range<u64>>) -> Self {
         Run {
             coordinator: None,
             learned: None,
             metrics: Metrics::new(clock),
             passes,
-            is_alone,
             to_make,
             in_hand: None,
             waiting: VecDeque::new(),
@@ -241,11 +239,10 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Report(report), at, out)
     }
 
-    /// Returns true if the rank has units to compute that do not wait for an answer of rank 0.
+    /// Returns true if the rank has units to compute.
     fn has_work(&self) -> bool {
         let worker = &self.of.worker;
-        let waits = self.of.settings.synchronous && !self.run.is_alone && worker.is_unanswered();
-        !worker.is_over() && !waits && !worker.is_idle()
+        !worker.is_over() && !worker.is_idle()
     }
 
     /// Returns the next block, if there is one.

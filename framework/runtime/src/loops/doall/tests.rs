@@ -133,7 +133,6 @@ pub(super) fn forced<const NOWAIT: bool>(
     let (mut movements, mut moved) = (0, 0);
     for seed in 0..1_200 {
         let settings = Settings::new().forced(seed).block_size(1 + noise(seed) % 6);
-        let settings = if seed % 5 == 0 { settings.synchronous() } else { settings };
         let (ranks, units) = (ranks(seed) as usize, units[seed as usize % 7]);
         for summary in check_as::<NOWAIT>(ranks, units, passes(seed), &settings, nothing) {
             movements += summary.movements;

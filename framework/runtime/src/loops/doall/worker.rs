@@ -234,11 +234,6 @@ impl<U: Units> Worker<U> {
         self.reported_idle = self.is_idle().then_some(self.done);
     }
 
-    /// Returns true if the rank has reported and rank 0 has not answered yet.
-    pub(super) fn is_unanswered(&self) -> bool {
-        self.reported
-    }
-
     /// Returns true if the rank has nothing to compute.
     pub(super) fn is_idle(&self) -> bool {
         self.unit_queue.undone() == 0

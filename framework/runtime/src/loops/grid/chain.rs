@@ -139,17 +139,6 @@ impl Chain {
         self.of_run.controller.record(|| Event::Grain { block, reason });
     }
 
-    /// Returns the ranks for whose reports rank 0 waits before it begins `sweep`. The result is empty except at an interaction of a synchronous loop.
-    /// Rows can move `delay` sweeps later.
-    pub(super) fn awaited(&self, sweep: u64, delay: u64) -> Vec<usize> {
-        let is_interaction = sweep == self.report_after + 1 && sweep + delay < self.sweeps;
-        if is_interaction && self.of_run.controller.is_synchronous() {
-            self.of_run.controller.missing().collect()
-        } else {
-            Vec::new()
-        }
-    }
-
     /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. Rows can move `delay` sweeps later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
         let before = sweep + delay;

@@ -1,6 +1,6 @@
 //! Tests of the coordinator of a grid loop on rank 0 without ranks.
 
-use armature_planner::loops::{LoopOptions, Reach};
+use armature_planner::loops::{LoopBalancer, LoopOptions, Reach};
 
 use super::*;
 use crate::comm::endpoint::Endpoint;
@@ -8,7 +8,7 @@ use crate::comm::local::{LocalTransport, World};
 use crate::loops::Settings;
 use crate::loops::controller::LoopController;
 use crate::loops::metrics::Sample;
-use crate::session::Config;
+use crate::session::{Balance, Config};
 
 /// Number of rows of each of the two ranks.
 const HELD: u64 = 50;
@@ -17,11 +17,12 @@ const HELD: u64 = 50;
 /// sweep.
 fn coordinator() -> Chain {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
-    let options = LoopOptions { settling: Some(1), ..LoopOptions::default() };
-    let settings = Settings::new().quantum(Duration::from_millis(20)).options(options);
+    let settings = Settings::new().quantum(Duration::from_millis(20));
     let held = [HELD; 2];
-    let controller =
+    let mut controller =
         LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, &held).unwrap();
+    let options = settings.planner(Reach::Neighbours, Balance::Live);
+    controller.resume(LoopBalancer::new(2, LoopOptions { settling: Some(1), ..options }).unwrap());
     let of_run = Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO);
     Chain::new(of_run, 1_000, false, Duration::ZERO)
 }

@@ -131,12 +131,11 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         DoAcrossLoop { grid_loop: GridLoop::new(name, shape, kind), strip_width: None, user }
     }
 
-    loop_options!(settings);
     loop_options!(common);
     loop_options!(strip_width);
     loop_options!(checkpoint);
 
-    pub(super) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub(in crate::loops) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self.grid_loop.settings);
         self.strip_width = None;
         self

@@ -205,11 +205,6 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         if at.is_late {
             return Ok(Some(Next::LookAgain));
         }
-        // Only in a synchronous loop. Other ranks cannot continue without rank 0's next halo row, which follows its directive.
-        if !self.awaited(sweep).is_empty() {
-            self.times.wait(false);
-            return Ok(Some(Next::Wait));
-        }
         self.times.end_wait();
         self.phase = Phase::Sweeping;
         let begin = self.clock.now();
@@ -224,11 +219,6 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
             self.times.metrics.interaction(self.clock.now().saturating_sub(begin));
         }
         Ok(None)
-    }
-
-    /// Returns the ranks for whose reports rank 0 waits before it begins `sweep`.
-    fn awaited(&self, sweep: u64) -> Vec<usize> {
-        self.coordinator.as_ref().map_or_else(Vec::new, |root| root.awaited(sweep, self.worker.delay()))
     }
 
     /// Sends a message to the coordinator, which may be on this rank.

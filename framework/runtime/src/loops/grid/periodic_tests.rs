@@ -141,7 +141,9 @@ fn rows_of_a_ring_move() {
     (0..300).for_each(|_| serial_step(&mut serial, 5));
     for ranks in 2..=5 {
         let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
-            let mut torus = StencilLoop::new("torus", shape, Torus::new(41)).forced(ranks as u64).periodic();
+            let mut torus = StencilLoop::new("torus", shape, Torus::new(41))
+                .settings(Settings::new().forced(ranks as u64))
+                .periodic();
             let summary = torus.run(session, 300)?.into_summary();
             Ok((torus.collect(session)?, summary))
         })

@@ -108,12 +108,11 @@ impl<U: Stencil> StencilLoop<U> {
         StencilLoop { grid_loop: GridLoop::new(name, shape, LoopKind::Stencil), user }
     }
 
-    loop_options!(settings);
     loop_options!(common);
     loop_options!(checkpoint);
     loop_options!(periodic);
 
-    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub(in crate::loops) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self.grid_loop.settings);
         self
     }

@@ -76,13 +76,12 @@ impl<U: Table> TableLoop<U> {
         TableLoop { sweeps: DoAcrossLoop::of_kind(name, shape, panels, LoopKind::Table) }
     }
 
-    loop_options!(settings);
     loop_options!(common);
     loop_options!(strip_width);
     loop_options!(panel_width);
     loop_options!(checkpoint);
 
-    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub(in crate::loops) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         self.sweeps = self.sweeps.change(set);
         self
     }

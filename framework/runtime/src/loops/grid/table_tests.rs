@@ -141,8 +141,8 @@ fn rows_of_a_table_move_between_panels() {
     let sum = summed(shape, &serial(shape));
     for ranks in 2..=5 {
         let (total, summary) = run(&Config::new().ranks(ranks), |session| {
-            let mut table =
-                TableLoop::new("mixed", shape, Mixed::new(shape)).panel_width(9).forced(ranks as u64);
+            let mut table = TableLoop::new("mixed", shape, Mixed::new(shape))
+                .settings(Settings::new().panel_width(9).forced(ranks as u64));
             let summary = table.run(session)?.into_summary();
             Ok((session.all_reduce(table.body().sum, u64::wrapping_add)?, summary))
         })

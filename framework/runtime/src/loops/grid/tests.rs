@@ -174,26 +174,6 @@ fn rows_move_at_random_and_the_result_stays_the_serial_one() {
     assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
 }
 
-/// Rank 0 decides as early as possible, however far behind it the other ranks are.
-#[test]
-fn a_synchronous_loop_waits_for_all_reports() {
-    let shape = Shape { rows: 40, columns: 9 };
-    let settings = Settings::new().forced(7).synchronous();
-    for ranks in [2, 3, 5] {
-        // Rows move before the sweep after the next one, and the movement is reported, so an interaction takes two
-        // sweeps.
-        for summary in check(ranks, shape, &[101, 51], &settings.clone().strip_width(2)) {
-            assert!(summary.interactions >= summary.passes / 2 - 1, "{ranks} ranks: {summary}");
-        }
-        // For a stencil, rows move before the first step that no rank can have begun.
-        for summary in check_heat(ranks, shape, &[101, 51], &settings) {
-            let apart = ranks as u64 + 1;
-            assert!(summary.interactions >= summary.passes / apart - 1, "{ranks} ranks: {summary}");
-        }
-    }
-    check(3, shape, &[30, 30], &Settings::new().synchronous());
-}
-
 /// Body that takes long for the lower half of the rows.
 struct Slow;
 
@@ -216,8 +196,7 @@ impl DoAcross for Slow {
 fn run_slow(limit: std::time::Duration, driver: crate::Driver) -> crate::Result<()> {
     let config = Config { peer_limit: limit, join_limit: limit, driver, ..Config::new().ranks(2) };
     run(&config, |session| {
-        let settings = Settings::new().strip_width(10).synchronous();
-        DoAcrossLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).settings(settings).run(session, 2)?;
+        DoAcrossLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).strip_width(10).run(session, 2)?;
         Ok(())
     })
 }

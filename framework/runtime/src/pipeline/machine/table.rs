@@ -97,7 +97,7 @@ impl Table {
         match (receivers, self.dispatch) {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
-            (_, Dispatch::OnDemand) => Route::Pull {
+            _ => Route::Pull {
                 // A single sender knows all batches on offer. Of several senders none does, so a receiver dispatches.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
@@ -134,8 +134,8 @@ mod tests {
     use super::*;
 
     fn table(blocks: Vec<(Range<usize>, Vec<usize>)>, dispatch: Dispatch) -> Table {
-        let blocks = blocks.into_iter().map(|(stages, hosts)| Block { stages, hosts }).collect();
-        Table::new(1, Mapping { blocks }, dispatch, &[true, false, false, true], true)
+        let blocks = blocks.into_iter().map(|(stages, hosts)| Block::new(stages, hosts)).collect();
+        Table::new(1, Mapping::new(blocks), dispatch, &[true, false, false, true], true)
     }
 
     #[test]

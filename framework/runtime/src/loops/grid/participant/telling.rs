@@ -31,9 +31,6 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
                 _ => "ends the loop".to_string(),
             },
             (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to take rows"),
-            (Phase::Deciding(sweep), _, true) => {
-                format!("waits for the reports of ranks {:?} before sweep {sweep}", self.awaited(*sweep))
-            }
             (_, _, true) => format!("waits {}", self.worker.waiting_for()),
             _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
         }

@@ -1,0 +1,67 @@
+//! Options for experiments and tests (feature `experiments`), which are not part of the public interface: all options of a loop as one value,
+//! the scheduler's quantum, and random movements.
+#![cfg_attr(not(feature = "experiments"), allow(unreachable_pub))]
+
+use std::time::Duration;
+
+use super::settings::{Settings, loop_options};
+use super::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, ParallelFor, Stencil, StencilLoop, Table, TableLoop};
+
+impl Settings {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Settings::default()
+    }
+
+    loop_options!(common);
+    loop_options!(block_size);
+    loop_options!(strip_width);
+    loop_options!(checkpoint);
+    loop_options!(periodic);
+    loop_options!(panel_width);
+
+    /// Sets how long the operating system lets a process run while others wait. By default it is measured.
+    pub fn quantum(self, quantum: Duration) -> Self {
+        self.change(|settings| settings.quantum = Some(quantum))
+    }
+
+    /// Moves units at random at each interaction, with this seed, whatever is measured.
+    pub fn forced(self, seed: u64) -> Self {
+        self.change(|settings| settings.forced = Some(seed))
+    }
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self);
+        self
+    }
+}
+
+/// Adds the method `settings` to a builder.
+macro_rules! takes_settings {
+    () => {
+        /// Replaces all options set so far.
+        pub fn settings(self, settings: Settings) -> Self {
+            self.change(|before| *before = settings)
+        }
+    };
+}
+
+impl ParallelFor {
+    takes_settings!();
+}
+
+impl<L: DoAll> DoAllLoop<L> {
+    takes_settings!();
+}
+
+impl<U: DoAcross> DoAcrossLoop<U> {
+    takes_settings!();
+}
+
+impl<U: Stencil> StencilLoop<U> {
+    takes_settings!();
+}
+
+impl<U: Table> TableLoop<U> {
+    takes_settings!();
+}
