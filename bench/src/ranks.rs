@@ -49,6 +49,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "loop-by-hand" => Some(loops::main(arguments)),
         "mortal" => Some(farm::mortal::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
+        "tour" => Some(farm::tour::main(arguments)),
         "tree" => Some(farm::tree::main(arguments)),
         "moved" => Some(moved::main(arguments)),
         "phases" => Some(phases::main(arguments)),

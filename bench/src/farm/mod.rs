@@ -6,6 +6,7 @@ pub mod mortal;
 pub mod simulated;
 pub mod subject;
 pub mod tiny;
+pub mod tour;
 pub mod tree;
 
 pub use armature_bench_simulated::tasks;

@@ -8,6 +8,7 @@ use armature_planner::farm::Chunking;
 use serde::Serialize;
 
 use super::chunk_result::ErasedWorker;
+use super::incumbent::Incumbent;
 use super::options::Options;
 use super::task_runner::{Codecs, WorkerSlot};
 use super::worker::{Closure, Worker};
@@ -291,6 +292,13 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// ```
     pub fn journal(mut self, path: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
         self.options.journal = Some((path.into(), RunIdentity::of(identity)));
+        self
+    }
+
+    /// Attaches the best value of a branch-and-bound search, which ranks exchange while the farm runs. A farm has at most one
+    /// [`Incumbent`]. All ranks must attach one of the same type and direction.
+    pub fn incumbent<T: Item + PartialOrd + Clone>(mut self, best: &Incumbent<T>) -> Self {
+        self.options.incumbent = Some(best.shared.clone());
         self
     }
 

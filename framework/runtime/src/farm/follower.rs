@@ -82,8 +82,10 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
         'f: 'scope,
     {
         driver.run_until_finished(endpoint, &mut self)?;
-        let Follower { worker, .. } = self;
-        ToMaster::Report(worker.report).send(endpoint, 0)?;
+        let Follower { worker, mut link, .. } = self;
+        // The sink may have ended the run before the results of the last tasks were sent.
+        let report = ToMaster::Report(worker.report).encode(endpoint.run())?;
+        endpoint.send_ready(0, link.incumbent.add(0, report)?)?;
         if worker.timed_out {
             // The task may never end, and its thread ends only with the process.
             endpoint.leave_with_all(self.join_limit)?;
@@ -139,16 +141,29 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
     /// was anything to do.
     fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
-        let moved = submaster.pass_on(out)?;
+        let moved = submaster.pass_on(&mut self.link, out)?;
         if !submaster.is_deserted() {
             return Ok(moved);
         }
         if let Role::Submaster(submaster) = std::mem::replace(&mut self.role, Role::Worker) {
-            submaster.retire(out)?;
+            submaster.retire(&mut self.link, out)?;
         }
         self.link.forget_announced();
         self.link.join(0, out)?;
         Ok(true)
+    }
+
+    /// Sends an improved incumbent to the superior, and as a sub-master to the members that hold chunks. Returns true if it was sent.
+    fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
+        if !self.link.incumbent.has_improved() || self.finished {
+            return Ok(false);
+        }
+        let members = match &self.role {
+            Role::Worker => None,
+            Role::Submaster(submaster) => Some(submaster.workers().holders()),
+        };
+        let ranks = members.into_iter().flatten().chain([self.link.superior]);
+        self.link.incumbent.send_round(ranks, self.link.clock.now(), out)
     }
 }
 
@@ -162,6 +177,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         if let Role::Submaster(submaster) = &mut self.role {
             submaster.heard(from);
         }
+        let Some(message) = self.link.incumbent.take(message)? else { return Ok(()) };
         match Received::decode(message)? {
             Received::ToWorker(message) => self.on_order(from, message, out),
             Received::ToMaster(message) => match &mut self.role {
@@ -172,7 +188,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
     }
 
     fn on_turn(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.lead(out)
+        Ok(self.lead(out)? | self.spread(out)?)
     }
 
     fn on_done(&mut self, done: Outcome<I, O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {

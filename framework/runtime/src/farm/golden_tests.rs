@@ -7,14 +7,15 @@ use super::chunk_result::{ChunkResult, Failure};
 use super::messages::aggregate::{Entry, encode};
 use super::messages::{
     Attach, ChunkHeader, ExecutionMode, Join, Lead, Lost, Status, Tag, Times, ToMaster, ToWorker,
-    encode_chunk, encode_result,
+    encode_chunk, encode_result, with_incumbent,
 };
 use super::result_journal::{Kind as JournalKind, ResultJournal};
 use super::state::{LastActivity, Suspicion};
 use super::summary::RankReport;
-use crate::comm::Part;
 use crate::comm::clock::Clock;
+use crate::comm::message::frame_header;
 use crate::comm::process::Process;
+use crate::comm::{Frame, Part};
 use crate::error::ErrorKind;
 use crate::failed_task::FailedTask;
 use crate::golden::{Messages, RUN, check_file, place};
@@ -62,6 +63,13 @@ fn chunks_and_results_are_as_they_were() {
     let both = || vec![([], one(3, b"abc")), ([], one(0x0403_0201, b"de"))];
     messages.message("chunks for a sub-master", &encode(RUN, Tag::Chunks, 2, both()));
     messages.message("results of a sub-master", &encode(RUN, Tag::Results, 0, both()));
+
+    messages.message(
+        "a chunk that carries the incumbent",
+        &with_incumbent(chunk(SOME), &wire::to_bytes(&1.5).unwrap()),
+    );
+    let alone = Frame::new(frame_header(RUN, Tag::Incumbent).to_vec());
+    messages.message("the incumbent alone", &with_incumbent(alone, &wire::to_bytes(&1.5).unwrap()));
     messages.check("farm-chunks");
 }
 

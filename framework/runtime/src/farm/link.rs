@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::failure_detector::FailureDetector;
+use super::incumbent_link::IncumbentLink;
 use super::messages::{Attach, ExecutionMode, Join, ToMaster};
 use super::options::Options;
 use crate::comm::clock::Clock;
@@ -16,6 +17,7 @@ use crate::session::Config;
 pub(super) struct Link {
     pub(super) detector: FailureDetector,
     pub(super) clock: Clock,
+    pub(super) incumbent: IncumbentLink,
     rank: usize,
     /// Name of the farm.
     pub(super) farm: String,
@@ -41,6 +43,7 @@ impl Link {
     ) -> Self {
         Link {
             detector: FailureDetector::new(endpoint.size(), options.silence(config), config),
+            incumbent: IncumbentLink::new(options.incumbent.clone(), farm, endpoint.size()),
             rank: endpoint.rank(),
             clock: endpoint.clock(),
             farm: farm.to_string(),
@@ -87,6 +90,7 @@ impl Link {
         }
         self.superior = to;
         self.forget_announced();
+        self.incumbent.repeat_round();
         // A rank that takes charge of others has joined.
         self.detector.expect(out.endpoint(), to, true);
         true

@@ -18,7 +18,8 @@
 //! wait for the next one.
 //!
 //! [`Farm::for_each`] runs a stream of tasks, finite or endless. [`Farm::iterate`] runs sets of tasks, each made from the results of the
-//! previous set. With [`Farm::worklist`] the sink adds tasks, and in a farm made by [`Farm::exploring`] tasks make tasks.
+//! previous set. With [`Farm::worklist`] the sink adds tasks, and in a farm made by [`Farm::exploring`] tasks make tasks. The tasks of a
+//! branch-and-bound search share their best value in an [`Incumbent`].
 //!
 //! # Failures
 //! - A task that returns an error or panics ends the job. With [`Farm::retries`] it is tried again first, on another rank.
@@ -48,6 +49,10 @@ mod flow;
 mod follower;
 #[cfg(test)]
 mod golden_tests;
+mod incumbent;
+mod incumbent_link;
+#[cfg(test)]
+mod incumbent_tests;
 mod link;
 mod master;
 mod messages;
@@ -76,5 +81,6 @@ pub use armature_planner::farm::{Chunking, Published};
 pub use builder::Farm;
 pub use explore::{Exploration, Explored, More, Part};
 pub use flow::Flow;
+pub use incumbent::Incumbent;
 pub use summary::{RankReport, Summary};
 pub use worker::Worker;

@@ -1,10 +1,12 @@
 //! Options of a farm.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use armature_planner::farm::Chunking;
 
+use super::incumbent::AnyIncumbent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::identity::RunIdentity;
 use crate::session::{Balance, Config};
@@ -25,6 +27,7 @@ pub(crate) struct Options {
     pub(crate) sub_masters: Option<usize>,
     pub(crate) balance: Option<Balance>,
     pub(crate) window_bytes: Option<usize>,
+    pub(crate) incumbent: Option<Arc<dyn AnyIncumbent>>,
 }
 
 /// Default limit of silence, after which a worker with a communicating thread counts as dead.
@@ -46,6 +49,7 @@ impl Default for Options {
             balance: None,
             window_bytes: None,
             journal: None,
+            incumbent: None,
         }
     }
 }

@@ -251,13 +251,18 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// Settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
     fn announcement(&self, options: &Options, form: &str) -> Announcement {
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
-        what.with("method", form)
+        let what = what
+            .with("method", form)
             .with("tasks of type", self.codecs.tasks.item())
             .with("results of type", self.codecs.results.item())
             .with("order", if options.ordered { "as of the tasks" } else { "as they come" })
             .with("retries", options.retries)
             .with("task_limit", shown(options.task_limit))
-            .with("silence_limit", shown(options.silence))
+            .with("silence_limit", shown(options.silence));
+        match &options.incumbent {
+            Some(incumbent) => what.with("incumbent", incumbent.describe()),
+            None => what,
+        }
     }
 
     pub(super) fn run(

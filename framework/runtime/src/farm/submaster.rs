@@ -87,10 +87,11 @@ impl Submaster {
     }
 
     /// Dispatches chunks to requesting members and sends results to the master. Returns true if there were any.
-    pub(super) fn pass_on(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
+    pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
         while let Some((member, header, payload)) = self.state.give() {
-            ToWorker::Chunk(header, payload).send(out.endpoint(), member)?;
+            let frame = ToWorker::Chunk(header, payload).encode(out.run())?;
+            out.send(member, link.incumbent.add(member, frame)?)?;
             moved = true;
             // Busy members receive one chunk at a time, so that idle members that requested later are served first.
             if !self.state.somebody_is_idle() {
@@ -98,17 +99,20 @@ impl Submaster {
             }
         }
         if self.state.is_due() {
-            self.deliver(out)?;
+            self.deliver(link, out)?;
             moved = true;
         }
         Ok(moved)
     }
 
     /// Sends the collected results to the master.
-    fn deliver(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+    fn deliver(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         match self.state.deliver() {
             results if results.is_empty() => Ok(()),
-            results => ToMaster::Results(results).send(out.endpoint(), 0),
+            results => {
+                let frame = ToMaster::Results(results).encode(out.run())?;
+                out.send(0, link.incumbent.add(0, frame)?)
+            }
         }
     }
 
@@ -118,8 +122,8 @@ impl Submaster {
     }
 
     /// Ends the role of sub-master: sends the remaining results and a notice to the master.
-    pub(super) fn retire(mut self, out: &mut Outgoing<'_>) -> Result<()> {
-        self.deliver(out)?;
+    pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
+        self.deliver(link, out)?;
         ToMaster::Retired.send(out.endpoint(), 0)
     }
 

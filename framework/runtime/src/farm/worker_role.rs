@@ -70,7 +70,7 @@ impl<I> WorkerRole<I> {
                 // A sub-master that was replaced gets no result, and other ranks run the rest of its chunk.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
-                    out.send(sender, frame)?;
+                    out.send(sender, link.incumbent.add(sender, frame)?)?;
                 }
                 Ok(())
             }

@@ -76,7 +76,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let bytes = payload.len();
         self.state.traffic.gave(header.count.into(), bytes);
         self.note(worker, worker, (header, suspicion), payload);
-        out.send(worker, frame)?;
+        out.send(worker, self.incumbent.add(worker, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);
         self.controller.sent(bytes, took);

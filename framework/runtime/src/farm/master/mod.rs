@@ -21,6 +21,7 @@ use super::chunk_result::Activity;
 use super::controller::WorkerController;
 use super::delivery::Deliver;
 use super::failure_detector::FailureDetector;
+use super::incumbent_link::IncumbentLink;
 use super::messages::{Join, ToMaster, ToWorker};
 use super::options::Options;
 use super::result_journal::ResultJournal;
@@ -49,6 +50,7 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     user_driver: Choice,
     pub(super) state: MasterState<I, O>,
     detector: FailureDetector,
+    incumbent: IncumbentLink,
     /// Trails of workers on this machine.
     trails: BTreeMap<usize, TrailReader>,
     controller: WorkerController,
@@ -94,6 +96,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             user_driver: user_job::driver(config, endpoint),
             state,
             detector: FailureDetector::new(endpoint.size(), options.silence(config), config),
+            incumbent: IncumbentLink::new(options.incumbent.clone(), name, endpoint.size()),
             trails: BTreeMap::new(),
             controller: WorkerController::new(balance, clock.now())?,
             journal: None,
@@ -163,6 +166,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             self.echo = Some(from);
             return Ok(());
         }
+        let Some(message) = self.incumbent.take(message)? else { return Ok(()) };
         match ToMaster::decode(message)? {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
@@ -223,6 +227,14 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             }
             Outcome::Chunk { .. } => Err(Error::new(ErrorKind::Wire, "rank 0 did a chunk for another rank")),
         }
+    }
+
+    /// Sends an improved incumbent to the workers and sub-masters that hold chunks. Returns true if it was sent.
+    fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
+        if !self.incumbent.has_improved() || self.state.stopped || self.state.ending {
+            return Ok(false);
+        }
+        self.incumbent.send_round(self.state.workers().holders(), self.clock.now(), out)
     }
 
     /// Does periodic work: checks the number of workers of a stream, and writes the log of events.

@@ -27,6 +27,12 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.state.tasks.workers_mut().set(rank, WorkerState::Left);
     }
 
+    /// Dismisses a rank, which learns the incumbent of rank 0.
+    pub(super) fn dismiss(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        let frame = ToWorker::Finish.encode(out.run())?;
+        out.send(rank, self.incumbent.add(rank, frame)?)
+    }
+
     /// Completes the log of events and closes the journal at the end of a run. `elapsed` is the duration of the run.
     fn close(&mut self, elapsed: Duration) -> Result<()> {
         self.streaming = false;
@@ -53,9 +59,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
         self.master.close(elapsed)?;
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
-        for rank in (1..size).filter(|rank| !self.master.state.groups.is_leader(*rank)) {
+        for rank in 1..size {
             // Ranks that count as dead are dismissed as well, because they may only have been slow.
-            ToWorker::Finish.send(out.endpoint(), rank)?;
+            if !self.master.state.groups.is_leader(rank) {
+                self.master.dismiss(rank, out)?;
+            }
         }
         self.wait_until(None, |master, out| {
             master.let_leaders_go(out)?;

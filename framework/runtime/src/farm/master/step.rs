@@ -81,7 +81,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
     }
 
     fn on_turn(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.step.on_turn(self.master, out)
+        Ok(self.step.on_turn(self.master, out)? | self.master.spread(out)?)
     }
 
     fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command<I>>> {

@@ -65,7 +65,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if chunks.is_empty() {
             return Ok(false);
         }
-        ToWorker::Chunks { ahead, chunks }.send(out.endpoint(), leader)?;
+        let frame = ToWorker::Chunks { ahead, chunks }.encode(out.run())?;
+        out.send(leader, self.incumbent.add(leader, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);
         self.controller.sent(bytes, took);
@@ -119,7 +120,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Dismisses the sub-masters whose members have left. Until then a sub-master must receive the messages of its members.
     pub(super) fn let_leaders_go(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
-            ToWorker::Finish.send(out.endpoint(), leader)?;
+            self.dismiss(leader, out)?;
         }
         Ok(())
     }

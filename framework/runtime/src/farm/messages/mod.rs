@@ -7,6 +7,7 @@
 
 pub(super) mod aggregate;
 mod chunk;
+mod incumbent;
 mod tag;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use aggregate::Entry;
 pub(crate) use chunk::{ChunkHeader, Payload, ResultHeader, Times, encode_chunk, encode_result};
+pub(super) use incumbent::{carries_incumbent, with_incumbent, without_incumbent};
 pub(super) use tag::Tag;
 
 use super::state::LastActivity;

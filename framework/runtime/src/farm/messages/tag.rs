@@ -19,5 +19,7 @@ tags! {
         Results = 40,
         Lost = 41,
         Retire = 42,
+        /// Nothing but the incumbent.
+        Incumbent = 43,
     }
 }

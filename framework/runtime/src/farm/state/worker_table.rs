@@ -167,6 +167,11 @@ impl WorkerTable {
         self.held[rank]
     }
 
+    /// Returns the ranks other than 0 that hold chunks.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = usize> {
+        self.held.iter().enumerate().skip(1).filter(|&(_, held)| *held > 0).map(|(rank, _)| rank)
+    }
+
     /// Sets the state of a rank. A rank that is lost or has left holds no chunks any more; a parked rank keeps its chunks.
     pub(crate) fn set(&mut self, rank: usize, state: WorkerState) {
         self.remove(rank);

@@ -1,0 +1,119 @@
+//! Exchange of a farm's incumbent with other ranks: it is added to messages that are sent anyway, and sent alone if no such message is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::incumbent::AnyIncumbent;
+use super::messages::{Tag, carries_incumbent, with_incumbent, without_incumbent};
+use crate::comm::Frame;
+use crate::comm::message::{Message, frame_header};
+use crate::error::{Error, ErrorKind, Result};
+use crate::rank::protocol::Outgoing;
+
+/// Minimum interval between two rounds of messages that carry nothing but the incumbent: the time for which a rank of an exploration
+/// searches between two messages. A shorter interval would send more messages than the search itself.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// Minimum interval for each receiver of a round. A message occupies its sender for some microseconds, so that rounds take about 1 % of its
+/// time.
+const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
+
+/// The incumbent of a farm on a rank, and the ranks that know its current value.
+#[derive(Debug)]
+pub(super) struct IncumbentLink {
+    incumbent: Option<Arc<dyn AnyIncumbent>>,
+    farm: String,
+    /// Version of the value that a rank has received from this one or sent to it; 0 for none.
+    known: Vec<u64>,
+    /// Version that has been sent to all ranks that held tasks.
+    spread: u64,
+    /// Time from which on the next round may be sent.
+    next_round: Duration,
+}
+
+impl IncumbentLink {
+    pub(super) fn new(incumbent: Option<Arc<dyn AnyIncumbent>>, farm: &str, ranks: usize) -> Self {
+        // Values of the start of the run reach other ranks with chunks and results.
+        let spread = incumbent.as_ref().map_or(0, |incumbent| incumbent.version());
+        let (farm, known) = (farm.to_string(), vec![0; ranks]);
+        IncumbentLink { incumbent, farm, known, spread, next_round: Duration::ZERO }
+    }
+
+    /// Adds the incumbent to a frame for rank `to`, unless that rank knows its value.
+    ///
+    /// # Errors
+    /// If the value cannot be encoded.
+    pub(super) fn add(&mut self, to: usize, frame: Frame) -> Result<Frame> {
+        let Some(incumbent) = self.incumbent.as_ref().filter(|it| it.version() != self.known[to]) else {
+            return Ok(frame);
+        };
+        let (value, version) = incumbent.encode().map_err(|e| self.here(e))?;
+        self.known[to] = version;
+        Ok(with_incumbent(frame, &value))
+    }
+
+    /// Takes the incumbent out of a received message, if the message carries it, and merges its value. Returns the message as it was before
+    /// the incumbent was added, or `None` if it carried nothing else.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if the value is damaged, or this rank has no incumbent.
+    pub(super) fn take(&mut self, message: Message) -> Result<Option<Message>> {
+        if !carries_incumbent(&message) {
+            return Ok(Some(message));
+        }
+        let Some(incumbent) = &self.incumbent else {
+            let text = format!("rank {} sent an incumbent to a farm that has none", message.from);
+            return Err(self.here(Error::new(ErrorKind::Wire, text)));
+        };
+        let (message, value) = without_incumbent(message).map_err(|e| self.here(e))?;
+        if let Some(version) = incumbent.merge(&value).map_err(|e| self.here(e))? {
+            self.known[message.from] = version;
+        }
+        Ok(Some(message).filter(|message| !message.is(Tag::Incumbent)))
+    }
+
+    /// Returns true if the value has improved since the last round.
+    #[inline]
+    pub(super) fn has_improved(&self) -> bool {
+        self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
+    }
+
+    /// Sends the improved value to these ranks in messages that carry nothing else, unless a rank knows it or the last round was a short
+    /// time ago. Other ranks receive the value with their next chunk. Returns true if a message was sent.
+    ///
+    /// # Errors
+    /// Errors of the encoding and of the transport.
+    pub(super) fn send_round(
+        &mut self,
+        ranks: impl Iterator<Item = usize>,
+        now: Duration,
+        out: &mut Outgoing<'_>,
+    ) -> Result<bool> {
+        let Some(incumbent) = self.incumbent.as_ref().filter(|_| now >= self.next_round) else {
+            return Ok(false);
+        };
+        // A value that improves meanwhile is sent in the next round.
+        self.spread = incumbent.version();
+        let mut sent = 0;
+        for to in ranks {
+            if self.known[to] >= self.spread {
+                continue;
+            }
+            let frame = self.add(to, Frame::new(frame_header(out.run(), Tag::Incumbent).to_vec()))?;
+            out.send(to, frame)?;
+            sent += 1;
+        }
+        if sent > 0 {
+            self.next_round = now + INTERVAL.max(INTERVAL_PER_RANK * sent);
+        }
+        Ok(sent > 0)
+    }
+
+    /// Starts a round with the current value, because this rank has a new superior.
+    pub(super) fn repeat_round(&mut self) {
+        self.spread = 0;
+    }
+
+    fn here(&self, error: Error) -> Error {
+        Error::new(error.kind(), format!("{} (in the incumbent)", error.message())).in_farm(&self.farm)
+    }
+}

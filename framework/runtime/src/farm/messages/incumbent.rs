@@ -1,0 +1,93 @@
+//! The incumbent as an addition to any message of a farm: a bit of the tag, and the value behind the content of the message. Messages
+//! without it are unchanged.
+
+use bytes::Bytes;
+
+use crate::comm::Frame;
+use crate::comm::message::{Message, TAG_AT};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bit of the tag of a message that carries the incumbent. No tag of a farm has it.
+const CARRIES: u8 = 1 << 7;
+/// Size in bytes of the length of the value, at the end of the head.
+const LENGTH: usize = size_of::<u32>();
+
+/// Adds an encoded value to a frame. The content of the frame keeps its place, so that it stays aligned.
+pub(in super::super) fn with_incumbent(frame: Frame, value: &[u8]) -> Frame {
+    let mut head = Vec::with_capacity(frame.head.len() + value.len() + LENGTH);
+    head.extend_from_slice(&frame.head);
+    head[TAG_AT] |= CARRIES;
+    head.extend_from_slice(value);
+    // An encoded control value has at most 64 MiB.
+    head.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    Frame { head: head.into(), ..frame }
+}
+
+/// Returns true if a message carries the incumbent.
+#[inline]
+pub(in super::super) fn carries_incumbent(message: &Message) -> bool {
+    message.code & CARRIES != 0
+}
+
+/// Divides a message that [carries the incumbent](carries_incumbent) into the original message and the encoded value.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if the message is shorter than its value.
+pub(in super::super) fn without_incumbent(mut message: Message) -> Result<(Message, Bytes)> {
+    let size = message.body.len();
+    let value = message.body.split_last_chunk::<LENGTH>().and_then(|(rest, length)| {
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        rest.len().checked_sub(length)
+    });
+    let begin = value.ok_or_else(|| {
+        let text =
+            format!("a message of {size} bytes from rank {} is shorter than its incumbent", message.from);
+        Error::new(ErrorKind::Wire, text)
+    })?;
+    let value = message.body.slice(begin..size - LENGTH);
+    message.body.truncate(begin);
+    message.code &= !CARRIES;
+    Ok((message, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tag;
+    use super::*;
+    use crate::comm::Part;
+    use crate::comm::message::{FRAME_HEADER, frame_header};
+
+    fn received(frame: Frame) -> Message {
+        let Frame { head, parts } = frame;
+        Message { from: 3, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
+    }
+
+    fn frame(content: &[u8]) -> Frame {
+        let head = [&frame_header(7, Tag::Chunk)[..], content].concat();
+        Frame { head: head.into(), parts: vec![Part::of(vec![9_u8; 3])] }
+    }
+
+    #[test]
+    fn a_message_is_as_before_once_its_incumbent_is_taken_out() {
+        for content in [&b""[..], b"tasks"] {
+            assert!(!carries_incumbent(&received(frame(content))));
+            for value in [&b""[..], b"best"] {
+                let message = received(with_incumbent(frame(content), value));
+                assert!(carries_incumbent(&message));
+                let (message, taken) = without_incumbent(message).unwrap();
+                assert!(message.is(Tag::Chunk) && message.body == content && taken == value);
+                assert_eq!((message.from, message.parts[0].len()), (3, 3));
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_lengths_are_errors() {
+        let message =
+            |body: &'static [u8]| Message { from: 3, code: CARRIES, body: body.into(), parts: vec![] };
+        for body in [&b""[..], b"abc", &[5, 0, 0, 0], b"1234\x05\0\0\0", &[255; 8]] {
+            let error = without_incumbent(message(body)).unwrap_err();
+            assert!(error.kind() == ErrorKind::Wire && error.to_string().contains("shorter"), "{error}");
+        }
+    }
+}
