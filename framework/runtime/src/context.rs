@@ -59,14 +59,7 @@ impl RankPlace {
 
 impl Context {
     pub(crate) fn new(place: RankPlace, name: &str) -> Self {
-        Context {
-            place,
-            name: name.into(),
-            number: 0,
-            attempt: 0,
-            is_suspect: false,
-            clock: Clock::wall(),
-        }
+        Context { place, name: name.into(), number: 0, attempt: 0, is_suspect: false, clock: Clock::wall() }
     }
 
     /// Returns a context for tests that call user code directly: the first attempt at number 0 of `test`, on the only rank.

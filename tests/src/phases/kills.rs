@@ -232,7 +232,8 @@ impl Kill {
 /// moment at which they end by themselves, its connection to the process that has started them is closed, and it
 /// exits with the code 255.
 fn has_launcher_failed(outcome: &Outcome) -> bool {
-    outcome.status.code() == Some(255) && outcome.stderr.contains("process manager error waiting for completion")
+    outcome.status.code() == Some(255)
+        && outcome.stderr.contains("process manager error waiting for completion")
 }
 
 /// Kills the process whose number is in the file `mark`, and waits for its end.

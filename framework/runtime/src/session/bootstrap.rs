@@ -307,7 +307,8 @@ fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
             topologies().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
         let cores: Vec<Core> = cores.into_values().cloned().collect();
         for (local, &rank) in ranks.iter().enumerate() {
-            places[rank].units = topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
+            places[rank].units =
+                topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
         }
         let is_shared = ranks.len() > cores.len();
         let allowed: Vec<Vec<usize>> = ranks.iter().map(|&r| cores_of(&nodes[r], &places[r])).collect();
