@@ -75,9 +75,10 @@ impl Ended {
         self.outcome == Outcome::Exited(0) && self.stopped.is_none() && self.lost_output == 0
     }
 
-    pub(crate) fn not_started(why: String) -> Self {
+    /// Returns a result with this exit status, in which all measured values are 0.
+    pub fn new(outcome: Outcome) -> Self {
         Ended {
-            outcome: Outcome::NotStarted(why),
+            outcome,
             stopped: None,
             run_time: Duration::ZERO,
             cpu_time: Duration::ZERO,
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_command_whose_output_is_lost_has_failed() {
-        let mut ended = Ended { outcome: Outcome::Exited(0), ..Ended::not_started(String::new()) };
+        let mut ended = Ended::new(Outcome::Exited(0));
         assert!(ended.is_success());
         ended.lost_output = 7;
         assert!(!ended.is_success());

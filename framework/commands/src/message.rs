@@ -301,15 +301,9 @@ impl Ended {
     /// ```
     /// use armature_commands::{Ended, Outcome};
     ///
-    /// let ended = Ended {
-    ///     outcome: Outcome::Exited(3),
-    ///     stopped: None,
-    ///     run_time: std::time::Duration::from_millis(1200),
-    ///     cpu_time: std::time::Duration::from_millis(900),
-    ///     peak_memory: 5_000_000,
-    ///     lost_output: 0,
-    ///     last_line: "cannot open a".into(),
-    /// };
+    /// let mut ended = Ended::new(Outcome::Exited(3));
+    /// ended.run_time = std::time::Duration::from_millis(1200);
+    /// ended.last_line = "cannot open a".into();
     /// let bytes = ended.to_bytes();
     /// assert_eq!(Ended::from_bytes(&bytes[1..]), None);
     /// assert_eq!(Ended::from_bytes(&bytes), Some(ended));

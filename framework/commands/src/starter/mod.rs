@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 use crate::connection::Connection;
 use crate::error::Result;
-use crate::event::{Ended, Event, Stopped};
+use crate::event::{Ended, Event, Outcome, Stopped};
 use crate::message::{FromStarter, Setup, ToStarter};
 use crate::output::OutputWriter;
 use crate::poll::{Interest, wait};
@@ -170,7 +170,8 @@ impl Starter {
                 if let Some(at) = self.queue.iter().position(|request| request.id == id) {
                     self.queue.remove(at);
                     let why = "it was cancelled before".to_string();
-                    let ended = Ended { stopped: Some(Stopped::Cancelled), ..Ended::not_started(why) };
+                    let ended =
+                        Ended { stopped: Some(Stopped::Cancelled), ..Ended::new(Outcome::NotStarted(why)) };
                     return self.tell(Event::Ended { id, ended });
                 }
                 if let Some(command) = self.running.iter_mut().find(|command| command.id == id) {
@@ -241,7 +242,7 @@ impl Starter {
                     self.running.push(command);
                     Event::Started { id: request.id, process }
                 }
-                Err(why) => Event::Ended { id: request.id, ended: Ended::not_started(why) },
+                Err(why) => Event::Ended { id: request.id, ended: Ended::new(Outcome::NotStarted(why)) },
             };
             self.tell(event)?;
         }

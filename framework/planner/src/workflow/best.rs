@@ -92,7 +92,9 @@ pub struct BestPlan {
 ///
 /// let workflow = Family::Epigenomics.build(100, 1)?;
 /// let cluster = paper_cluster(3, 4, 1.0)?;
-/// let best = plan(&workflow, &cluster, &PlanOptions { evaluations: 16, ..PlanOptions::default() })?;
+/// let mut options = PlanOptions::default();
+/// options.evaluations = 16;
+/// let best = plan(&workflow, &cluster, &options)?;
 ///
 /// assert!(best.certificate.is_valid());
 /// assert!(best.attempts.iter().all(|attempt| {
