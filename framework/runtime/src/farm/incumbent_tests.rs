@@ -79,7 +79,7 @@ fn an_improvement_reaches_tasks_that_run_on_other_ranks() {
                     };
                     wait_until("3 has not arrived", || tasks == 1 || best.get() == 3);
                 };
-                let farm = Farm::new("spread", work).chunking(Chunking::Fixed(1)).request_ahead(0);
+                let farm = Farm::new("spread", work).chunking(Chunking::fixed(1)).request_ahead(0);
                 let (farm, tasks) = shaped(farm, shape);
                 count.store(tasks, Ordering::SeqCst);
                 farm.incumbent(&best).collect(session, 0..tasks)?;
@@ -103,7 +103,7 @@ fn the_sink_improves_the_value_of_running_tasks() {
             wait_until("the sink has not improved the value", || task == 0 || best.get() == 10);
             task
         };
-        let farm = Farm::new("sink", work).chunking(Chunking::Fixed(1)).request_ahead(0).dedicated_master();
+        let farm = Farm::new("sink", work).chunking(Chunking::fixed(1)).request_ahead(0).dedicated_master();
         farm.incumbent(&best).for_each(session, 0..2, |number, _| {
             best.improve(10 + number);
         })?;
@@ -135,7 +135,7 @@ fn ranks_that_share_their_best_value_search_fewer_nodes() {
                 meet(&begun, 4);
                 if subtree == 0 { usize::from(best.improve(100)) } else { search(&best, SUBTREE) }
             };
-            let mut farm = Farm::new("nodes", work).chunking(Chunking::Fixed(1)).request_ahead(0);
+            let mut farm = Farm::new("nodes", work).chunking(Chunking::fixed(1)).request_ahead(0);
             if shares {
                 farm = farm.incumbent(&best);
             }
@@ -277,7 +277,7 @@ fn an_improvement_before_the_sink_ends_the_run_reaches_rank_0() {
             // The run ends before this task, whose result is not needed.
             std::thread::sleep(Duration::from_millis(50));
         };
-        let farm = Farm::new("ended", work).chunking(Chunking::Fixed(1)).request_ahead(0).unordered();
+        let farm = Farm::new("ended", work).chunking(Chunking::fixed(1)).request_ahead(0).unordered();
         let mut farm = farm.dedicated_master().incumbent(&best);
         farm.for_each(session, 0..2, |_, ()| ControlFlow::Break(()))?;
         Ok(best.get())
