@@ -113,9 +113,13 @@ mod tests {
         assert!(plain.contains("chunking: Auto") && plain.contains("dedicated: false"), "{plain}");
         assert!(plain.contains("retries: 1"), "{plain}");
         let set = farm("--chunking fac2 --dedicated-master --request-ahead 3 --task-limit 1.5 --retries 4");
-        for part in
-            ["chunking: Fac2", "dedicated: true", "ahead: Some(3)", "task_limit: Some(1.5s)", "retries: 4"]
-        {
+        for part in [
+            "chunking: Policy(Fac2)",
+            "dedicated: true",
+            "ahead: Some(3)",
+            "task_limit: Some(1.5s)",
+            "retries: 4",
+        ] {
             assert!(set.contains(part), "{part}: {set}");
         }
         assert!(farm("--chunking 32").contains("chunking: Fixed(32)"));

@@ -254,7 +254,7 @@ mod tests {
         assert!(place.lines().starts_with("DONE a\n# APPENDS 2 2 /"));
         assert!(place.lines().ends_with("DONE b\n"));
         let error = ledger.note("c", &[place.handover("none", "all")]).unwrap_err().to_string();
-        assert!(error.starts_with("cannot hand "), "{error}");
+        assert!(error.starts_with("cannot forward "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
         // Part of a file that the task need not write.
         ledger.note("c", &[Handover { is_optional: true, ..place.handover("none", "never") }]).unwrap();

@@ -292,7 +292,7 @@ mod tests {
         assert!(
             toml("[[task]]\nid = \"a\"\nclosure = \"f\"\n").contains("task \"a\" runs the closure \"f\"")
         );
-        assert!(toml("[[task]]\nid = \"a\"\n").contains("no task says what it runs"));
+        assert!(toml("[[task]]\nid = \"a\"\n").contains("no task has a command"));
     }
 
     #[test]

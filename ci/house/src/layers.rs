@@ -101,7 +101,9 @@ mod tests {
         assert_eq!(found, expected);
         layers.pop();
         assert!(
-            wrong(Path::new("k"), &layers, &sources, &all).unwrap_err().contains("k/farm/a.rs is in none")
+            wrong(Path::new("k"), &layers, &sources, &all)
+                .unwrap_err()
+                .contains("k/farm/a.rs belongs to no layer")
         );
     }
 }

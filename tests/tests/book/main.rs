@@ -153,6 +153,7 @@ fn options_of(files: &[&str]) -> BTreeSet<String> {
         let methods = text.split("pub fn ").skip(1).filter_map(|method| {
             let head = method.split('{').next().unwrap_or_default();
             let (name, arguments) = head.split_once('(')?;
+            let name = name.split('<').next().unwrap_or_default();
             let is_chainable = arguments.starts_with("self") || arguments.starts_with("mut self");
             (is_chainable && head.trim_end().ends_with("-> Self")).then(|| name.to_string())
         });

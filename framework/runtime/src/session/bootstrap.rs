@@ -368,7 +368,8 @@ mod tests {
         let mut nodes: Vec<Node> = (0..cores).map(|_| node("a")).collect();
         nodes.push(node("b"));
         let places = places(&nodes, Bind::Core);
-        assert!(places.iter().all(|p| p.cores == 1 && p.units.is_some()));
+        assert!(places.iter().all(|p| !p.has_shared_cores() && p.units.is_some()));
+        assert!(places[..cores].iter().all(|p| p.cores == 1));
         nodes.push(node("a"));
         let places = super::places(&nodes, Bind::Core);
         assert!(places[0].has_shared_cores() && places[0].units.is_none());
