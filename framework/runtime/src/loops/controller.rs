@@ -74,7 +74,10 @@ impl RankState {
 
 /// Movement in progress.
 struct Movement {
+    /// Number of units that were to move.
     units: u64,
+    /// Number of units of each rank at the decision.
+    held: Vec<u64>,
     messages: u64,
     /// Longest time in seconds that a rank has spent on its part, over the ranks that have completed their parts.
     seconds: f64,
@@ -260,9 +263,10 @@ impl LoopController {
         if !moves.is_empty() {
             self.under_way = Some(Movement {
                 units: moves.iter().map(|m| m.units).sum(),
+                held,
                 messages: moves.len() as u64,
                 seconds: 0.0,
-                done: vec![false; held.len()],
+                done: vec![false; self.ranks.len()],
                 why: decision.to_string(),
             });
         }
@@ -276,7 +280,11 @@ impl LoopController {
         };
         self.movements += 1;
         self.balancer.moved(now, movement.seconds);
-        let Movement { units, messages, seconds, why, .. } = movement;
+        let Movement { mut units, held, messages, seconds, why, .. } = movement;
+        if self.reach == Reach::Anywhere {
+            // A rank that has computed some of the units meanwhile sends fewer. Between any two ranks no unit passes through a third one.
+            units = self.ranks.iter().zip(held).map(|(rank, before)| rank.held.saturating_sub(before)).sum();
+        }
         self.change = Some(why);
         let number = self.movements;
         self.events.record(Duration::from_secs_f64(now), || Event::Moved {
