@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::calls::Pattern;
+use crate::language::Language;
 use crate::layers::Layer;
 
 /// Content of `house.toml`.
@@ -20,6 +21,9 @@ pub(crate) struct Config {
     pub(crate) layers: Vec<Layer>,
     /// Measures that count calls, in the order of the table.
     pub(crate) calls: Vec<Calls>,
+    /// Language of comments and pages.
+    #[serde(default)]
+    pub(crate) language: Language,
     /// Intended value of each measure.
     pub(crate) goals: BTreeMap<String, u64>,
     /// Names of the measures that cannot be counted by a program.

@@ -8,6 +8,7 @@
 mod calls;
 mod config;
 mod imports;
+mod language;
 mod layers;
 mod lines;
 mod macros;

@@ -99,6 +99,15 @@ pub(crate) fn measure(root: &Path, config: &Config) -> Result<Vec<Measure>, Stri
         code.add(count, format!("{path}: {count}"));
     }
     measures.extend([constants, named, code]);
+
+    let (found, comments) = config.language.unclear_comments(root)?;
+    let mut all_comments = Measure::new("comments");
+    all_comments.value = comments as u64;
+    let mut unclear = Measure::new("  unclear ones");
+    found.into_iter().for_each(|place| unclear.add(1, place));
+    let mut long = Measure::new("long sentences on pages");
+    config.language.long_sentences(root)?.into_iter().for_each(|place| long.add(1, place));
+    measures.extend([all_comments, unclear, long]);
     Ok(measures)
 }
 
@@ -123,7 +132,8 @@ mod tests {
              layers = [{ name = \"low\", rooms = [\"low.rs\"] }, { name = \"high\", rooms = [\"high.rs\", \"lib.rs\"] }]\n\
              calls = [{ name = \"caught\", patterns = [\"call catch\"] }, \
                       { name = \"calls\", patterns = [\"call catch\"], each = true, within = [\"high.rs\"] }]\n\
-             [goals]\n[limits]\n",
+             [goals]\n[limits]\n\
+             [language]\ncomments = [\"k\"]\npages = []\nopenings = [\"Why\"]\nphrases = []\n",
         )
         .unwrap();
         let found = measure(dir.path(), &config).unwrap();
@@ -137,6 +147,9 @@ mod tests {
             ("numeric constants", 2),
             ("  those with a name", 1),
             ("lines of code", 12),
+            ("comments", 1),
+            ("  unclear ones", 1),
+            ("long sentences on pages", 0),
         ];
         assert_eq!(values, expected);
         assert_eq!(found[4].list, ["low -> high: k/src/low.rs -> k/src/high.rs: B"]);
