@@ -8,7 +8,7 @@
 PARTS=(
   "setup    | test |   5 |  900 | packages and Rust"
   "format   | test |   5 |   60 | cargo fmt --check"
-  "scripts  | test |  10 |  120 | shellcheck on every script"
+  "scripts  | test |  15 |  120 | shellcheck on every script, spelling of code and pages"
   "licences | test |   5 |   60 | the licences of all dependencies against deny.toml"
   "lint     | test | 150 |  900 | clippy without warnings, also without MPI and hwloc, with each skeleton alone"
   "house    | test |  30 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
@@ -80,6 +80,9 @@ part_scripts() {
   mapfile -t scripts < <(git ls-files '*.sh' '*.env' '.ci/run' 'ci/smpi/smpicc-rs')
   shellcheck --external-sources --source-path="$ROOT" --severity=info "${scripts[@]}"
   echo "${#scripts[@]} scripts are fine"
+  python_packages typos ci/typos-requirements.txt
+  "$ROOT/target/typos/bin/typos"
+  echo "the spelling is fine"
 }
 
 part_lint() {

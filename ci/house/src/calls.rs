@@ -78,8 +78,8 @@ impl<'ast> Visit<'ast> for Found<'_> {
         visit::visit_expr_method_call(self, call);
     }
 
-    fn visit_macro(&mut self, makro: &'ast syn::Macro) {
-        arguments(makro).iter().for_each(|argument| Found::visit_expr(self, argument));
+    fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
+        arguments(invocation).iter().for_each(|argument| Found::visit_expr(self, argument));
     }
 }
 

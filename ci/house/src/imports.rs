@@ -196,8 +196,8 @@ impl<'ast> Visit<'ast> for Names<'_> {
         visit::visit_path(self, path);
     }
 
-    fn visit_macro(&mut self, makro: &'ast syn::Macro) {
-        arguments(makro).iter().for_each(|argument| Names::visit_expr(self, argument));
+    fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
+        arguments(invocation).iter().for_each(|argument| Names::visit_expr(self, argument));
     }
 
     fn visit_visibility(&mut self, _: &'ast Visibility) {}

@@ -4,8 +4,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::{Expr, Macro, Token};
 
 /// Returns the arguments of a macro call that are expressions.
-pub(crate) fn arguments(makro: &Macro) -> Vec<Expr> {
-    makro.parse_body::<Arguments>().map(|arguments| arguments.0).unwrap_or_default()
+pub(crate) fn arguments(invocation: &Macro) -> Vec<Expr> {
+    invocation.parse_body::<Arguments>().map(|arguments| arguments.0).unwrap_or_default()
 }
 
 struct Arguments(Vec<Expr>);
