@@ -8,7 +8,7 @@
 PARTS=(
   "setup    | test |   5 |  900 | packages and Rust"
   "format   | test |   5 |   60 | cargo fmt --check"
-  "scripts  | test |  15 |  120 | shellcheck on every script, spelling of code and pages"
+  "scripts  | test |  20 |  300 | shellcheck on every script, spelling of code and pages"
   "licences | test |   5 |   60 | the licences of all dependencies against deny.toml"
   "lint     | test | 150 |  900 | clippy without warnings, also without MPI and hwloc, with each skeleton alone"
   "house    | test |  30 |  300 | measures of the structure of the framework, within the limits of ci/house/house.toml"
