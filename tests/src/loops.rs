@@ -28,12 +28,11 @@ impl LoopProgram {
         command
     }
 
-    /// Runs the program on threads, once with each set of options. The result must equal the result of the serial
-    /// loop, the summary must be printed if the options request it, and units must move if the options force
-    /// movements.
+    /// Runs the program on threads, once with each set of options. The result must equal the result of the serial loop,
+    /// the summary must be printed if the options request it, and units must move if the options force movements.
     ///
     /// # Panics
-    /// If one of these conditions does not hold.
+    /// If a condition does not hold.
     #[track_caller]
     pub fn agrees(&self, sets: &[&[&str]]) {
         let summary = format!("loop {}: {}", self.name, self.summary);

@@ -91,7 +91,7 @@ fn proteins_have_a_matrix() {
     assert_eq!(succeeds(&mut align(&own)).printed, "p\tq\t11\t10\t7\n");
 }
 
-/// Protein databases contain selenocysteine (U), pyrrolysine (O) and J, which stands for leucine or isoleucine.
+/// Protein databases contain selenocysteine (U), pyrrolysine (O) and J (leucine or isoleucine).
 #[test]
 fn letters_of_proteins_without_scores_count_as_x() {
     let dir = tempfile::tempdir().unwrap();

@@ -36,7 +36,8 @@ struct Cli {
     /// File whose lines are further patterns; each rank reads it
     #[arg(long, value_name = "FILE")]
     patterns: Option<PathBuf>,
-    /// Instead of a file, search TEXT repeated up to SIZE bytes (units K, M, G are powers of 1024); several of these options form one text
+    /// Instead of a file, search TEXT repeated up to SIZE bytes (units K, M, G are powers of 1024); if the option is repeated, all texts form one
+    /// text
     #[arg(long, value_name = "TEXT:SIZE", value_parser = parse_repeated)]
     generate: Vec<Repeated>,
     /// Size of a segment, the unit of work, in bytes (units K, M are powers of 1024)

@@ -55,11 +55,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// Creates the iterator over the segments of these texts, until `reader` has left. A file below a directory that cannot be opened is skipped with
-    /// a message.
+    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if `reader` has left. A file below a directory that
+    /// cannot be opened is skipped with a message.
     ///
     /// # Errors
-    /// A file that the user has named cannot be opened, or a text is no file.
+    /// A file that the user has named cannot be opened, or a part is not a file.
     pub fn new(parts: &[Part], cut: Cut, reader: Reader) -> Result<Self, BoxError> {
         let mut files = Vec::new();
         for (number, part) in parts.iter().enumerate() {

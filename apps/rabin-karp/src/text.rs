@@ -183,7 +183,7 @@ pub struct Segments<'p> {
 }
 
 impl<'p> Segments<'p> {
-    /// Creates the iterator over the segments of these texts.
+    /// Creates the iterator over the segments of the texts in `parts`.
     pub fn new(parts: &'p [Part], cut: Cut, lines: Lines) -> Self {
         let sizes = parts.iter().map(Part::size);
         let left: Option<u64> = sizes.map(|size| Some(size?.div_ceil(cut.segment as u64))).sum();

@@ -156,7 +156,7 @@ struct Heat<'a> {
     old: Vec<f64>,
     new: Vec<f64>,
     /// For each side, the neighbour's rank, the tag of messages to the neighbour, and the tag of messages from the
-    /// neighbour; `out` and `back` are the buffers of these messages.
+    /// neighbour. `out` and `back` are the buffers of messages to and from the neighbours.
     sides: [Option<(i32, i32, i32)>; 2],
     out: [Slot<f64>; 2],
     back: [Slot<f64>; 2],

@@ -18,8 +18,8 @@
 //! cores next to the load: after each run, the experiment measures the share of the loaded core that a thread gets
 //! next to the load; n busy ranks get as much as n such threads.
 //!
-//! Parts: `alone`, `beside` the load, beside the load on the `other` core, and the mapping of the `paper` in the
-//! first two.
+//! Parts: `alone` is without the load, `beside` has the load on the core with more work, `other` has the load on the
+//! other core, and `paper` adds the paper's mapping to the parts `alone` and `beside`.
 
 use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
 

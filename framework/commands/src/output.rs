@@ -277,7 +277,8 @@ impl OutputLog {
         self.places(key, stream).iter().map(|place| u64::from(place.length)).sum()
     }
 
-    /// Returns the number of bytes at the ends of files that are not complete pieces. The writer of such a file died, or is still writing.
+    /// Returns the number of bytes at the ends of files that are not complete pieces. An incomplete piece is left by a writer that died or is still
+    /// writing.
     pub fn torn(&self) -> u64 {
         self.torn
     }

@@ -1,4 +1,5 @@
-//! Starters with real commands: limits, signals, processes that are left behind, output, and the deaths of all who take part.
+//! Tests of starters with real commands: limits, signals, orphaned processes, output, and the death of each process
+//! involved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,7 @@ use armature_commands::{
 use rustix::process::{Pid, Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-commands");
-/// What takes longer on any machine hangs.
+/// Time after which a command counts as hanging, also on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 const MB: u64 = 1_000_000;
 
@@ -27,14 +28,14 @@ fn shell(id: u64, line: impl Into<std::ffi::OsString>) -> Request {
     Request::new(id, Program::shell(line))
 }
 
-/// Runs these, and says how each ended.
+/// Runs all requests. Returns the end of each command by its number.
 fn run_all(starter: &mut Starter, requests: Vec<Request>) -> BTreeMap<u64, Ended> {
     let count = requests.len();
     requests.into_iter().for_each(|request| starter.run(request).unwrap());
     ended(starter, count)
 }
 
-/// How the next `count` commands end.
+/// Waits until `count` commands have ended. Returns the end of each command by its number.
 fn ended(starter: &mut Starter, count: usize) -> BTreeMap<u64, Ended> {
     let (mut all, start) = (BTreeMap::new(), Instant::now());
     while all.len() < count {
@@ -52,13 +53,13 @@ fn run(starter: &mut Starter, request: Request) -> Ended {
     run_all(starter, vec![request]).into_values().next().unwrap()
 }
 
-/// A number of seconds for `sleep` that no other process has: by it a sleeper is found.
+/// Returns a number of seconds for `sleep` that no other process uses, by which tests find the process.
 fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("1{:07}.{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The processes that sleep for this time.
+/// Returns the processes that run `sleep` with this number of seconds.
 fn sleepers(seconds: &str) -> Vec<Pid> {
     let is_one = |pid: &i32| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -149,7 +150,7 @@ fn at_its_time_limit_a_command_ends_with_all_that_it_has_started() {
     let mut requests = vec![
         shell(1, format!("sleep {polite}; :")),
         shell(2, format!("trap '' TERM; while :; do sleep {deaf}; done")),
-        // In a session of its own, its parent gone, its environment cleared.
+        // One process has a separate session, a parent that has ended, and an empty environment.
         shell(3, format!("(setsid sh -c 'env -i sleep {distant} &' &); setsid sleep {distant}; :")),
     ];
     requests.iter_mut().for_each(|request| request.time_limit = Some(Duration::from_millis(300)));
@@ -162,7 +163,8 @@ fn at_its_time_limit_a_command_ends_with_all_that_it_has_started() {
     for seconds in [&polite, &deaf] {
         assert_eq!(sleepers(seconds), [], "left behind by {ended:?}");
     }
-    // One whose command can be found neither by its group nor by its environment goes when no command runs.
+    // A process that can be related to its command neither by its group nor by its environment ends when no command
+    // runs.
     wait_until("sleepers are left", || sleepers(&distant).is_empty());
 }
 
@@ -188,7 +190,7 @@ fn what_a_command_leaves_behind_ends_with_it() {
         for (id, line) in lines.iter().enumerate() {
             let mut request = shell(id as u64, line);
             request.environment.push(("F".into(), flag.clone().into()));
-            // Of the first two one sleeper each is gone at once, the third waits for its own.
+            // The first two commands end at once and leave one sleeper each. The third ends when its two sleepers run.
             assert!(run(&mut starter, request).is_success());
             assert_eq!(sleepers(&left), [], "left behind by {line}");
         }
@@ -201,7 +203,7 @@ fn what_a_command_leaves_behind_ends_with_it() {
 #[test]
 fn memory_is_that_of_the_tree_and_limited() {
     let mut starter = starter(&Options::new().cores(2));
-    // `tail` keeps what it may have to print.
+    // `tail` holds in memory all bytes that it may have to print.
     let hold = |bytes: u64, seconds: &str| {
         format!("(head -c {bytes} /dev/zero; sleep {seconds}) | tail -c {bytes} > /dev/null")
     };
@@ -223,7 +225,7 @@ fn cpu_time_is_that_of_all_processes() {
     let mut starter = starter(&Options::new());
     let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let alone = run(&mut starter, shell(1, burn)).cpu_time;
-    // Its parent has ended before it: nobody but the starter takes notice of its end.
+    // The parent of the computing process ends before it, so that only the starter can wait for the process.
     let orphan = run(
         &mut starter,
         shell(
@@ -368,7 +370,7 @@ fn two_thousand_quick_commands_on_two_starters_all_end_once() {
     });
 }
 
-/// The starter as a program's, with these lines to run; the program itself can be killed.
+/// Starts a program that passes `lines` to a starter. Tests can kill the program as well.
 fn program(arguments: &[&str], lines: &str) -> std::process::Child {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -385,7 +387,7 @@ fn whoever_dies_nothing_is_left_behind() {
         let mut caller = program(&["-", "2"], &lines);
         wait_until("all sleep", || sleepers(&sleep).len() == 3);
         let mut pid = sleepers(&sleep)[0];
-        // From a sleeper up to the caller, by way of the starter and the guard.
+        // Ancestors of a sleeper; the last three are the starter, the guard and the caller.
         let mut up = Vec::new();
         while pid.as_raw_nonzero().get() as u32 != caller.id() {
             pid = parent(pid);
@@ -424,7 +426,7 @@ fn commands_are_no_ranks_and_bound_to_no_core() {
     assert!(child.wait().unwrap().success());
     let text = String::from_utf8(output(&log, 1, Stream::Stdout)).unwrap();
     for start in ["OMPI_", "PMI", "SLURM_PROCID", "SLURM_STEP_ID", "ARMATURE_COMMANDS="] {
-        // Whether launchers may run as root is the user's word, which commands get.
+        // `OMPI_ALLOW_RUN_AS_ROOT` is a setting of the user, which commands inherit.
         let is_left = |line: &str| line.starts_with(start) && !line.starts_with("OMPI_ALLOW_RUN_AS_ROOT");
         assert!(!text.lines().any(is_left), "{start} in {text}");
     }

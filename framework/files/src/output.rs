@@ -148,7 +148,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.finish(Durability::Synced)
 }
 
-/// Returns true if `name` is the name of a temporary file with new content of `file`. A process that died may have left such a file behind.
+/// Returns true if `name` is the name of a temporary file with new content of `file`, which a process that died may have left.
 pub fn is_left_over(name: &str, file: &str) -> bool {
     beside::is_temporary_of(name, file)
 }

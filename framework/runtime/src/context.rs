@@ -124,7 +124,7 @@ impl Context {
     /// Returns a seed for a random number generator. It depends on the [name](Context::name) and the [number](Context::number) only, so that
     /// results are the same on every number of ranks and at every attempt.
     ///
-    /// In an iteration of a farm the numbers begin anew: let the name of the farm, or the tasks, depend on the iteration. In a
+    /// Each iteration of a farm starts with the same numbers: let the name of the farm, or the tasks, depend on the iteration. In a
     /// [search](crate::farm::Farm::explore) the numbers follow the order in which tasks were made, which changes from run to run: let the tasks carry
     /// seeds.
     ///

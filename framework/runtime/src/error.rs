@@ -86,7 +86,7 @@ pub enum ErrorKind {
     Panic,
     /// Another rank failed; the message says which and why.
     Peer,
-    /// A wait reached its limit; the message says who waited for whom.
+    /// A wait reached its limit; the message names the rank that waited and what it waited for.
     Timeout,
     /// The run was asked to stop by a signal.
     Interrupted,

@@ -1,5 +1,5 @@
-//! Kept bytes: tests compare messages and files byte by byte with what is below `golden/`, whose `README.md` says what to do
-//! when they differ.
+//! Golden files: tests compare messages and files byte by byte with the files below `golden/`, whose `README.md` describes what to do when they
+//! differ.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use crate::comm::message::{Tagged, frame_header};
 use crate::comm::{Frame, Part};
 use crate::wire;
 
-/// The environment variable that has the kept bytes of messages written anew, where it is `write`.
+/// Environment variable that makes the tests write the golden messages, if its value is `write`.
 const VARIABLE: &str = "ARMATURE_GOLDEN";
-/// The number of the run that all kept messages belong to. Its four bytes differ, so that their order shows.
+/// Number of the run of all golden messages. Its four bytes differ, so that the files show their order.
 pub(crate) const RUN: u32 = 0x0403_0201;
 
-/// A file or directory below `golden/`.
+/// Returns the path of a file or directory below `golden/`.
 pub(crate) fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
-/// Compares a file with the kept one of this name below `golden/files/`. Where nothing of that name is kept yet, as for a new
-/// version of a format, it is from now on.
+/// Compares a file with the golden file `golden/files/NAME`. If the golden file does not exist, as for a new version of a format, it is created, and
+/// the test fails.
 pub(crate) fn check_file(name: &str, written: &Path) {
     let (kept, written) = (place(&format!("files/{name}")), std::fs::read(written).unwrap());
     match std::fs::read(&kept) {
@@ -34,12 +34,12 @@ pub(crate) fn check_file(name: &str, written: &Path) {
     }
 }
 
-/// Messages as bytes, each with what it is, in words that do not depend on the names of types.
+/// Messages as bytes, each with a description that does not depend on the names of types.
 #[derive(Default)]
 pub(crate) struct Messages(Vec<(String, Vec<u8>)>);
 
 impl Messages {
-    /// Adds a message that consists of its envelope and one encoded value.
+    /// Adds a message that consists of a frame header and one encoded value.
     pub(crate) fn value(&mut self, what: &str, tag: impl Tagged, value: &impl Serialize) {
         let mut head = frame_header(RUN, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(value).unwrap());
@@ -51,7 +51,7 @@ impl Messages {
         self.head_and_parts(what, &message.head, &message.parts);
     }
 
-    /// Adds a message that is not put together yet.
+    /// Adds a message that is given as its head and its parts.
     pub(crate) fn head_and_parts(&mut self, what: &str, head: &[u8], parts: &[Part]) {
         self.bytes(what, head);
         for (number, part) in (1..).zip(parts) {
@@ -59,13 +59,13 @@ impl Messages {
         }
     }
 
-    /// Adds bytes that are no message by themselves.
+    /// Adds bytes that are not a message.
     pub(crate) fn bytes(&mut self, what: &str, bytes: &[u8]) {
         assert!(self.0.iter().all(|(known, _)| known != what), "two messages are called `{what}`");
         self.0.push((what.to_string(), bytes.to_vec()));
     }
 
-    /// Compares all of them with the kept file `golden/messages/ROOM.txt`.
+    /// Compares all messages with the golden file `golden/messages/ROOM.txt`.
     pub(crate) fn check(&self, room: &str) {
         let path = place(&format!("messages/{room}.txt"));
         let found: Vec<String> = self.0.iter().map(|(what, bytes)| entry(what, bytes)).collect();
@@ -83,7 +83,7 @@ impl Messages {
     }
 }
 
-/// The entries that are found and not kept, or kept and not found.
+/// Returns the entries that are only in `found` or only in `kept`.
 fn differences(found: &[String], kept: &str) -> Vec<String> {
     let kept: Vec<String> = kept.split("\n\n").map(|entry| format!("{}\n", entry.trim_end())).collect();
     let changed = found.iter().filter(|&entry| !kept.contains(entry)).map(|entry| format!("now  {entry}"));
@@ -91,7 +91,7 @@ fn differences(found: &[String], kept: &str) -> Vec<String> {
     gone.chain(changed).collect()
 }
 
-/// What a message is, and below that its bytes as hexadecimal digits, eight by eight.
+/// Returns the description of a message, followed by its bytes as hexadecimal digits in groups of eight bytes.
 fn entry(what: &str, bytes: &[u8]) -> String {
     let mut text = format!("{what}: {} bytes\n", bytes.len());
     for line in bytes.chunks(32) {

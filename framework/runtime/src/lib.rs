@@ -1,9 +1,9 @@
 //! MPI programs that keep themselves balanced.
 //!
-//! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides
-//! which rank runs what: slow stages are replicated, fast ones gathered. Independent tasks are a [farm]: whichever rank is
-//! free does the next ones. The units of a parallel [loop](loops) have their data with them, and move to faster ranks. The tasks
-//! of a [workflow] depend on one another, and are planned so that they fit every rank's memory.
+//! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides which rank runs which stage: slow
+//! stages are replicated, fast stages share a rank. The independent tasks of a [farm] run on any free rank. The units of a parallel [loop](loops)
+//! have their data with them, and move to faster ranks. The tasks of a [workflow] depend on one another, and are planned so that they fit into the
+//! memory of each rank.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;
@@ -24,18 +24,17 @@
 //! ```
 //!
 //! # What can go wrong
-//! An error or panic in user code, on any rank, ends the whole job within seconds and names rank, stage and item.
-//! A rank that gives no sign of life for [`Config::peer_limit`] does too. A pipeline retries and saves nothing.
-//! A [farm](farm#failures) or a [workflow](workflow#failures) tries failed tasks again as often as its option `retries` says, by
-//! default not at all. With a retry it survives the death of a worker where the launcher lets the others go on. With a
-//! [journal](farm::Farm::journal) a job that is started again does only what is missing.
+//! An error or panic in user code, on any rank, ends the whole job within seconds. The message names rank, stage and item. A rank that is silent for
+//! [`Config::peer_limit`] ends the job, too. A pipeline retries and saves nothing. A [farm](farm#failures) or a [workflow](workflow#failures) retries
+//! failed tasks as often as its option `retries` allows, by default never. With retries it survives the death of a worker, if the launcher keeps the
+//! other ranks running. With a [journal](farm::Farm::journal) a restarted job runs only the missing tasks.
 //!
 //! # Features
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
 //! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
-//! - `farm`, `pipeline`, `loops`, `workflow` (default): the modules of these names. `workflow` includes [`Commands`] and the formats of
-//!   workflow files. A program that uses one skeleton compiles faster with `default-features = false` and the features that it needs, such
-//!   as `features = ["mpi", "hwloc", "farm"]`.
+//! - `farm`, `pipeline`, `loops`, `workflow` (default): one module each. `workflow` includes [`Commands`] and the formats of workflow files. A
+//!   program that uses only one skeleton compiles faster with `default-features = false` and the features that it needs, such as
+//!   `features = ["mpi", "hwloc", "farm"]`.
 //! - `clap`: `armature::cli::RunArgs`, the options of a run as a part of a program's own parser.
 
 #![cfg_attr(

@@ -1,8 +1,7 @@
 //! Text from outside, escaped and cut for one line of output.
 //!
-//! Names of files, hosts, stages and tasks may have any characters. A line end in a name would forge a line of its own in a log
-//! or a table, and an escape character could steer the terminal that shows the name. Every function of this crate replaces
-//! these characters by visible escapes:
+//! Names of files, hosts, stages and tasks may have any characters. A line end in a name would forge another line in a log or a table, and an escape
+//! character could steer the terminal that shows the name. Every function of this crate replaces these characters by visible escapes:
 //!
 //! - [`shown`] and [`quoted`]: a name or token within a message, at most [`LONGEST`] characters of it.
 //! - [`line()`]: a whole message that is printed as one line. [`lines`] and [`indented`] keep line feeds.

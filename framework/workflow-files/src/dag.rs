@@ -79,7 +79,7 @@ fn task(id: &str, mut words: &[&str]) -> Result<Task, String> {
 
 fn read_option(task: &mut Task, option: &str, value: &str) -> Result<(), String> {
     let wrong = |expected: &str| format!("option {option} is {}: expected {expected}", shown(value));
-    // As in pegasus-mpi-cluster, a fraction of a megabyte or core counts as a whole one.
+    // A fraction of a megabyte or core is rounded up, as in pegasus-mpi-cluster.
     let rounded_up =
         || value.parse::<f64>().ok().filter(|&amount| amount >= 0.0 && amount.is_finite()).map(f64::ceil);
     let pair = || value.split_once('=').map(|(left, right)| (left.to_string(), right.to_string()));

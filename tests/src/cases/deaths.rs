@@ -39,7 +39,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         work.take(Duration::from_micros(1_000 + noise(7, x) % 2_000));
         noise(3, x)
     });
-    // Each killed rank may hold a task. Three retries keep the farm from blaming such a task for the deaths.
+    // Each killed rank may hold a task. Three retries keep the farm from blaming the task for the deaths.
     farm = farm.chunking(chunking).silence_limit(silence).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, &tasks);

@@ -72,7 +72,7 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
 }
 
 fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
-    // With a window of a hundred bytes, a chunk holds about a dozen of these tasks.
+    // With a window of a hundred bytes, a chunk holds about a dozen tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
     // The farm runs twice and keeps its worker and its measurements.

@@ -129,7 +129,7 @@ fn auto_moves_state(session: &mut Session) -> Result<(), BoxError> {
     moves_state(session).map(drop)
 }
 
-/// A stage like [`Number`] that is slow enough to need a rank of its own.
+/// A stage like [`Number`] that is slow enough to need a separate rank.
 struct Slow(Number, Work);
 
 impl Stage for Slow {

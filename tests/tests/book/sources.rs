@@ -122,7 +122,7 @@ impl Sources {
                 self.members.insert((name.clone(), member.into()));
             }
         }
-        // After a `where` clause the brace is on a line of its own; the first line of the item has already opened the
+        // After a `where` clause the brace is on a separate line; the first line of the item has already opened the
         // scope.
         let is_head = code.ends_with('{') || !code.ends_with([';', '}', ',', ')']);
         if is_head && let Some(name) = scope(code) {

@@ -3,11 +3,11 @@
 //! Decoders silently fill missing parts of a JPEG file with grey. Therefore the marker segments are parsed here first: a file that ends before
 //! its end marker was truncated, at whatever position.
 //!
-//! The decoder of the `image` crate (zune-jpeg 0.5) is fast. It is correct if all components of a pixel are in one scan, or the file is
-//! progressive, and if no component is sampled more finely than the first one or in threes. Nearly every file has such a layout. For other
-//! layouts the decoder returns wrong colours or an error, or panics. Such files are decoded by the slower `jpeg-decoder`. It is correct if no
-//! component has more than two samples in a direction for one of another component, or if only the first component has. All other layouts are
-//! rejected.
+//! The decoder of the `image` crate (zune-jpeg 0.5) is fast. It is correct if all components of a pixel are in one scan, or the file is progressive,
+//! and if no component is sampled more finely than the first one or in threes. Nearly all files satisfy these conditions. For other layouts the
+//! decoder returns wrong colours or an error, or panics. Files with other layouts are decoded by the slower `jpeg-decoder`. It is correct if no
+//! component has more than two samples in a direction for one of another component, or if only the first component has. Files that suit neither
+//! decoder are rejected.
 
 use super::{DecodeError, MAX_ALLOC, Raster, check_size, damaged, decode_as};
 use image::ImageFormat::Jpeg;

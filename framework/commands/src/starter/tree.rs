@@ -60,7 +60,7 @@ pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// Returns the memory of these processes in bytes. Shared memory is counted once if the kernel reports proportional sizes.
+/// Returns the memory of the processes `of` in bytes. Shared memory is counted once if the kernel reports proportional sizes.
 pub(crate) fn memory(of: &[Pid]) -> u64 {
     match of {
         [one] => resident(*one),

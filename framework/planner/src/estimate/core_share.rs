@@ -137,7 +137,7 @@ mod tests {
     fn ranks_that_are_ready_now_and_then_are_no_load_from_elsewhere() {
         // Two ranks share a core, and each is ready half of the time: a rank gets the whole core or half of it.
         assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
-        // Four ranks run on two cores, alone and beside four other processes.
+        // Four ranks run on two cores, first alone, and then with four other processes.
         assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
         assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
         assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");

@@ -4,7 +4,7 @@ use super::value::{Estimate, Source};
 use crate::range;
 
 /// Minimum busy seconds of a sample, which combines short batches: several turns of the scheduler and thousands of clock ticks. With a much smaller
-/// value, a batch during which the rank was briefly descheduled becomes a sample of its own, and is clipped.
+/// value, a batch during which the rank was briefly descheduled becomes a separate sample, and is clipped.
 const SAMPLE: f64 = 0.005;
 /// Number of samples after which an old sample counts half. Twice the number doubles the delay with which the estimate follows a change.
 const HALF_LIFE: usize = 16;

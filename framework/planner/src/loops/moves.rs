@@ -132,7 +132,7 @@ fn check(current: &[u64], target: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sum of the units of these ranks.
+/// Returns the sum of `units`, the units of each rank.
 pub(super) fn total(units: &[u64]) -> Result<u64> {
     match units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) {
         Some(total) => Ok(total),

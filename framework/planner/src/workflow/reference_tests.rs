@@ -60,8 +60,8 @@ fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
 
 #[test]
 fn where_a_task_does_not_fit_others_come_first_and_files_are_read_back() {
-    // In the given order, task 1 does not fit beside the file of 6, and the buffer is too small. Therefore task 2 reads
-    // the file first.
+    // In the given order, task 1 and the file of 6 exceed the memory, and the buffer is too small for the file.
+    // Therefore task 2 reads the file first.
     let graph = a_file_in_the_way();
     let small = cluster(&[(10, 5)]);
     let plan = heftm_relaxed(&graph, &small, &[0, 1, 2], TaskMemory::Additive).unwrap();
@@ -80,8 +80,8 @@ fn where_a_task_does_not_fit_others_come_first_and_files_are_read_back() {
 
 #[test]
 fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
-    // Task 2 fits only on the second processor, so the file of 6 is sent from 1 to 7; meanwhile task 1 has no room
-    // beside the file.
+    // Task 2 fits only on the second processor, so the file of 6 is sent from 1 to 7; meanwhile task 1 and the file
+    // exceed the memory.
     let graph = workflow(&[(1.0, 0), (1.0, 8), (1.0, 12)], &[(0, 2, 6)]);
     for (buffer, start) in [(0, 7.0), (6, 1.0)] {
         let machines = unequal(&[(1.0, 10, buffer), (0.5, 20, 0)]);
@@ -246,7 +246,8 @@ fn blocks_are_judged_by_bottom_weights() {
     (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
     let verdict = certified(&graph, &machines, &plan);
     assert_eq!(verdict.peak, [4, 5, 0, 3]);
-    // Files are resident: the input of task 2 occupies memory beside task 1, and the output of task 1 beside task 2.
+    // Files are resident: the input of task 2 occupies memory while task 1 runs, and the output of task 1 while task 2
+    // runs.
     plan.execution = Execution::Blocks { crossing: Crossing::Resident };
     assert_eq!(certified(&graph, &machines, &plan).peak, [4, 6, 0, 3]);
 

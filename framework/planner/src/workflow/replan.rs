@@ -64,8 +64,8 @@ pub(super) fn place_as_assigned(
     Some(())
 }
 
-/// Plans the remaining tasks with relaxed HEFTM, in the orders BL, BLC and MM, and in the order MM with clustered tasks, which sends and evicts
-/// less. Returns the best of these plans.
+/// Plans the remaining tasks with relaxed HEFTM, in the orders BL, BLC and MM, and in the order MM with clustered tasks, which sends and evicts less.
+/// Returns the best plan.
 ///
 /// # Errors
 /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) if no order leads to a plan.

@@ -1,4 +1,4 @@
-//! What is made of measurements.
+//! Estimates from arbitrary measurements.
 
 use armature_planner::estimate::{
     CoreShare, Fit, FitOptions, LinkTraffic, Measurement, Prior, ServiceTime, fit, load_of_others,
@@ -20,7 +20,8 @@ fn measurement(
     })
 }
 
-/// Every number of a fit can be used where it is used: as a work and a speed.
+/// Checks that models accept the works and speeds of a fit, and that times are known for the fitted stages and ranks
+/// only.
 fn check(found: &Fit) {
     for estimate in found.works.iter().flatten().chain(&found.speeds) {
         assert!((1e-60..=1e60).contains(&estimate.value), "{found:?}");
@@ -55,7 +56,7 @@ proptest! {
         });
     }
 
-    /// Whatever comes over a link, a platform takes what is known of it.
+    /// A platform accepts the estimated link after any traffic.
     #[test]
     fn a_link_is_always_known_in_numbers_that_a_platform_takes(
         (bandwidth, setup) in (number(), number()),
@@ -69,7 +70,7 @@ proptest! {
             let (mut there, mut other) = (LinkTraffic::new(prior), LinkTraffic::declared(prior));
             for (traffic, messages) in [(&mut there, &messages), (&mut other, &back)] {
                 for &(bytes, delay) in messages {
-                    // Often enough to be believed.
+                    // Enough messages for the estimate to use them.
                     (0..30).for_each(|_| traffic.observe(bytes, delay));
                 }
                 carried.iter().for_each(|&(bytes, messages, seconds)| traffic.carried(bytes, messages, seconds));
@@ -116,7 +117,7 @@ proptest! {
     }
 }
 
-/// Without a number of cores, or a part that is one, there once was no end to the search.
+/// Regression: the search did not end if the number of cores or an activity was not a finite number.
 #[test]
 fn a_load_beside_no_number_of_cores_is_none() {
     for cores in [f64::INFINITY, f64::NAN, 0.0, -1.0, f64::MAX] {
@@ -125,7 +126,7 @@ fn a_load_beside_no_number_of_cores_is_none() {
             assert_eq!(load, 0.0, "{active} {cores}");
         }
     }
-    // A part that is no number says nothing, and the others what they did.
+    // A rank whose values are NaN is ignored, and the other ranks are not.
     let load = in_time(|| load_of_others(&[0.5, f64::NAN], &[1.0, f64::NAN], 1.0));
     assert!((load - 1.0).abs() < 1e-6, "{load}");
 }

@@ -1,4 +1,4 @@
-//! Chunks, numbers of workers, times of iterations.
+//! Chunks, worker counts and iteration times of farms.
 
 use armature_planner::farm::{
     ChunkDone, Chunker, Chunking, FarmFit, IterationModel, Knowledge, MessageCosts, Protocol, StartUp,
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, number, some};
 
-/// What a farm tells a chunker.
+/// Call of a chunker.
 #[derive(Clone, Debug)]
 enum Step {
     Begin(Supply, Vec<usize>),
     Ask(usize, u64),
     Done(ChunkDone),
-    /// The newest chunk comes back, each task having taken this number of seconds.
+    /// The newest chunk is finished, and each task has taken this number of seconds.
     Back(f64),
     GiveBack(u64),
     Supply(Supply),
@@ -52,7 +52,7 @@ fn messages() -> impl Strategy<Value = MessageCosts> + Clone {
     })
 }
 
-/// Chunks ahead: those of real farms, seldom more.
+/// Numbers of chunks requested ahead: mostly those of real farms.
 pub(crate) fn ahead() -> impl Strategy<Value = u32> + Clone {
     prop_oneof![30 => 0..3_u32, 1 => any::<u32>()]
 }
@@ -72,7 +72,7 @@ fn knowledge() -> impl Strategy<Value = Knowledge> + Clone {
     )
 }
 
-/// Plays the steps, and checks every size.
+/// Carries out the steps, and checks the size of each chunk.
 fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
     let mut chunker = Chunker::new(chunking);
     let mut newest = None;
@@ -126,7 +126,7 @@ proptest! {
         });
     }
 
-    /// A farm that only is large, or slow, or fast.
+    /// Farms with any number of tasks and any execution time.
     #[test]
     fn all_tasks_of_any_number_are_handed_out(
         tasks in count(),
@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// With more than 2^32 tasks in two stretches, their product once was more than a number can tell.
+/// Regression: with more than 2^32 tasks in each of two stretches, the product of the two numbers overflowed.
 #[test]
 fn iterations_of_very_many_tasks_are_simulated_like_others() {
     for tasks in [1 << 33, 1 << 40, u64::MAX] {
@@ -242,7 +242,7 @@ fn iterations_of_very_many_tasks_are_simulated_like_others() {
                     knowledge.now += 1.0;
                     let Some(size) = chunker.next(worker, &knowledge) else { break };
                     left -= size;
-                    // Chunks that differ, so that it is asked why.
+                    // The time per task differs from worker to worker, so that the variance is not 0.
                     let seconds = size as f64 * 1e-9 * (1.0 + 0.1 * worker as f64);
                     chunker.done(&ChunkDone::timed(worker, size, seconds));
                 }

@@ -61,7 +61,7 @@ fn options() -> impl Strategy<Value = LoopOptions> {
     )
 }
 
-/// Reports of three ranks at a time, and how far the clock goes between them.
+/// Time since the previous interaction, reports of three ranks, and the other arguments of an interaction.
 type Look = (f64, Vec<(f64, f64, u64)>, (f64, f64, u8));
 
 fn look() -> impl Strategy<Value = Look> + Clone {
@@ -70,7 +70,7 @@ fn look() -> impl Strategy<Value = Look> + Clone {
     (mostly_amount(), prop::collection::vec(report, 3), others)
 }
 
-/// Units that the moves leave, which must be as many as before.
+/// Returns the units of each rank after the moves. Panics if a rank sends more than it has.
 fn after(current: &[u64], moves: impl Iterator<Item = Move>) -> Vec<u64> {
     let mut held = current.to_vec();
     for m in moves {
@@ -109,7 +109,7 @@ proptest! {
             }
             let _ = block_moves(&current, &moves);
             let _ = (direct_moves(&current, &target), neighbour_moves(&current, &target));
-            // From anywhere to where rates say.
+            // Moves from an arbitrary distribution to that of the rates.
             let Some(units) = current.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) else { return };
             let mut rates = rates;
             rates.resize(current.len(), 1.0);
@@ -254,13 +254,13 @@ proptest! {
     }
 }
 
-/// One unit that goes to and fro millions of times once took a list of as many rounds.
+/// Regression: for one unit that moved to and fro millions of times, the list had as many rounds.
 #[test]
 fn moves_in_circles_are_refused() {
     let to_and_fro = |units| [Move { from: 0, to: 1, units }, Move { from: 1, to: 0, units }];
     let error = in_time(move || rounds(&[1, 0], &to_and_fro(1 << 22))).unwrap_err();
     assert!(error.message().contains("circles"), "{error}");
-    // An exchange is no circle, and a few rounds more are none that matters.
+    // An exchange is not a circle, and a few additional rounds are accepted.
     assert_eq!(rounds(&[3, 3], &to_and_fro(3)).unwrap().len(), 1);
     let more = [Move { from: 0, to: 1, units: 5 }, Move { from: 1, to: 0, units: 2 }];
     assert_eq!(rounds(&[3, 0], &more).unwrap().len(), 3);

@@ -1,5 +1,5 @@
-//! Whatever numbers any entry of the planner is given, there is an answer or an error: no panic, no run without an end, no more
-//! memory than is bounded. Where numbers are within the range that models take, there is an answer.
+//! Functions of the planner with arbitrary numbers: each call returns an answer or an error, without a panic, an
+//! endless loop or unbounded memory. If models accept the numbers, the call returns an answer.
 
 mod estimate;
 mod farm;

@@ -1,4 +1,4 @@
-//! Numbers as no program should give them, and a limit of time for what is done with them.
+//! Arbitrary numbers as input of the planner, and a time limit for each test case.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What any single case takes at most, on a machine that is busy with other things: cases take milliseconds.
+/// Maximum time of a test case on a busy machine. Most cases take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Does something on a thread of its own.
+/// Calls `what` on a separate thread, and returns the result.
 ///
 /// # Panics
-/// If that panics, or is not done within a minute.
+/// If `what` panics, or does not return within a minute.
 #[track_caller]
 pub(crate) fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = channel();
@@ -27,17 +27,17 @@ pub(crate) fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// What models take: ordinary numbers, and the ends of the range.
+/// Positive numbers that models accept, including the smallest and the largest.
 pub(crate) fn positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![3 => 1e-3..1e3_f64, 2 => select(vec![1e-60, 1e-30, 1e-9, 1.0, 1e9, 1e30, 1e60])]
 }
 
-/// The same, or nothing.
+/// Numbers that models accept, including 0.
 pub(crate) fn amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![6 => positive(), 1 => Just(0.0)]
 }
 
-/// Anything that a number can be.
+/// Numbers of all kinds, including negative, subnormal, infinite and NaN.
 pub(crate) fn number() -> impl Strategy<Value = f64> + Clone {
     let hostile = vec![
         -0.0,
@@ -57,28 +57,28 @@ pub(crate) fn number() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![4 => amount(), 1 => select(hostile)]
 }
 
-/// Mostly ordinary numbers, so that several of them together are not always refused.
+/// Mostly numbers that models accept, so that inputs with several numbers are not always refused.
 pub(crate) fn mostly_amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => amount(), 1 => number()]
 }
 
-/// The same without 0.
+/// Mostly positive numbers that models accept.
 pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
 
-/// How many of something that takes neither time nor memory for each.
+/// Counts of things that take neither time nor memory each, such as tasks.
 pub(crate) fn count() -> impl Strategy<Value = u64> + Clone {
     let edges = vec![0, 1, 2, 1 << 22, 1 << 32, 1 << 33, (1 << 53) + 1, 1 << 63, u64::MAX - 1, u64::MAX];
     prop_oneof![2 => 0..200_u64, 2 => select(edges)]
 }
 
-/// A number of ranks, workers, stages, as an index or a bound.
+/// Numbers of ranks, workers or stages, as an index or a bound.
 pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }
 
-/// Up to six of these.
+/// Up to five values of `each`.
 pub(crate) fn some<S: Strategy + Clone>(each: S) -> impl Strategy<Value = Vec<S::Value>> + Clone
 where
     S::Value: Clone,

@@ -14,12 +14,12 @@ use crate::numbers::{amount, in_time, index, mostly_amount, mostly_positive, num
 const EVERY: [Algorithm; 5] =
     [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc, Algorithm::Refined, Algorithm::Optimal];
 
-/// A platform as somebody may describe it.
+/// Description of a platform, which may be invalid.
 #[derive(Clone, Debug)]
 struct Machine {
     speeds: Vec<f64>,
     link: Link,
-    /// Links that differ.
+    /// Links that differ from `link`.
     others: Vec<(usize, usize, Link)>,
     ext_on: Option<usize>,
     overlap: bool,
@@ -27,7 +27,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// The same, whose links, groups and place of the outside world are of processors that there are.
+    /// Replaces the processors of the links, the groups and the outside world by existing ones.
     fn fitted(mut self) -> Self {
         let processors = self.speeds.len();
         for (from, to, _) in &mut self.others {
@@ -112,14 +112,14 @@ fn options() -> impl Strategy<Value = PlanOptions> {
             replicate_groups: groups,
             share_processors: share,
             budget,
-            // Only this ends a search of any length.
+            // With an unlimited budget, only the flag ends the search.
             stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
             ..PlanOptions::default()
         }
     })
 }
 
-/// Plans by every algorithm, and what is wrong with a plan.
+/// Plans with every algorithm, and checks the plans. Returns an error if an input is invalid.
 fn planned(machine: &Machine, spec: &PipelineSpec, options: &PlanOptions) -> Result<()> {
     let platform = machine.platform()?;
     for algorithm in EVERY {
@@ -183,7 +183,7 @@ proptest! {
             if let Ok(platform) = Platform::with_speeds(&speeds, Link::FREE) {
                 let _ = platform.with_other_speeds(&others);
             }
-            // As many as there can be would take some GiB.
+            // The largest platforms that are accepted would need several GiB.
             if !(1000..100_000).contains(&count) {
                 let _ = Platform::uniform(count, speed, Link::FREE);
             }
@@ -213,7 +213,7 @@ proptest! {
     }
 }
 
-/// Speeds whose sum is no number once made the platform's mean no platform.
+/// Regression: speeds whose sum overflows made the mean platform invalid.
 #[test]
 fn speeds_beyond_the_range_are_refused_before_any_search() {
     let error = Platform::with_speeds(&[1e308, 1e308], Link::FREE).unwrap_err();
@@ -224,7 +224,7 @@ fn speeds_beyond_the_range_are_refused_before_any_search() {
     );
 }
 
-/// Sets of processors that no block may have once were tried, for as long as there were any.
+/// Regression: the search tried all sets of processors that no block may have, regardless of its budget.
 #[test]
 fn a_search_for_the_optimum_ends_with_its_budget_also_where_it_finds_nothing() {
     for serial in [true, false] {

@@ -1,4 +1,4 @@
-//! Rates and periods.
+//! Rates and periods with arbitrary samples and options.
 
 use armature_planner::estimate::Running;
 use armature_planner::papers::{
@@ -46,7 +46,7 @@ proptest! {
                 for &(items, length, blocked) in &samples {
                     let _ = estimator.add(Sample { items, period: length, blocked });
                     let _ = estimator.add(Sample { items, period, blocked: false });
-                    // What is no number has not spoilt what comes after it.
+                    // Invalid samples do not make later estimates infinite or NaN.
                     let rate = estimator.estimate().map(|found| found.rate);
                     assert!(rate.is_none_or(f64::is_finite), "{rate:?}");
                 }

@@ -1,4 +1,4 @@
-//! What plans are checked against.
+//! Simulations with arbitrary systems, to which plans are compared.
 
 use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts, Published};
 use armature_planner::loops::{LoopOptions, MovementCosts};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use crate::farm::ahead;
 use crate::numbers::{count, in_time, index, mostly_amount, mostly_positive, number, positive, some};
 
-/// As many as a simulation can do in a moment, or far too many.
+/// Numbers that a simulation processes at once, and numbers that are far too large.
 fn few_or_far_too_many() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![4 => 0..60_u64, 1 => Just(u64::MAX), 1 => Just(1 << 40)]
 }
@@ -151,7 +151,7 @@ fn what_would_take_for_ever_is_refused_at_once() {
     }
 }
 
-/// Reports every twentieth of a second through years cannot be foreseen; the simulation counts what it does.
+/// A simulation of years with a report every 50 ms ends with an error, because the number of steps is limited.
 #[test]
 fn what_turns_out_to_take_for_ever_ends() {
     let system = LoopSystem { hook: 1e-9, ..LoopSystem::equal(2, 100, 3, 1e12) };

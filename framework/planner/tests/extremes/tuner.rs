@@ -1,11 +1,11 @@
-//! Looks at anything.
+//! Tuner with arbitrary situations and options.
 
 use armature_planner::tuner::{Candidate, Situation, Tuner, TunerOptions};
 use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, mostly_amount, number, some};
 
-/// What somebody tells a tuner, by a number of the kind of message.
+/// Arguments of one call of a tuner. The first number selects the function.
 type Told = (u8, (f64, f64, f64, f64), (f64, f64, f64), Option<u64>, u8);
 
 fn told() -> impl Strategy<Value = Told> + Clone {

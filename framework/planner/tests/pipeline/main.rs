@@ -96,7 +96,7 @@ fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index
     mapping
 }
 
-/// How two replicated blocks of a mapping share processors at most.
+/// Processors that two replicated blocks of a mapping share, for the pair of blocks with the worst overlap.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Sharing {
     None,
@@ -123,7 +123,7 @@ fn sharing(mapping: &Mapping) -> Sharing {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Mappings are valid, follow the rules, and are predicted as the evaluator sees them.
+    /// Mappings are valid and follow the rules, and their predictions equal those of `production_time`.
     #[test]
     fn every_plan_is_valid(instance in instance(7, 6, false), options in options()) {
         for algorithm in EVERY {
@@ -140,7 +140,7 @@ proptest! {
         }
     }
 
-    /// Pinned stages are where they must be, whichever planner is asked.
+    /// Every planner places pinned stages on their processors.
     #[test]
     fn pins_are_obeyed(instance in instance(6, 4, true), options in options()) {
         for algorithm in EVERY {
@@ -169,7 +169,7 @@ proptest! {
         }
     }
 
-    /// A start within the rules is never lost, and one outside of them never found.
+    /// The result is never worse than a start within the rules, and never a start outside the rules.
     #[test]
     fn refined_is_never_worse_than_its_starts(
         instance in instance(8, 6, false),
@@ -247,12 +247,12 @@ proptest! {
         }
         let before = production_time(platform, spec, &mapping, dispatch).unwrap().production_time;
         let after = production_time(&improved, spec, &mapping, dispatch).unwrap().production_time;
-        // Where replicated blocks share processors on demand, the split is found in a few rounds only.
+        // The split of replicated blocks that share processors is approximate under on-demand dispatch.
         let slack = if dispatch == Dispatch::OnDemand && sharing(&mapping) > Sharing::None { 1e-2 } else { 1e-12 };
         prop_assert!(after <= before * (1.0 + slack), "{before} -> {after}: {}", mapping.display(spec));
     }
 
-    /// No processor is busier than always, the bottleneck's hosts are busy all the time, and shares sum to 1.
+    /// No processor is busy for more than the whole time, the bottleneck's hosts are always busy, and shares sum to 1.
     #[test]
     fn predictions_are_consistent(
         instance in instance(6, 5, false),
@@ -273,7 +273,7 @@ proptest! {
         }
     }
 
-    /// What the model predicts is what a stream does.
+    /// The predicted production time agrees with that of a simulated stream.
     #[test]
     fn predictions_agree_with_simulated_streams(
         instance in instance(5, 4, false),
@@ -288,8 +288,8 @@ proptest! {
         let predicted = production_time(platform, spec, &mapping, dispatch).unwrap();
         let stream = simulate(platform, spec, &mapping, dispatch, 20_000, 200).unwrap();
         let ratio = stream.production_time / predicted.production_time;
-        // Replicated blocks that share processors get in each other's way where the processors differ as wildly as
-        // here (by factors of a hundred, links included): the model is only a guide then.
+        // Replicated blocks that share processors disturb each other if the processors differ as much as here (by
+        // factors of a hundred, links included). The prediction is then only approximate.
         let slack = if sharing(&mapping) == Sharing::None { 0.03 } else { 0.6 };
         prop_assert!(
             (1.0 - slack..1.0 + slack).contains(&ratio),

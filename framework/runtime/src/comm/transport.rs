@@ -42,7 +42,7 @@ impl Frame {
 /// Properties of the ranks of a transport. Code that depends on them queries this type instead of the name of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
-    /// Each rank is a process of its own on a real machine: it can die alone, its death can be observed, and it can be ended alone.
+    /// Each rank is a separate process on a real machine: it can die alone, its death can be observed, and it can be ended alone.
     pub(crate) processes: bool,
     /// Time passes on its own, as on a real machine, so that a wait can have a limit. A simulator detects deadlocks itself instead.
     pub(crate) real_time: bool,
@@ -149,7 +149,7 @@ pub(crate) trait Transport {
     /// it to the system, so that the process holds only memory in use.
     fn keep_freed_memory(&mut self, _keep: bool) {}
 
-    /// Returns a communicator of these ranks for MPI calls of the program; `None` if ranks are threads. Collective: all ranks must call it.
+    /// Returns a communicator of the transport's ranks for MPI calls of the program; `None` if ranks are threads. Collective: all ranks must call it.
     ///
     /// # Errors
     /// If MPI cannot create the communicator.
@@ -158,7 +158,7 @@ pub(crate) trait Transport {
         Ok(None)
     }
 
-    /// Returns the transport of a group of these ranks; `None` on a rank that is in no group. Collective: all ranks must call it.
+    /// Returns the transport of `group`; `None` on a rank that is in no group. Collective: all ranks must call it.
     ///
     /// # Errors
     /// If the message layer fails.

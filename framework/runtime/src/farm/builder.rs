@@ -161,9 +161,9 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 
     /// Sets how many times a failed task is tried again, on another rank if there is one. The default is 0.
     ///
-    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which
-    /// a rank died, and the last worker does not run one in which two ranks died, so that such a task may fail after fewer tries. If a rank
-    /// died in an unknown task of a chunk, each task of the chunk is tried again alone, and nothing is counted.
+    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which a rank
+    /// died, and the last worker does not run one in which two ranks died, so that these tasks may fail after fewer tries. If a rank died in an
+    /// unknown task of a chunk, each task of the chunk is tried again alone, and nothing is counted.
     ///
     /// ```
     /// use armature::farm::Farm;

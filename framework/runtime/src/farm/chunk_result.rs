@@ -69,8 +69,8 @@ impl Activity {
 /// arrive, are kept and are shown however many tasks a chunk has, and a farm that is stopped ends soon.
 pub(crate) const PART: Duration = Duration::from_millis(100);
 
-/// Reads the clock while a chunk runs. It times tasks one by one, where each reading ends one task and starts the next, or only checks
-/// after a number of tasks whether the time of the chunk is over.
+/// Reads the clock while a chunk runs. It times tasks one by one, where each reading ends one task and starts the next, or only checks after a number
+/// of tasks whether the worker has to stop.
 #[derive(Debug)]
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
@@ -108,7 +108,7 @@ impl TaskTimer<'_> {
 
 /// A worker that runs whole chunks.
 pub(crate) trait ErasedWorker<I, O>: Send {
-    /// Runs the tasks from number `cx.number` on, at least one of them, until the time of `timer` is over.
+    /// Runs tasks from number `cx.number` on until `timer` stops the worker. At least one task is run.
     fn run(
         &mut self,
         tasks: &mut vec::IntoIter<I>,

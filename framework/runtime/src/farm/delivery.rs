@@ -96,7 +96,7 @@ struct SinkCode<O, S> {
 }
 
 impl<O: Item, S: Sink<O>> SinkCode<O, S> {
-    /// Passes results to the sink until it needs no more or the time of the job is over. Returns the number of results passed, and the
+    /// Passes results to the sink until the sink needs no more or the time limit of the job is reached. Returns the number of results passed, and the
     /// remaining results.
     fn feed(&mut self, first: u64, run: ResultRun<O>) -> Result<(usize, Vec<O>)> {
         let SinkCode { sink, timer, stopped, farm, .. } = self;

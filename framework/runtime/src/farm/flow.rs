@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use crate::error::BoxError;
 use crate::failed_task::FailedTask;
 
-/// Return types of a sink: `()`, [`ControlFlow`], or a `Result` of these, whose error ends the job.
+/// Return types of a sink: `()`, [`ControlFlow`], or a `Result` with one of them as its value. An error ends the job.
 ///
 /// ```
 /// use std::ops::ControlFlow;

@@ -53,14 +53,14 @@ use crate::wire::{self, Item};
 /// [`get`](Incumbent::get) returns the value of this rank, and never waits for a message. [`improve`](Incumbent::improve) changes the value
 /// of this rank at once. Clones of an incumbent share one value.
 ///
-/// An improvement is added to the chunks and results that ranks exchange anyway, at most once for each receiver. If a rank has no such
-/// message to send, because its tasks are long, it sends the value in a message of its own as soon as its communicating thread wakes up
-/// ([`Config::idle_sleep`](crate::Config::idle_sleep)). Such messages follow each other at intervals of at least 10 ms and at least 1 ms
-/// for each receiver, so that they take about 1 % of the time of a rank even if the value improves all the time. Rank 0 and sub-masters
-/// forward improvements to all ranks that hold tasks.
+/// An improvement is added to the chunks and results that ranks exchange anyway, at most once for each receiver. If a rank has no message to send,
+/// because its tasks are long, it sends the value in a separate message as soon as its communicating thread wakes up
+/// ([`Config::idle_sleep`](crate::Config::idle_sleep)). Separate messages follow each other at intervals of at least 10 ms and at least 1 ms for each
+/// receiver, so that they take about 1 % of the time of a rank even if the value improves all the time. Rank 0 and sub-masters forward improvements
+/// to all ranks that hold tasks.
 ///
-/// A rank receives messages during a task only if tasks have a thread of their own. With [`Driver::Inline`](crate::Driver::Inline), and
-/// among tasks of less than a millisecond, the value of the other ranks arrives between two chunks.
+/// A rank receives messages during a task only if tasks run on a separate thread. With [`Driver::Inline`](crate::Driver::Inline), and among tasks of
+/// less than a millisecond, the value of the other ranks arrives between two chunks.
 ///
 /// # After a run
 /// Every rank has the best value of all ranks, except of ranks that died before they sent it. If the sink has ended the run early, rank 0

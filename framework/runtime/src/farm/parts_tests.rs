@@ -85,7 +85,7 @@ fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
         .unwrap();
         assert!(results.into_iter().eq((0..50).map(|n| (n, (n != 5).then_some(n * 10)))));
         let summary = summary.unwrap();
-        // The failed task is retried in a chunk of its own.
+        // The failed task is retried in a separate chunk.
         assert_eq!((summary.tasks, summary.failed, summary.chunks), (50, 1, 2));
         assert_eq!((summary.ranks[1].tasks, summary.ranks[1].chunks), (51, 2));
     }

@@ -37,12 +37,11 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// Runs all `tasks` and passes each result to `sink` exactly once, with the number of the task: in the order of the tasks, or in the
     /// order of arrival if the farm is [unordered](Farm::unordered). The first failed task ends the job.
     ///
-    /// Rank 0 draws the tasks and runs the sink, each on a thread of its own, so both may take any time. If their calls are short and
-    /// frequent, rank 0 makes them between messages instead. A single long call then delays the workers, up to
-    /// [`Config::join_limit`](crate::Config::join_limit). With [`Driver::Threaded`](crate::Driver::Threaded) source and sink always have
-    /// threads, with [`Driver::Inline`](crate::Driver::Inline) never. `tasks` may be endless: only as many are drawn as fit
-    /// [`window_bytes`](Farm::window_bytes) together with their results, and a sink that returns
-    /// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
+    /// Rank 0 draws the tasks and runs the sink, each on a separate thread, so both may take any time. If their calls are short and frequent, rank 0
+    /// makes them between messages instead. A single long call then delays the workers, up to [`Config::join_limit`](crate::Config::join_limit). With
+    /// [`Driver::Threaded`](crate::Driver::Threaded) source and sink always have threads, with [`Driver::Inline`](crate::Driver::Inline) never.
+    /// `tasks` may be endless: only as many are drawn as fit [`window_bytes`](Farm::window_bytes) together with their results, and a sink that
+    /// returns [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
     ///
     /// # Errors
     /// A task that fails at every attempt; an error of the sink; a panic of the iterator or the sink; a worker that cannot be created; the
@@ -302,7 +301,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         // The death of rank 0 is the job's, whatever it was doing.
         let trail = (endpoint.is_process() && rank > 0).then(|| runner.leave_trail()).flatten();
         let waker = endpoint.transport().waker();
-        // Who is in a task must be able to say so.
+        // With a time limit a rank must be able to report its current task during the task.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;

@@ -57,8 +57,8 @@ impl JobTimer {
         (self.start, self.limited, self.next_look) = (Some(now), limited && !self.clock.is_simulated(), 1);
     }
 
-    /// Returns true if the job has to stop after this number of `calls`. The clock is read after 1, 2, 4, … calls: this costs little, and
-    /// the job takes at most twice as long as it should if all calls take the same time.
+    /// Returns true if the job has to stop after this number of `calls`. The clock is read after 1, 2, 4, … calls, so that readings cost little. If
+    /// all calls take the same time, the job takes at most twice its limit.
     #[inline]
     pub(super) fn is_over(&mut self, calls: usize) -> bool {
         if !self.limited || calls < self.next_look {

@@ -126,7 +126,7 @@ impl<I> WorkerRole<I> {
     /// Returns the execution mode of the rank. `led` is the number of chunks that it holds if it is a sub-master.
     pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
-            // A sub-master without tasks of its own can give signs of life at any time.
+            // A sub-master that runs no task can send signs of life at any time.
             _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
             (false, _) => ExecutionMode::OnThread,
             (true, false) => ExecutionMode::Interleaved,

@@ -294,7 +294,7 @@ mod tests {
         assert_eq!((beside.state, beside.restarts, beside.starter), (State::Running, 2, 77));
         assert_eq!(beside, read(&path));
         drop(writer);
-        // Without a status file of its own, the file in the event directory is the status file.
+        // Without a separate status file, the file in the event directory is the status file.
         let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
         let beside = read(&events.join("attempts/2").join(BESIDE_EVENTS));

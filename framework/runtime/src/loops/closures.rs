@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::session::Session;
 use crate::wire::{Item, Movable};
 
-/// Computes a value for each of these indices, on whichever rank is free, and returns the values in index order on all ranks.
+/// Computes a value for each index in `indices`, on any free rank, and returns the values in index order on all ranks.
 ///
 /// [`ParallelFor`] is the same loop with options.
 ///
@@ -31,8 +31,8 @@ pub fn map<V: Item + Clone>(
     ParallelFor::new(name, indices).collect_on_all(session, value)
 }
 
-/// Computes a value for each of these indices, on whichever rank is free, and combines the values in an order that differs from run to run;
-/// returns the result on all ranks. `start` must be a neutral element of `combine`.
+/// Computes a value for each index in `indices`, on any free rank, and combines the values in an order that differs from run to run; returns the
+/// result on all ranks. `start` must be a neutral element of `combine`.
 ///
 /// [`ParallelFor::reduce`] has options. If the result depends on the order, such as a sum of `f64` to its last bits, use
 /// [`ParallelFor::fold_in_order`].

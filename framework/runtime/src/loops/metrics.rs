@@ -1,4 +1,4 @@
-//! Measurements that a rank makes of its own work and reports at each interaction.
+//! Measurements of the work of a rank, which the rank reports at each interaction.
 
 use std::time::Duration;
 

@@ -15,14 +15,14 @@ use crate::wire::{Codec, Item, weigh_some};
 /// | [`Rows<T>`] | a row of plain numbers (or structs), all of one width | `&mut [T]`, row after row |
 /// | `Vec<U>` | one value of any type that serde knows | `&mut [U]` |
 /// | `()` | none: all ranks have what they need | `()` |
-/// | `(A, B)`, `(A, B, C)` | what each of these has | what each of these gives |
+/// | `(A, B)`, `(A, B, C)` | that of every member | a tuple with that of every member |
 ///
 /// The trait is sealed: the table lists all implementations.
 pub trait Units: sealed::Storage {
     /// View of the units for user code.
     type Slices<'u>;
 
-    /// Returns a view of these units, counted from the first unit in this storage.
+    /// Returns a view of `units`, counted from the first unit in this storage.
     #[doc(hidden)]
     fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_>;
 }
@@ -79,13 +79,13 @@ impl<T: Pod> Rows<T> {
         Rows { width, values }
     }
 
-    /// Creates a row of zeros for each of these units.
+    /// Creates a row of zeros for each unit in `units`.
     pub fn zeroed(units: Range<u64>, width: usize) -> Self {
         let rows = usize::try_from(units.end.saturating_sub(units.start)).unwrap_or(usize::MAX);
         Rows { width, values: vec![T::zeroed(); rows.saturating_mul(width)] }
     }
 
-    /// Creates a row for each of these units; `fill` gets the number of the unit and a row of zeros.
+    /// Creates a row for each unit in `units`; `fill` gets the number of the unit and a row of zeros.
     pub fn from_fn(units: Range<u64>, width: usize, mut fill: impl FnMut(u64, &mut [T])) -> Self {
         let mut rows = Rows::zeroed(units.clone(), width);
         if width > 0 {

@@ -1,4 +1,4 @@
-//! Rank 0 shows how far a run is: by a bar on a terminal, by a line in the log now and then elsewhere.
+//! Progress of a run, which rank 0 shows as a bar on a terminal, and otherwise as a line in the log now and then.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use super::progress::{PARTS, Pace, Progress};
 use crate::comm::waiting::FIRST_WORD;
 use crate::session::Progress as Choice;
 
-/// Between two updates of a terminal. A person does not see more of them.
+/// Time between two updates of a terminal. A person does not see more updates.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Between two lines elsewhere, two of which have come when people begin to wonder.
+/// Time between two lines in the log: two lines before users begin to wonder.
 const LINE: Duration = FIRST_WORD.checked_div(2).expect("2 is not 0");
 
-/// Columns of a terminal that has room for a bar beside the text, and of one that does not say how many it has.
+/// Minimum number of columns of a terminal with a bar, and assumed number of columns if the terminal does not report it.
 const WIDE: usize = 80;
-/// Columns of the bar.
+/// Number of columns of the bar.
 const BAR: usize = 24;
 
-/// Columns of the terminal.
+/// Returns the number of columns of the terminal.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(WIDE)
 }
 
-/// See the module's page.
+/// Display of the progress of one run.
 #[derive(Debug)]
 pub(crate) struct Display {
     choice: Choice,
     begin: Duration,
-    /// When something was shown last. If the runs before this one were too short for it, that is before it began.
+    /// Time of the last output. It is before `begin` if the previous runs were too short for an output.
     last: Option<Duration>,
-    /// When to look next whether something is to be shown.
+    /// Time of the next check.
     next: Duration,
     pace: Pace,
-    /// How it is shown, once that has been looked for.
+    /// Form of the output; `None` before the first call of `show`.
     form: Option<Form>,
 }
 
@@ -44,7 +44,7 @@ enum Form {
     Lines,
     Bar {
         line: ProgressBar,
-        /// Whether it has a bar, once it has been shown.
+        /// True if the line has a bar; `None` before the first output.
         has_bar: Option<bool>,
     },
 }
@@ -57,7 +57,7 @@ impl Form {
         }
     }
 
-    /// Between two updates.
+    /// Returns the minimum time between two outputs.
     fn every(&self) -> Duration {
         match self {
             Form::Lines => LINE,
@@ -70,7 +70,7 @@ impl Form {
             log::info!("{}", progress.text(elapsed, pace));
             return;
         };
-        // A line that is longer would be several, and stay when the window becomes narrower.
+        // A line that is longer than the terminal would be wrapped, and remain when the window becomes narrower.
         let columns = columns();
         let is_bar = progress.total().is_some() && columns >= WIDE;
         let (begin, taken) =
@@ -81,10 +81,10 @@ impl Form {
             line.set_style(style);
             *has_bar = Some(is_bar);
         }
-        // Beside it and a blank; what is as wide as the terminal would begin another line on some.
+        // Space after the bar and a blank. One column stays free, because some terminals wrap a line that fills all columns.
         let letters = columns.saturating_sub(taken + 2);
         let text = progress.text_within(letters, elapsed, pace);
-        // Of a long sweep the bar shows a part.
+        // The bar shows fractions, because a single sweep may be long.
         line.set_length(PARTS as u64);
         line.set_position((progress.share().unwrap_or_default() * PARTS) as u64);
         line.set_message(text);
@@ -92,7 +92,7 @@ impl Form {
 }
 
 impl Display {
-    /// Of a run that begins now. Runs of this session have lasted for `untold` since anything was shown.
+    /// Creates the display of a run that begins now. `untold` is the duration of the session's runs since the last output.
     pub(crate) fn new(choice: Choice, now: Duration, untold: Duration) -> Self {
         let (last, next) = match choice {
             Choice::Off => (Some(now), Duration::MAX),
@@ -102,13 +102,13 @@ impl Display {
         Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
     }
 
-    /// Whether it is time to [`show`](Display::show) something.
+    /// Returns true if a call of [`show`](Display::show) is due.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next
     }
 
-    /// Shows how far the run is, if that is not too soon and anybody knows.
+    /// Shows the progress, if the last output is old enough and the progress is known.
     pub(crate) fn show(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let choice = self.choice;
         let form = self.form.get_or_insert_with(|| Form::of(choice));
@@ -126,14 +126,14 @@ impl Display {
         form.show(&progress, now.saturating_sub(self.begin), pace);
     }
 
-    /// How long runs of this session have lasted since anything was shown.
+    /// Returns the duration of the session's runs since the last output.
     pub(crate) fn untold(&self, now: Duration) -> Duration {
         now.saturating_sub(self.last.unwrap_or(self.begin))
     }
 }
 
 impl Drop for Display {
-    /// Takes the line off the terminal.
+    /// Removes the line from the terminal.
     fn drop(&mut self) {
         if let Some(Form::Bar { line, .. }) = &self.form {
             line.finish_and_clear();
@@ -147,8 +147,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the
-    /// last event is `untold` old.
+    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was `untold` before
+    /// the run.
     fn shown(choice: Choice, untold: Duration, form: Form) -> Vec<u32> {
         let mut display = Display::new(choice, 1000 * MS, untold);
         display.form = Some(form);

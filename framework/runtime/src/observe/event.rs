@@ -223,7 +223,7 @@ pub enum Event {
         rank: usize,
         /// Number of its tasks that other ranks run again.
         tasks: u64,
-        /// How the loss was detected, as a sentence without a full stop.
+        /// Evidence of the loss, as a sentence without a full stop.
         why: String,
     },
     /// A rank that a farm had lost because of its silence takes part again.

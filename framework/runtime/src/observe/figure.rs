@@ -1,8 +1,8 @@
-//! Numbers that JSON cannot write: an infinite gain or a time that is not known is a word there.
+//! Serialization of numbers that JSON cannot represent, such as an infinite gain, as strings.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number as it stands in a line: itself where it is finite, else its name.
+/// A number in a log line: a JSON number if it is finite, otherwise a string.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Figure {
@@ -20,7 +20,7 @@ impl Figure {
     fn number<E: serde::de::Error>(self) -> Result<f64, E> {
         match self {
             Figure::Finite(x) => Ok(x),
-            // What a finite number looks like as a text does not matter: we never write one.
+            // Finite numbers are never written as strings, so other strings are refused.
             Figure::Named(name) => match name.as_str() {
                 "inf" | "-inf" | "NaN" => name.parse().map_err(E::custom),
                 _ => Err(E::custom(format!("`{name}` is not a number"))),
@@ -37,7 +37,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     Figure::deserialize(from)?.number()
 }
 
-/// The same for a number that may be missing.
+/// Serialization of a number that may be missing.
 pub(super) mod optional {
     use super::{Deserialize, Deserializer, Figure, Serialize, Serializer};
 
@@ -50,7 +50,7 @@ pub(super) mod optional {
     }
 }
 
-/// The same for a list of numbers.
+/// Serialization of a list of numbers.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Figure, Serializer};
 

@@ -99,7 +99,7 @@ impl Follower {
         if anew {
             *self = Follower::new(&self.dir);
         }
-        // What could not be put on rank 0's clock at the last look waits no longer.
+        // Records that were held at the last look are returned now, even if their times cannot be converted to rank 0's clock.
         let mut records = std::mem::take(&mut self.held);
         let late = records.len();
         for (key, path, mut file) in files {

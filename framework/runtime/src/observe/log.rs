@@ -1,4 +1,4 @@
-//! Writing events: one file a rank, or nothing at all.
+//! Writer of event logs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,25 +11,25 @@ use super::event::Event;
 use super::record::Record;
 use crate::job_status::file_of_rank;
 
-/// What is written stays in memory for so long at most, by the rank's clock.
+/// Maximum time that an event stays in memory, by the rank's clock.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
-/// Nor does more than this, in bytes.
+/// Maximum number of bytes that stay in memory.
 const FLUSH_ABOVE: usize = 64 << 10;
 
-/// A rank's log of events. One that is off costs a test of a pointer: no event is made, nothing is allocated.
+/// Event log of a rank. A disabled log costs a test of a pointer: no event is created, nothing is allocated.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
-/// Whose log it is.
+/// Origin of the events in a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The rank that writes.
+    /// Rank that writes the log.
     pub(crate) rank: usize,
-    /// Which of the session's runs is beginning, from 0.
+    /// Number of the run within the session, from 0.
     pub(crate) run: u32,
-    /// What to add to this rank's clock to have rank 0's, in seconds.
+    /// Seconds to add to this rank's clock to get rank 0's clock.
     pub(crate) offset: f64,
 }
 
@@ -38,27 +38,27 @@ struct Open {
     place: Place,
     file: File,
     path: PathBuf,
-    /// Whole lines that are not in the file yet.
+    /// Complete lines that are not in the file yet.
     lines: Vec<u8>,
-    /// When the first of them came.
+    /// Time of the first line in `lines`.
     waiting_since: Duration,
 }
 
 impl EventLog {
-    /// A log that keeps nothing.
+    /// Creates a disabled log.
     pub(crate) fn off() -> Self {
         EventLog { open: None }
     }
 
-    /// Opens the log of one rank in `dir`, which is made if it does not exist. All runs of a session append to the same file.
+    /// Opens the log of one rank in `dir`, which is created if it does not exist. All runs of a session append to the same file.
     ///
-    /// If the log cannot be written, a warning says so once and the log is off; the job continues. A symbolic link or a FIFO in place
-    /// of the file is not written to.
+    /// If the log cannot be written, a warning is logged once and the log is disabled; the job continues. A symbolic link or a FIFO in place of the
+    /// file is not written to.
     pub(crate) fn open(dir: &Path, place: Place) -> Self {
         EventLog::open_as(Stem::Decisions, dir, place)
     }
 
-    /// The same for one of the rank's files.
+    /// Opens one of the two logs of a rank; see [`open`](EventLog::open).
     pub(crate) fn open_as(stem: Stem, dir: &Path, place: Place) -> Self {
         match Open::new(stem, dir, place) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
@@ -69,12 +69,12 @@ impl EventLog {
         }
     }
 
-    /// Whether events are kept.
+    /// Returns true if events are logged.
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Keeps an event that happens `now`, by this rank's clock.
+    /// Logs an event that happens at time `now` on this rank's clock.
     #[inline]
     pub(crate) fn record(&mut self, now: Duration, event: impl FnOnce() -> Event) {
         if let Some(open) = &mut self.open {
@@ -83,7 +83,7 @@ impl EventLog {
         }
     }
 
-    /// To be called now and then: writes what has been in memory for a second.
+    /// Writes lines that have been in memory for a second. Has to be called repeatedly.
     #[inline]
     pub(crate) fn tick(&mut self, now: Duration) {
         if let Some(open) = &mut self.open {
@@ -92,7 +92,7 @@ impl EventLog {
         }
     }
 
-    /// Writes what is in memory, as dropping it does.
+    /// Writes all lines in memory, as dropping the log does.
     #[cfg(test)]
     pub(crate) fn flush(&mut self) {
         if let Some(open) = &mut self.open {
@@ -101,7 +101,7 @@ impl EventLog {
         }
     }
 
-    /// After an error the log is off.
+    /// Disables the log if `result` is an error.
     #[inline]
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result
@@ -117,7 +117,7 @@ impl Open {
     fn new(stem: Stem, dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
         fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
         let path = dir.join(stem.file_name(place.rank));
-        // Anybody can guess the name.
+        // Links are refused, because anybody can guess the name of the file.
         let opened = open_with(&path, OpenOptions::new().append(true).create(true), Links::Refused);
         let file = opened.map_err(|e| (path.clone(), e))?;
         Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
@@ -142,7 +142,7 @@ impl Open {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // In one piece, so that a reader rarely sees half a line.
+        // All lines are written at once, so that a reader rarely sees a part of a line.
         let result = self.file.write_all(&self.lines);
         self.lines.clear();
         result
@@ -161,12 +161,12 @@ fn complain(path: &Path, error: &io::Error) {
     log::warn!("no events are logged from here on: cannot write {}: {error}", path.display());
 }
 
-/// The two files of a rank.
+/// Kind of a rank's log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
-    /// What was decided and done.
+    /// Decisions and actions.
     Decisions,
-    /// What the rank did with its time.
+    /// Use of the rank's time.
     Activity,
 }
 
@@ -178,12 +178,12 @@ impl Stem {
         }
     }
 
-    /// The name of a rank's file.
+    /// Returns the name of a rank's file.
     pub(super) fn file_name(self, rank: usize) -> String {
         file_of_rank(self.text(), rank)
     }
 
-    /// The file that has this name, and the rank whose it is.
+    /// Returns the kind and the rank of the log file with this name.
     pub(super) fn of(name: &str) -> Option<(Stem, usize)> {
         let (stem, rank) = name.strip_suffix(".jsonl")?.split_once('-')?;
         let stem = [Stem::Decisions, Stem::Activity].into_iter().find(|known| known.text() == stem)?;
@@ -287,7 +287,7 @@ mod tests {
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
 
-        // A planted link is not followed, and a planted pipe is not waited for.
+        // Links and FIFOs in place of the log are not opened.
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         std::os::unix::fs::symlink(&victim, dir.path().join(file_name(0))).unwrap();

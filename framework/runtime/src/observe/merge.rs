@@ -1,4 +1,4 @@
-//! Reading events: the files of all ranks as one list.
+//! Reading of the events of all ranks as one list.
 
 use std::path::Path;
 
@@ -7,33 +7,33 @@ use super::follow::{Follower, sort};
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Missing files that are named.
+/// Maximum number of missing files that a note names.
 const NAMED: usize = 8;
 
-/// The events of all ranks of a job.
+/// Events of all ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Log {
-    /// In order of their runs, and of their times within a run; those of one rank as they were written.
+    /// Events, sorted by run, and by time within a run. Events of one rank at the same time are in the order in which they were written.
     pub records: Vec<Record>,
-    /// What is missing, in words: the last line of a rank that was killed while it wrote, or the file of a rank.
+    /// Missing parts, as text: the last line of a rank that was killed while it wrote, or the file of a rank.
     pub notes: Vec<String>,
 }
 
 impl Log {
-    /// Returns a log of these records, without notes.
+    /// Creates a log of `records`, without notes.
     pub fn new(records: Vec<Record>) -> Self {
         Log { records, notes: Vec::new() }
     }
 }
 
-/// Reads what the ranks of a job have written to `dir`.
+/// Reads the events that the ranks of a job have written to `dir`.
 ///
-/// A last line that was not finished is left out, and a note says so: its rank was killed.
+/// An incomplete last line is left out, and a note mentions it: its rank was killed.
 ///
 /// # Errors
-/// [`ErrorKind::Io`] when the directory or a file cannot be read or there is none, and with file and line when a line is
-/// not an event, or one of another rank.
+/// [`ErrorKind::Io`] if the directory or a file cannot be read or there are no events. The error names file and line if a line is not an event, or an
+/// event of another rank.
 pub fn read(dir: &Path) -> Result<Log> {
     let mut follower = Follower::new(dir);
     let mut records = follower.look()?.records;
@@ -54,7 +54,7 @@ pub fn read(dir: &Path) -> Result<Log> {
     Ok(Log { records, notes })
 }
 
-/// Says which files are missing.
+/// Returns a note that names the missing files.
 fn missing_told(missing: &[String], dir: &Path) -> Option<String> {
     let (first, rest) = missing.split_at(missing.len().min(NAMED));
     let more = match rest.len() {

@@ -1,4 +1,4 @@
-//! What a run tells about itself while it runs: typed events, one line each in a file of each rank.
+//! Events of a run, which each rank writes to a file during the run, one line per event.
 //!
 //! With `ARMATURE_EVENTS=DIR` (or [`Config::events`](crate::Config::events)) rank *n* writes `DIR/attempts/1/rank-<n>.jsonl`; the next
 //! start of a job with the same directory writes to `attempts/2`. A line is a [`Record`] as JSON:
@@ -7,10 +7,10 @@
 //! {"at":2.25,"rank":0,"run":0,"event":{"kind":"switch","epoch":2,"mapping":"read@0 | scale@1,2 | write@0"}}
 //! ```
 //!
-//! What each rank did with its time, sampled, is in `activity-<n>.jsonl` beside it: see [`activity`].
+//! Samples of each rank's use of its time are in `activity-<n>.jsonl` in the same directory: see [`activity`].
 //!
-//! [`read`] merges the files of the [newest attempt](newest_attempt), and a [`Follower`] reads them while they grow; `armature explain DIR` says in plain words what was decided and why.
-//! Without a directory nothing is written, and no event is even made.
+//! [`read`] merges the files of the [newest attempt](newest_attempt), and a [`Follower`] reads them while they grow; `armature explain DIR` explains
+//! the decisions in plain words. Without a directory no event is created or written.
 
 pub mod activity;
 mod display;

@@ -11,15 +11,15 @@ use super::figure;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// When it happened: seconds since rank 0 started, on its clock as far as the rank that wrote this knows it.
-    /// Times of different ranks are right to about the time that a message takes.
+    /// Seconds from the start of rank 0 to the event, on rank 0's clock as estimated by the rank that wrote the event. Times of different ranks agree
+    /// to about the time that a message takes.
     #[serde(with = "figure")]
     pub at: f64,
-    /// The rank that wrote it.
+    /// Rank that wrote the event.
     pub rank: usize,
-    /// Which of the session's runs it belongs to, from 0: a program may run several pipelines, one after the other.
+    /// Number of the run within the session, from 0: a program may run several pipelines, one after the other.
     pub run: u32,
-    /// What happened.
+    /// The event itself.
     pub event: Event,
 }
 

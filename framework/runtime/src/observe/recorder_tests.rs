@@ -118,8 +118,8 @@ fn a_loop_accounts_for_its_units() {
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
 }
 
-/// Ranks whose user code runs on a thread of its own record a call once while it runs, and not again after it, when
-/// they wait.
+/// Ranks whose user code runs on a separate thread record a call once while it runs, and not again after it, when they
+/// wait.
 #[test]
 fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
     let dir = tempfile::tempdir().unwrap();

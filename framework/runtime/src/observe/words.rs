@@ -1,14 +1,14 @@
-//! Numbers as people read them.
+//! Numbers as text for people.
 
 use std::time::Duration;
 
-/// From one prefix of a unit to the next.
+/// Factor between two prefixes of a unit.
 const STEP: f64 = 1e3;
 
-/// From here on a number is shown with the next prefix, which leaves two figures before the point.
+/// Limit from which on a number is shown with the next prefix, with two digits before the point.
 const MANY: f64 = 10.0 * STEP;
 
-/// A time, or a difference of times, in the unit that suits it.
+/// Returns a time, or a difference of times, in a suitable unit.
 pub fn seconds(s: f64) -> String {
     let (mut value, mut unit) = (s, "s");
     for smaller in ["ms", "us", "ns"] {
@@ -23,7 +23,7 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// A number with three figures or so.
+/// Returns a number with about three digits.
 pub fn short(x: f64) -> String {
     let (mut value, mut prefix) = (x, "");
     for larger in [" k", " M"] {
@@ -38,26 +38,26 @@ pub fn short(x: f64) -> String {
     }
 }
 
-/// A whole, in per cent.
+/// A whole in per cent.
 const WHOLE: u8 = 100;
 
-/// A part of a whole, in per cent with this many `decimals`.
+/// Returns a part of a whole in per cent, with this many `decimals`.
 pub fn percent(part: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", f64::from(WHOLE) * part)
 }
 
-/// How much of a whole number of things is done, in per cent: all of them only when they are. Of nothing all is done.
+/// Returns the finished part in per cent, rounded down: 100 % means that everything is finished. If `total` is 0, returns 100 %.
 pub(crate) fn whole_percent(done: u64, total: u64) -> String {
     let percent = u128::from(done) * u128::from(WHOLE);
     format!("{} %", percent.checked_div(total.into()).unwrap_or(WHOLE.into()))
 }
 
-/// Seconds in a minute, minutes in an hour.
+/// Seconds in a minute, and minutes in an hour.
 const SIXTY: u64 = 60;
 
-/// A long time, in seconds, as clocks show it: `17 s`, `2:05 min`, `1:00:00 h`.
+/// Returns a long time in the style of a clock: `17 s`, `2:05 min`, `1:00:00 h`.
 pub(crate) fn hours(seconds: f64) -> String {
-    // Saturates: what lasts longer than that has no end.
+    // The cast saturates.
     let seconds = seconds.ceil() as u64;
     let (minutes, s) = (seconds / SIXTY, seconds % SIXTY);
     match (minutes / SIXTY, minutes % SIXTY) {
@@ -67,12 +67,12 @@ pub(crate) fn hours(seconds: f64) -> String {
     }
 }
 
-/// How much of `amount` there is in each second of `time`, however short that is.
+/// Returns `amount` per second of `time`. The result is finite even if `time` is 0.
 pub(crate) fn per_second(amount: f64, time: Duration) -> f64 {
     amount / time.max(Duration::from_nanos(1)).as_secs_f64()
 }
 
-/// A number and the name of what is counted: `1 rank`, `3 batches`.
+/// Returns a number with the name of the counted things: `1 rank`, `3 batches`.
 pub fn count(n: u64, thing: &str) -> String {
     match n {
         1 => format!("1 {thing}"),
@@ -81,7 +81,7 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// Numbers in a row.
+/// Returns the numbers, separated by blanks.
 pub(crate) fn figures(numbers: &[u64]) -> String {
     let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     list.join(" ")

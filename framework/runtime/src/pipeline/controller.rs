@@ -85,7 +85,7 @@ pub(crate) struct Controller {
     persisting: bool,
     /// True if a change was made and all batches drawn before it have reached the sink.
     drained: bool,
-    /// True while a new mapping is in force and batches drawn before the change are in flight.
+    /// True while a new mapping is current and batches drawn before the change are in flight.
     draining: bool,
     /// Seconds that the stream lost by the last change, compared with the pace before it.
     last_cost: f64,
@@ -236,7 +236,7 @@ impl Controller {
         Ok(Some(decision))
     }
 
-    /// Registers that a new mapping is in force, whether the controller or a script asked for it.
+    /// Registers that a new mapping is current, which the controller or a script has requested.
     pub(crate) fn changed(&mut self) {
         self.draining = true;
     }

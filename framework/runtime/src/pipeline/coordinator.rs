@@ -60,7 +60,7 @@ pub(crate) struct Coordinator<'c, 'p> {
     balance: Balance,
     start: Duration,
     phase: Phase,
-    /// Mapping in force.
+    /// Current mapping.
     mapping: Mapping,
     change: Option<Change>,
     remaps: Vec<Remap>,
@@ -209,7 +209,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     fn is_over(&mut self) -> bool {
-        // The source is not read before the first mapping is in force.
+        // The source is not read before the first mapping is current.
         self.participant.epoch() > 0 && self.participant.source().is_none_or(|s| s.is_over())
     }
 

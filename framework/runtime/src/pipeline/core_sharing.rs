@@ -1,9 +1,10 @@
 //! Speeds that ranks can expect on shared cores, derived from the shares of their cores that they measured.
 //!
-//! The speed of a rank with a core of its own is its speed alone times its share; other programs take the rest. Ranks that share cores also compete
-//! with each other, but only while they are active. The model therefore estimates for each group how many threads of other programs compete with it.
-//! Against n such threads on one core, a single rank gets 1/(1 + n) of the core, and k ranks that compute at the same time get k/(k + n) together.
-//! The planner gets the speed of a single active rank, and a number of cores with which it predicts the same total for all ranks of the group.
+//! The speed of a rank that shares its core with no other rank is its speed alone times its share; other programs take the rest. Ranks that share
+//! cores also compete with each other, but only while they are active. The model therefore estimates for each group how many threads of other
+//! programs compete with it. Against n such threads on one core, a single rank gets 1/(1 + n) of the core, and k ranks that compute at the same time
+//! get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores with which it predicts the same total for all
+//! ranks of the group.
 
 use std::time::Duration;
 
@@ -135,7 +136,7 @@ fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns a model in which ranks 0 and 1 share a core and rank 2 has a core of its own.
+    /// Returns a model in which ranks 0 and 1 share a core and rank 2 shares no core.
     fn core_sharing() -> CoreSharing {
         let mut core_sharing = CoreSharing::new(&[SharedCores { processors: vec![0, 1], cores: 1.0 }], 3);
         core_sharing.probed(&[0.5, 0.5, 1.0]);

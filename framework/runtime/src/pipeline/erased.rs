@@ -30,7 +30,7 @@ pub(crate) trait Codec: Send + Sync {
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
     /// See [`wire::Codec::item`].
     fn item(&self) -> String;
-    /// Checks that some of these items, which stay on this rank, could be sent. Returns true if any item was checked.
+    /// Checks that a sample of `items`, which stay on this rank, could be sent. Returns true if any item was checked.
     fn check(&self, items: &Items) -> Result<bool>;
     /// Returns the approximate size of the items in bytes.
     fn weigh(&self, items: &Items) -> u64;

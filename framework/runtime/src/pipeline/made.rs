@@ -83,7 +83,7 @@ impl Made {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Removes one item for each of these places, which are in order.
+    /// Removes one item for each place in `gone`; the places are in order.
     pub(crate) fn take_away(&mut self, gone: Vec<u32>) {
         if gone.is_empty() {
             return;

@@ -23,7 +23,7 @@ pub(crate) struct Measurements {
     pub(crate) flows: Vec<(f64, f64)>,
     /// By edge (the number of stages before it): bytes and items.
     pub(crate) volumes: Vec<(u64, u64)>,
-    /// Operations per second of the probe's kernel on a core of its own, if it was measured while the rank was parked.
+    /// Operations per second of the probe's kernel on a whole core, if the speed was measured while the rank was parked.
     pub(crate) speed: Option<f64>,
     /// Fraction of its core that the rank gets while it has something to compute.
     pub(crate) share: Option<f64>,
@@ -36,7 +36,7 @@ pub(crate) struct Measurements {
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// Service time of a stage per item on a rank with a core of its own. It counts input items or, if the stage makes several items of one, input and
+/// Service time of a stage per item on a rank that has a whole core. It counts input items or, if the stage makes several items of one, input and
 /// output items: the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {

@@ -32,7 +32,7 @@ pub(crate) struct Participant {
     size: usize,
     run: u32,
     machine: Machine,
-    /// Mapping for which the stages of this rank are set up or being set up, and which is not in force yet.
+    /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
     prepared: Option<Table>,
     /// Tasks that run before all jobs.
     tasks: VecDeque<Task>,
@@ -85,12 +85,12 @@ impl Participant {
         self.size
     }
 
-    /// Returns the epoch of the mapping in force on this rank; 0 before the first mapping.
+    /// Returns the epoch of this rank's current mapping; 0 before the first mapping.
     pub(crate) fn epoch(&self) -> u32 {
         self.machine.epoch()
     }
 
-    /// Returns true if this rank runs no stage under the mapping in force.
+    /// Returns true if this rank runs no stage under the current mapping.
     pub(crate) fn is_parked(&self) -> bool {
         self.machine.is_parked()
     }

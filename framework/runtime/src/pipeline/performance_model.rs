@@ -57,7 +57,7 @@ pub(crate) struct PerformanceModel {
     /// By rank: shown speed, if the rank has run stages.
     shown: Vec<Option<Shown>>,
     /// By stage: last fitted work. If a service time changes, a load on the rank, which slows all its stages, is more likely than a change of the
-    /// work of each of these stages.
+    /// work of all its stages.
     works: Vec<Option<f64>>,
     /// By stage: true if the state of the stage is known to be movable to another rank.
     movable: Vec<bool>,
@@ -188,7 +188,7 @@ impl PerformanceModel {
         Ok(())
     }
 
-    /// Returns the model that follows from the measurements at time `now`, under the mapping in force.
+    /// Returns the model that follows from the measurements at time `now`, under the current mapping `present`.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
         let alone = fit.speeds.iter().map(|speed| speed.value).collect();
@@ -246,7 +246,7 @@ impl PerformanceModel {
     /// Fits works of stages and speeds of ranks to the service times of stages on the ranks that run them under the mapping `present`.
     ///
     /// Service times on ranks that no longer run the stage are left out: the data may have changed since then, and compared with new times of other
-    /// ranks the change would look like a difference between the ranks. Only the speed that such a rank showed is kept.
+    /// ranks the change would look like a difference between the ranks. Only the speed that the former rank showed is kept.
     fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
         let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))

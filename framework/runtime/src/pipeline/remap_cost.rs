@@ -1,7 +1,7 @@
 //! Cost of a change of mapping, in seconds that the stream lost, computed from the times at which items arrived.
 //!
 //! A change disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time that the items
-//! arriving meanwhile would have taken undisturbed is no loss: until the change is in force at the pace before it, and from then on at the better of
+//! arriving meanwhile would have taken undisturbed is no loss: until the change takes effect, at the pace before it; from then on, at the better of
 //! the paces before and after. (With the pace before alone, the disturbance would not show whenever the change makes the stream faster.) The cost of
 //! a change is therefore
 //!
@@ -76,7 +76,7 @@ enum Phase {
     Steady,
     /// A change was ordered.
     Preparing { ordered: Point, before: Option<f64> },
-    /// The change is in force, and batches drawn before it are in flight.
+    /// The change has taken effect, and batches drawn before it are in flight.
     Draining { ordered: Point, in_force: Point, before: Option<f64>, first_batch: u64, window: u64 },
     /// All batches drawn before the change have arrived, and the pace is being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
@@ -166,7 +166,7 @@ impl RemapCostMeter {
         update
     }
 
-    /// Registers that the ordered mapping is in force.
+    /// Registers that the ordered mapping has taken effect.
     pub(crate) fn in_force(&mut self, s: Progress) {
         self.points = None;
         self.phase = match self.phase {

@@ -28,14 +28,14 @@ pub struct Remap {
     pub before: Option<f64>,
     /// Measured production time in seconds some time after the change.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change: until the mapping was in force, compared with the pace before, and from then until the last batch
+    /// Seconds that the stream lost by the change: until the mapping took effect, compared with the pace before, and from then until the last batch
     /// drawn before it had reached the sink, compared with the better of the paces before and after. Slightly negative if nothing was lost and the
     /// paces were measured a little too slow. `None` if another change or the end of the stream followed too soon, or if the change itself followed
     /// another change or the start too soon.
     pub cost: Option<f64>,
     /// Cost as a multiple of the time that the items in flight at the change take at the better pace.
     pub cost_windows: Option<f64>,
-    /// Batches in flight when the mapping came into force.
+    /// Batches in flight when the mapping took effect.
     pub in_flight: usize,
 }
 

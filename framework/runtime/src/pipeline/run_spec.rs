@@ -54,7 +54,7 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// Returns the plan of the source's window while `mapping` is in force.
+    /// Returns the plan of the source's window under `mapping`.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
             // A single large batch would be all that the calibration could measure.

@@ -27,7 +27,7 @@ pub(super) struct Ran {
     pub(super) items: Items,
     /// Number of input items, or of items that were started.
     pub(super) coming: usize,
-    /// Number of these items of which nothing was made.
+    /// Number of items counted in `coming` that produced no output.
     pub(super) dropped: usize,
     /// True if `items` is not the whole output for the batch.
     pub(super) is_cut: bool,

@@ -19,7 +19,7 @@ pub struct Summary {
     pub name: String,
     /// Stage names in order.
     pub stages: Vec<String>,
-    /// Mapping in force at the end of the run.
+    /// Mapping at the end of the run.
     pub mapping: armature_planner::pipeline::Mapping,
     /// Text form of `mapping`.
     pub mapping_text: String,
@@ -74,7 +74,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // Of a schedule with many changes, only the last ones are listed.
+        // If the mapping has changed many times, only the last changes are listed.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;

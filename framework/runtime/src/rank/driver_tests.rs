@@ -44,7 +44,7 @@ impl UserCode for Doubling {
     }
 }
 
-/// Protocol in which rank 1 doubles numbers for rank 0, and one more number of its own at its first tick.
+/// Protocol in which rank 1 doubles numbers for rank 0, and one additional number after its first tick.
 #[derive(Default)]
 struct Numbers {
     is_root: bool,

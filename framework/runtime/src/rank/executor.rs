@@ -112,7 +112,7 @@ struct SimulatedThread {
     done: Duration,
 }
 
-/// Minimum time between two polls of a simulated rank that computes. No message wakes such a rank.
+/// Minimum time between two polls of a simulated rank that computes and is not woken by messages.
 const SIMULATED_POLL: Duration = Duration::from_micros(50);
 
 enum State<'scope, W: UserCode> {

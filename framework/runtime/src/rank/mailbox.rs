@@ -1,7 +1,7 @@
 //! A channel between two threads, most of whose code is compiled once for all types of content.
 //!
-//! The standard channel carries one `()` for each value, and says when the other end is gone; the values are in a queue beside it. For
-//! each type of content the standard channel alone is several hundred functions, and a rank has two for each type of task.
+//! The standard channel carries one `()` for each value, and reports when the other end is gone; the values are in a separate queue. For each type of
+//! content the standard channel alone is several hundred functions, and a rank has two for each type of task.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -9,21 +9,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Queue<T> = Arc<Mutex<VecDeque<T>>>;
 
-/// The end that sends.
+/// Sending end of a channel.
 #[derive(Debug)]
 pub(super) struct Sending<T> {
     queue: Queue<T>,
     signal: Sender<()>,
 }
 
-/// The end that receives.
+/// Receiving end of a channel.
 #[derive(Debug)]
 pub(super) struct Receiving<T> {
     queue: Queue<T>,
     signal: Receiver<()>,
 }
 
-/// Makes a channel.
+/// Creates a channel.
 pub(super) fn mailbox<T>() -> (Sending<T>, Receiving<T>) {
     let (queue, (sender, receiver)) = (Queue::default(), channel());
     (Sending { queue: Arc::clone(&queue), signal: sender }, Receiving { queue, signal: receiver })

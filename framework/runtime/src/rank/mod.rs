@@ -1,4 +1,4 @@
-//! What every rank does, whichever skeleton runs on it. See the README beside this file.
+//! Behaviour of every rank, independent of the skeleton that runs on it. `README.md` in this directory describes the parts.
 
 pub(crate) mod driver;
 pub(crate) mod executor;

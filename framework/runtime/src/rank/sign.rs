@@ -26,7 +26,7 @@ pub(crate) struct Sign {
     pub(crate) steady: Duration,
     /// Description of the activity for messages, after "rank 3: ".
     pub(crate) state: String,
-    /// Data of the skeleton's protocol, in an encoding of its own.
+    /// Data of the skeleton's protocol, encoded by the protocol.
     pub(crate) details: Vec<u8>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Suspicion {
     pub(crate) certain: u32,
     /// Number of ranks that died in this task or in another one.
     pub(crate) shared: u32,
-    /// Number of the last of these deaths.
+    /// Number of the last death in `shared`.
     pub(crate) death: u32,
     /// Maximum number of tasks in a chunk with this task; 0 if no rank died.
     pub(crate) most: u32,
@@ -42,8 +42,8 @@ impl Suspicion {
         self.certain >= 2
     }
 
-    /// Returns the attempts and the suspicion of a task that had used all its attempts in an earlier run of the job. The task is tried anew, by
-    /// one of the `others` ranks besides rank 0 if there are any.
+    /// Returns the attempts and the suspicion of a task that had used all its attempts in an earlier run of the job. The task gets new attempts, on
+    /// the `others` ranks besides rank 0 if there are any.
     pub(crate) fn anew(self, others: usize) -> Tried {
         let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
         (0, if self.certain > 0 && others > 0 { suspicion } else { Suspicion::default() })

@@ -197,8 +197,8 @@ fn place_ranks(
     Ok((places[0].clone(), sharing))
 }
 
-/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks that are bound to other cores of the
-/// node are not part of such a group.
+/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks that are bound to other cores of the node are
+/// not members of the group.
 fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores()) {

@@ -186,7 +186,7 @@ impl LeaveWatch {
         due
     }
 
-    /// Logs at increasing intervals for whom the rank waits.
+    /// Logs at increasing intervals what the rank waits for.
     ///
     /// # Errors
     /// If no message has arrived for longer than `limit`.

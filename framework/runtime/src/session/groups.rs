@@ -77,8 +77,8 @@ impl Session {
         Err(error)
     }
 
-    /// Returns the MPI communicator of these ranks, for MPI calls of the program: collective operations, files, windows. Ranks have the
-    /// same numbers in it as in this session.
+    /// Returns an MPI communicator of the session's ranks, for MPI calls of the program: collective operations, files, windows. Ranks have the same
+    /// numbers in it as in this session.
     ///
     /// The first call is collective: all ranks make it together. Further calls on the communicator follow the rules of MPI. While a rank is
     /// blocked in a call of MPI, it sends no heartbeats, and nothing limits the wait. Therefore call MPI between skeletons, where

@@ -12,7 +12,7 @@ thread_local! {
     static THREAD_RANK: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Starts env_logger with the rank in every line, unless the program has set up a logger of its own.
+/// Starts env_logger with the rank in every line, unless the program has set up a logger.
 pub(super) fn start(process_rank: Option<usize>) {
     if let Some(rank) = process_rank {
         PROCESS_RANK.get_or_init(|| rank);

@@ -90,9 +90,9 @@ impl Session {
 
     /// Returns the number of threads that the program may run at once on this rank without taking cores from other ranks, at least 1.
     ///
-    /// It is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound to
-    /// the same package, 1 if the node has fewer cores than ranks. Two hardware threads of a core count once. Use it for the thread pool of
-    /// rayon, for `OMP_NUM_THREADS`, or for threads of one's own. Start such a pool in each process once, after `run` has bound the rank.
+    /// It is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound to the same
+    /// package, 1 if the node has fewer cores than ranks. Two hardware threads of a core count once. Use it for the thread pool of rayon, for
+    /// `OMP_NUM_THREADS`, or for other threads of the program. Start a thread pool in each process once, after `run` has bound the rank.
     ///
     /// ```
     /// armature::run(&armature::Config::new(), |session| {
@@ -130,7 +130,7 @@ impl Session {
         self.endpoint.clock().now()
     }
 
-    /// Returns the clock of [`elapsed`](Session::elapsed) as a value of its own, because a running skeleton borrows the session.
+    /// Returns the clock of [`elapsed`](Session::elapsed) as a separate value, because a running skeleton borrows the session.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;

@@ -1,4 +1,4 @@
-//! Replaces `commands.rs` in builds without workflows: there are no commands, so no value of these types exists.
+//! Replaces `commands.rs` in builds without workflows: there are no commands, so the types have no values.
 
 use crate::error::Result;
 

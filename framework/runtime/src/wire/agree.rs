@@ -59,7 +59,7 @@ impl Agreement {
         Batch { agreement: self, watch, number, due: self.due(number) }
     }
 
-    /// Examines some of these items, which are not sent now, but might be sent on other ranks. Returns true if it has examined any.
+    /// Examines a sample of `items`, which are not sent now, but might be sent on other ranks. Returns true if it has examined any.
     ///
     /// # Errors
     /// The errors of [`Batch::put`]; a panic of the type's own code.

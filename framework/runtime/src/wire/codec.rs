@@ -108,7 +108,7 @@ impl Known {
     }
 }
 
-/// Returns the batch as a vector of its own type.
+/// Returns the batch as a vector of items.
 fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
     items
         .downcast_mut()
@@ -186,8 +186,8 @@ impl<T: Item> Codec<T> {
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
     }
 
-    /// Checks that some of these items, which stay on this rank, could be sent: a program that fails on many ranks should fail on one rank
-    /// too. Returns true if any item was checked.
+    /// Checks that a sample of `items`, which stay on this rank, could be sent: a program that fails on many ranks should fail on one rank too.
+    /// Returns true if any item was checked.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its own code panics.

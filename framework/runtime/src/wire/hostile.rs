@@ -1,6 +1,6 @@
-//! Frames that nobody of ours would write: errors, never a panic, never memory out of proportion.
+//! Malformed frames that no rank sends: decoding returns an error, without a panic or excessive memory.
 //!
-//! `corpus/` holds frames that show one weakness each; properties search for more.
+//! `corpus/` holds frames that show one weakness each; property tests search for more.
 
 use std::{fs, path::Path};
 
@@ -25,10 +25,10 @@ struct Record {
     bytes: Bytes,
 }
 
-/// Memory that a decoded batch holds, in bytes, or the error.
+/// Function that decodes a batch, and returns the memory in bytes that the batch holds.
 type Try = fn(Bytes, Vec<Part>, usize) -> Result<usize>;
 
-/// Every codec by the name that the corpus uses.
+/// All codecs, by their names in the corpus.
 const CODECS: &[(&str, Try)] = &[
     ("u8", |h, p, n| codec::decode::<u8>(h, p, n).map(|items| items.capacity())),
     ("u64", |h, p, n| codec::decode::<u64>(h, p, n).map(|items| 8 * items.capacity())),
@@ -61,7 +61,7 @@ fn lists<P>(items: Vec<Vec<P>>) -> Result<usize> {
     Ok(24 * items.capacity() + items.iter().map(|item| size_of::<P>() * item.capacity()).sum::<usize>())
 }
 
-/// Decodes and checks what every hostile frame must keep to.
+/// Decodes a frame. Checks the kind of an error, or the memory of the decoded batch.
 fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usize> {
     let received = head.len() + parts.iter().map(Part::len).sum::<usize>();
     let result = decode(Bytes::copy_from_slice(head), parts.to_vec(), count);
@@ -74,7 +74,7 @@ fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usi
     result
 }
 
-/// One file of the corpus: `what` is expected in the error's message.
+/// File of the corpus; the error message must contain `what`.
 struct Hostile {
     codec: String,
     count: usize,
@@ -83,7 +83,7 @@ struct Hostile {
     what: String,
 }
 
-/// Bytes in hexadecimal; `41*1000` stands for a thousand times 0x41, `00ff*10` for ten times two bytes.
+/// Parses hexadecimal bytes; `41*1000` is the byte 0x41 a thousand times, `00ff*10` is two bytes ten times.
 fn hex(text: &str) -> Vec<u8> {
     let byte = |digits: &str| u8::from_str_radix(digits, 16).unwrap();
     let mut bytes = Vec::new();
@@ -96,7 +96,7 @@ fn hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A part of numbers from bytes; what is no whole number is left out.
+/// Returns a part of numbers with these bytes; an incomplete number at the end is left out.
 fn words32(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect::<Vec<_>>())
 }
@@ -105,7 +105,7 @@ fn words64(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>())
 }
 
-/// Parts of all kinds.
+/// Generates up to two parts of all kinds.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let part = (0..3, vec(any::<u8>(), 0..50)).prop_map(|(kind, bytes)| match kind {
         0 => Part::Bytes(bytes.into()),
@@ -150,10 +150,10 @@ fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
     assert!(seen >= 20, "only {seen} frames found");
 }
 
-/// How to decode a frame; its head, parts and count.
+/// Frame with its decoder: head, parts, and number of items.
 type Frame = (Try, Vec<u8>, Vec<Part>, usize);
 
-/// Valid frames of several codecs: what bit flips start from.
+/// Returns valid frames of several codecs, which the tests damage.
 fn valid() -> Vec<Frame> {
     fn frame<T: super::Item>(name: &str, items: Vec<T>) -> Frame {
         let decode = CODECS.iter().find(|(known, _)| *known == name).unwrap().1;
@@ -226,7 +226,7 @@ proptest! {
         }
     }
 
-    /// The same behind a right start, so that the search gets past it.
+    /// Arbitrary bytes after a valid start of a frame, so that the start is not refused.
     #[test]
     fn arbitrary_bytes_behind_a_valid_start_never_panic(
         which in 0..14_usize,
@@ -236,7 +236,7 @@ proptest! {
         layout in 0..2_u8,
     ) {
         let (decode, head, _, _) = valid().swap_remove(which);
-        // A structured batch has the fingerprint of its type there, too.
+        // The start of a structured batch also contains the fingerprint of its type.
         let start = if head[1] == 0x60 { 7 } else { 3 };
         let mut frame = head[..start].to_vec();
         frame[2] = layout;
@@ -256,7 +256,7 @@ fn deep_nesting_is_refused_before_the_stack_ends() {
 
 #[test]
 fn elements_without_bytes_are_limited() {
-    // One vector of 2^60 empty values: nothing to read, but a loop that would never end.
+    // A vector of 2^60 empty values has no bytes to read, but the loop over its elements would never end.
     let (decode, head, ..) = valid().swap_remove(11);
     let mut frame = head[..7].to_vec();
     frame.push(0xfd);

@@ -35,9 +35,8 @@ use serde::{Serialize, de::DeserializeOwned};
 /// a journal or a checkpoint, as a different value. Implementations written by hand (including `with` and `serialize_with`) that fail only
 /// for a few values may remain undetected. Elements of sequences and maps may be read in another order, as those of a `HashMap` are.
 ///
-/// A field with `skip` is not sent: it has its default value after the item has been received, and its original value if the item stays on
-/// the rank. Numbers, `bool`, `char`, vectors of these types, `String`, `Bytes` and `BytesMut` are not encoded by serde and are not
-/// checked.
+/// A field with `skip` is not sent: it has its default value after the item has been received, and its original value if the item stays on the rank.
+/// Numbers, `bool` and `char`, vectors of them, `String`, `Bytes` and `BytesMut` are not encoded by serde and are not checked.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel from rank to rank",
     label = "a task, a result or an item must be an `armature::Item`",

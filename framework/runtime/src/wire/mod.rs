@@ -7,7 +7,7 @@
 //! The encoding of a type depends only on the type:
 //!
 //! - numbers, `bool` and `char`: their memory, with one copy on each side for a small batch and none for a large one;
-//! - `Vec` of these types, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; large items are not copied;
+//! - `Vec` of numbers, `bool` or `char`, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; large items are not copied;
 //! - all other types: serde with bincode ([`Plain`] and [`raw`] keep bulk numbers fast); the agreement of a type's `Serialize` and
 //!   `Deserialize` is checked;
 //! - [`Named`] values: MessagePack with the names of fields, as one string of bytes in bincode;

@@ -1,4 +1,4 @@
-//! What was sent comes back: every kind of item, every size class, with and without copies.
+//! Encoding and decoding returns equal items: every kind of item, every size class, with and without copies.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Codec, Item, OWN_PART, Plain, codec, raw};
 use crate::comm::Part;
 use crate::error::ErrorKind;
 
-/// A batch as a receiver gets it: behind a header of the caller's, in buffers that nobody else holds.
+/// Returns a batch as a receiver gets it: after a header of the caller, in buffers that have no other owner.
 fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     let mut head = b"header".to_vec();
     let mut parts = Vec::new();
@@ -18,7 +18,7 @@ fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     (Bytes::from(head).split_off(6), parts.iter().map(landed).collect())
 }
 
-/// A part in memory of its own, as from a transport between processes.
+/// Returns a part in separate memory, as from a transport between processes.
 fn landed(part: &Part) -> Part {
     match part {
         Part::Bytes(bytes) => Part::Bytes(bytes.to_vec().into()),
@@ -64,7 +64,7 @@ macro_rules! scalars_round_trip {
                 there_and_back(&items);
                 there_and_back(&lists);
             });
-            // Sizes around the border between inline and a part of its own.
+            // Sizes around the limit from which on data has a separate part.
             let border = OWN_PART / size_of::<$scalar>();
             for count in [border - 1, border, border + 1] {
                 let items = vec![<$scalar>::default(); count];
@@ -144,7 +144,7 @@ fn a_large_vector_of_bytes_is_not_copied_on_either_side() {
     assert_eq!(back[0].as_ptr(), place);
 }
 
-/// A batch and where its first value is; where it is after a way through parts that nobody copies.
+/// Returns the address of the first value of a batch before encoding and after decoding. Nothing copies the parts.
 fn places<T: Item>(codec: Codec<T>, items: Vec<T>) -> (*const u8, *const u8) {
     let (count, before) = (items.len(), items.as_ptr().cast());
     let (mut head, mut parts) = (Vec::new(), Vec::new());
@@ -199,7 +199,7 @@ fn bulk_plain_old_data_is_not_copied_on_either_side() {
 
 #[test]
 fn numbers_in_memory_of_another_alignment_are_copied() {
-    // Nothing of ours sends these, but the alignment of a part is no promise that its codec keeps.
+    // The framework never sends parts with another alignment, but a codec must accept them.
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
     for part in

@@ -51,7 +51,7 @@ pub(super) struct Order {
     pub(super) place: Option<usize>,
     /// True for an announcement: the inputs may arrive, but the task must not begin before it is ordered.
     pub(super) is_announced: bool,
-    /// True if a rank may have died in the task. The rank reports the beginning of such a task.
+    /// True if a rank may have died in the task. The rank then reports the beginning of the task.
     pub(super) is_suspect: bool,
     /// Rank that has or will have each input, in the order of the parents.
     pub(super) sources: Vec<usize>,

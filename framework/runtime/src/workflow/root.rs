@@ -251,7 +251,7 @@ impl Root {
     /// Checks the time limit of the run, asks the planner if there is a cause, and writes the journal.
     ///
     /// # Errors
-    /// The time limit of the run is over; the journal cannot be written.
+    /// The run exceeds its time limit; the journal cannot be written.
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
         let took = now.saturating_sub(self.begin);
         if let Some(limit) = self.wall_time.filter(|&limit| took > limit && self.ended.is_none()) {

@@ -140,7 +140,7 @@ impl TaskJournal {
 }
 
 impl JournalPlace {
-    /// Writes the values of these tasks from the journal to the spill folder. Returns their sizes.
+    /// Writes the values of `tasks` from the journal to the spill folder. Returns their sizes.
     pub(super) fn restore(
         &self,
         tasks: &BTreeSet<usize>,

@@ -40,9 +40,9 @@ pub(super) enum Job {
     Spill(usize, Value),
     /// Read a value from disk.
     Load(usize),
-    /// Write the values of these tasks from the journal to disk, on rank 0.
+    /// Write the values of the given tasks from the journal to disk, on rank 0.
     Restore(Box<JournalPlace>, BTreeSet<usize>),
-    /// Remove the values of these tasks from disk.
+    /// Remove the values of the given tasks from disk.
     Forget(Vec<usize>),
 }
 

@@ -55,7 +55,7 @@ impl Value {
         Frame { head: head.into(), parts: self.parts }
     }
 
-    /// Reads the value from the content of such a message, with the task.
+    /// Reads a task and its value from the content of a message with a value.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] for any other content.

@@ -32,8 +32,8 @@ pub struct Prediction {
 /// Predicted performance of one block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockPrediction {
-    /// Seconds between two outputs of this block if it never waits for another block, with the other load of its processors. The largest of these
-    /// times is the production time.
+    /// Seconds between two outputs of this block if it never waits for another block, with the other load of its processors. The largest time of all
+    /// blocks is the production time.
     pub time: f64,
     /// Seconds that one item takes on each host, including transfers, in the order of the mapping.
     pub item_times: Vec<f64>,

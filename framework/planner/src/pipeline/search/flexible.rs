@@ -59,7 +59,7 @@ pub(in crate::pipeline) fn instead_of(
         .find_map(|(flexible, blocks)| (flexible <= (1.0 + SLOWER) * time).then_some((blocks, flexible)))
 }
 
-/// Returns the group number of each processor. A processor that shares no core is a group of its own.
+/// Returns the group number of each processor. A processor that shares no core is alone in its group.
 fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     let mut group_of: Vec<usize> = (0..processors).map(|p| groups.len() + p).collect();
     for (g, group) in groups.iter().enumerate() {

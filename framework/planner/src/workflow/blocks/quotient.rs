@@ -57,7 +57,7 @@ impl<'a> Quotient<'a> {
         quotient
     }
 
-    /// Adds a block of these tasks, without edges.
+    /// Adds a block with `tasks`, without edges.
     fn add(&mut self, tasks: &[usize]) {
         self.take(self.nodes.len(), tasks);
         let work = tasks.iter().map(|&task| self.graph.work(task)).sum();
@@ -125,7 +125,7 @@ impl<'a> Quotient<'a> {
         self.nodes[first].processor = Some(processor);
     }
 
-    /// Divides a block into two blocks of these tasks, without processors. They get the last two numbers.
+    /// Divides a block into two blocks with the tasks in `halves`, without processors. The new blocks get the last two numbers.
     pub(super) fn divide(&mut self, block: usize, halves: &[Vec<usize>; 2]) {
         self.remove(block);
         let first = self.nodes.len();

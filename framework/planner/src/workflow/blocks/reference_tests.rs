@@ -68,7 +68,7 @@ fn the_order_is_cut_where_the_processor_is_full() {
     // With a memory of 3 the second task fits on no processor, however many there are.
     let error = dag_het_mem(&graph, &cluster(&[(1.0, 3); 9]), MemoryModel::default()).unwrap_err();
     assert!(error.message().contains("\"t1\"") && error.message().contains("1 of 9"), "{error}");
-    // A file of 5 that the last task reads occupies memory meanwhile: task 0 needs 6, task 1 needs 3 beside the 5.
+    // A file of 5 that the last task reads occupies memory meanwhile: task 0 needs 6, task 1 needs 3 and the file.
     let graph = workflow(&[(2.0, 0), (2.0, 2), (2.0, 0)], &[(0, 1, 1), (0, 2, 5), (1, 2, 0)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 8)]), MemoryModel::default()).unwrap();
     assert_eq!((plan.makespan, &plan.peak[..]), (6.0, &[8][..]));

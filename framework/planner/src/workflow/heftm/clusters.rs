@@ -43,7 +43,7 @@ impl fmt::Display for Merge {
     }
 }
 
-/// Returns the cluster of each task, as the number of one of its tasks; `None` if each task is a cluster of its own.
+/// Returns the cluster of each task, as the number of one of its tasks; `None` if each task is alone in its cluster.
 pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: Merge) -> Option<Vec<usize>> {
     let count = cluster.len() as f64;
     let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;

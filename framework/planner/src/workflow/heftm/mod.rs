@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::timeline::{Rules, Timeline};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Plans with HEFTM in the order of these levels: HEFTM-BL or HEFTM-BLC.
+/// Plans with HEFTM, with the tasks in the order of `level`: HEFTM-BL or HEFTM-BLC.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};

@@ -21,11 +21,11 @@ impl Quality {
     }
 }
 
-/// Returns for each vertex whether it is in the second half; the halves may weigh at most `most`. Each half has at least one of two or more
-/// vertices.
+/// Returns true for each vertex in the second half; the halves may weigh at most `most`. If there are at least two vertices, each half has at least
+/// one.
 ///
-/// The first half grows from the first vertices in two orders: by the vertex that reduces the cut most, and by finishing what has been begun before
-/// anything else. The second half grows in the same two orders from the last vertices. The best of these cuts is returned.
+/// The first half grows from the first vertices in two orders: by the vertex that reduces the cut most, and by completing begun parts of the graph
+/// first. The second half grows in the same two orders from the last vertices. The best cut is returned.
 pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     let mut best: Option<(Quality, Vec<bool>)> = None;
     for reversed in [false, true] {

@@ -20,7 +20,7 @@ use bisection::Bisection;
 const IMBALANCE: f64 = 1.1;
 
 /// Divides a workflow into at most `blocks` blocks of about equal work with small files between them, whose dependencies form no cycle;
-/// [`dag_het_part`](super::dag_het_part()) starts from such a partition. Returns the tasks of each block in ascending order. No block is empty, and
+/// [`dag_het_part`](super::dag_het_part()) starts from this partition. Returns the tasks of each block in ascending order. No block is empty, and
 /// edges lead to the same or a later block.
 ///
 /// ```

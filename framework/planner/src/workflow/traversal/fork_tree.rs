@@ -81,7 +81,7 @@ impl ForkTree {
         one
     }
 
-    /// Removes the subtrees of these nodes, none of which is below another. Returns the removed nodes, each after its parent.
+    /// Removes the subtrees of the nodes in `branches`, none of which is below another. Returns the removed nodes, each after its parent.
     pub(super) fn cut_off(&mut self, branches: &[usize]) -> Vec<usize> {
         let mut nodes = branches.to_vec();
         let mut next = 0;

@@ -150,7 +150,7 @@ fn what_crosses_is_counted_as_the_model_says() {
         |task_memory, crossing| Traversal::of(&workflow, &[1, 2], MemoryModel { task_memory, crossing }).peak;
     // Task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Transit), 16);
-    // The input of task 2 waits beside task 1, and the output of task 1 beside task 2.
+    // The input of task 2 is in memory while task 1 runs, and the output of task 1 while task 2 runs.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Resident), 22);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Transit), 10);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Resident), 13);

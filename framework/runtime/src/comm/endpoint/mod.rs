@@ -253,7 +253,7 @@ impl Endpoint {
         self.transport.capabilities()
     }
 
-    /// Returns true if this rank is a process of its own on a real machine.
+    /// Returns true if this rank is a separate process on a real machine.
     pub(crate) fn is_process(&self) -> bool {
         self.capabilities().processes
     }

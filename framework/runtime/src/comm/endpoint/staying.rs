@@ -25,8 +25,8 @@ impl Endpoint {
     /// dismisses all ranks, and then ends. It does not end earlier, because most launchers end the whole job when one of its processes
     /// ends.
     ///
-    /// Returns at once if the rank is not a process of its own. If the process of rank 0 has ended, or rank 0 is silent for longer than
-    /// `limit`, the rank ends without the others.
+    /// Returns at once if the rank is not a separate process. If the process of rank 0 has ended, or rank 0 is silent for longer than `limit`, the
+    /// rank ends without the others.
     ///
     /// # Errors
     /// The errors of the transport.

@@ -15,7 +15,7 @@ use super::receive::{Control, count, empty_status};
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
-/// Tag of all bulk data, which has a communicator of its own.
+/// Tag of all bulk data, which has a separate communicator.
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Maximum number of posted receives of bulk data for one sender.

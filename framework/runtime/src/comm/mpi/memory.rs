@@ -59,7 +59,7 @@ impl Landing {
     /// `length` bytes have been reserved, `length` is a whole number of units, and all the bytes have been written.
     // SAFETY: the caller's obligation is stated above; the vectors do not know what was written through `start`.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
-        // SAFETY: as the caller promises; every bit pattern is a value of each of these types.
+        // SAFETY: the caller guarantees the conditions above; every bit pattern is a value of `u8`, `u32` and `u64`.
         unsafe {
             match self {
                 Landing::Bytes(mut bytes) => {

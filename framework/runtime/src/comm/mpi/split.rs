@@ -12,7 +12,7 @@ use crate::comm::Group;
 use crate::error::Result;
 
 impl MpiTransport {
-    /// Returns the transport of a group of these ranks; `None` if this rank is in no group. Collective: all ranks must call it.
+    /// Returns the transport of `group`; `None` if this rank is in no group. Collective: all ranks must call it.
     pub(super) fn split(&mut self, group: &Group) -> Result<Option<MpiTransport>> {
         let many = |_| transport("a group has more ranks than MPI counts".into());
         let number = |n: usize| c_int::try_from(n).map_err(many);

@@ -83,7 +83,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         config: &Config,
     ) -> Result<Self> {
         let (size, clock) = (endpoint.size(), endpoint.clock());
-        // Rank 0 could not abandon a hanging task of its own.
+        // With a time limit rank 0 runs no tasks, because it could not be abandoned if a task hangs.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
         let state = MasterState::new(
             (size, endpoint.lost()),

@@ -122,8 +122,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Returns the task up to which new tasks are drawn next, and the attempts and suspicion that an earlier run of the job has recorded
     /// for them. Tasks with known results are skipped before more are drawn.
     ///
-    /// A task that had used all its attempts has failed. If failed tasks end the run, it is tried [anew](Suspicion::anew): the earlier run ended with
-    /// its failure, and the job was started again nevertheless.
+    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Suspicion::anew): the earlier run
+    /// ended with its failure, and the job was started again nevertheless.
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Tried) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);

@@ -68,7 +68,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// Creates a source of these tasks. Its executor is that of the farm, or inline if the tasks are the framework's own (`plain`).
+    /// Creates a source of `tasks`. Its executor is that of the farm, or inline if the tasks are the framework's own (`plain`).
     pub(in super::super) fn source<T: Iterator<Item = I> + Send + 'scope>(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,

@@ -1,4 +1,4 @@
-//! Several chunks or several results in one message between the master and a sub-master, each encoded as in a message of its own.
+//! Several chunks or several results in one message between the master and a sub-master. Each is encoded as in a separate message.
 
 use bytes::{Buf, Bytes};
 

@@ -21,9 +21,9 @@ pub(crate) struct ChunkHeader {
     /// Number of tasks at the beginning of the payload that do not belong to the chunk, because their results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempt: u32,
-    /// True if another rank fell silent while it held some of these tasks: they may take long.
+    /// True if another rank fell silent while it held tasks of the chunk: they may take long.
     pub(crate) suspect: bool,
-    /// True if ranks may have died in these tasks: the rank that runs them holds no other chunk meanwhile.
+    /// True if ranks may have died in tasks of the chunk: the rank that runs the chunk holds no other chunk meanwhile.
     pub(crate) alone: bool,
 }
 

@@ -40,7 +40,7 @@ impl DeathRecords {
         }
     }
 
-    /// Returns true if a rank fell silent while it held some of these tasks.
+    /// Returns true if a rank fell silent while it held some task in `tasks`.
     pub(super) fn are_suspect(&self, tasks: Range<u64>) -> bool {
         self.suspect_ranges.iter().any(|other| tasks.start < other.end && other.start < tasks.end)
     }

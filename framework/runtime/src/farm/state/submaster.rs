@@ -1,4 +1,4 @@
-//! State of a sub-master: a worker of its master, and the master of its own workers, the *members*.
+//! State of a sub-master, which is a worker of its master, and the master of a group of workers, the *members*.
 //!
 //! Chunks and results are forwarded unchanged and not inspected. `K` is the content of a chunk, `R` a result.
 

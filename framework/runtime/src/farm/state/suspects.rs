@@ -24,7 +24,7 @@ pub(crate) enum LastActivity {
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known.
     Chunk { id: u64, task: Option<u64> },
-    /// As `Behind`, of a rank whose trail names no chunk. The rank had begun no suspect, because the trail names a suspect before it begins.
+    /// Like `Behind`, for a rank whose trail names no chunk. The rank had begun no suspect, because the trail names a suspect before it begins.
     Unnoted(Option<u64>),
 }
 
@@ -145,8 +145,8 @@ impl<T, K> TaskTable<T, K> {
         (reassigned, explained)
     }
 
-    /// Clears the suspicion of tasks that were last suspected of one of these deaths, because another task has caused it. Requeued tasks
-    /// avoid rank 0 nevertheless, as long as other ranks can run them.
+    /// Clears the suspicion of tasks that were last suspected of a death in `deaths`, because another task has caused the death. Requeued tasks avoid
+    /// rank 0 nevertheless, as long as other ranks can run them.
     pub(crate) fn clear_suspects(&mut self, deaths: &[u32]) {
         let was_it = |s: &Suspicion| s.shared > 0 && deaths.contains(&s.death);
         for pending in self.back.iter_mut().filter(|pending| was_it(&pending.suspicion)) {

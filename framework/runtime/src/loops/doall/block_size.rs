@@ -77,12 +77,12 @@ impl Candidate {
         self.next = (self.next + 1) % self.looks.len();
     }
 
-    /// Returns the seconds per unit in the fastest of these blocks.
+    /// Returns the seconds per unit in the fastest recent block.
     fn unit(&self) -> f64 {
         self.looks.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns the seconds of a block at that speed.
+    /// Returns the seconds of a block at the speed of the fastest recent block.
     fn block(&self) -> f64 {
         self.size as f64 * self.unit()
     }

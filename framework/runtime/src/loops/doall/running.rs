@@ -58,7 +58,8 @@ enum InHand {
 pub(in crate::loops) enum Asked {
     /// The next block, for which the caller waits.
     Next,
-    /// The part of these units that is still on this rank. They are the end of the caller's block; all units of the block before them are done.
+    /// The part of the given units that is still on this rank. The given units are the end of the caller's block; all earlier units of the block are
+    /// done.
     Rest(Range<u64>),
 }
 
@@ -107,7 +108,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running::new(of, run)
     }
 
-    /// Returns true if the run is over on this rank.
+    /// Returns true if the run has ended on this rank.
     pub(in crate::loops) fn is_over(&self) -> bool {
         self.of.worker.is_over()
     }

@@ -1,5 +1,5 @@
-//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows how much each rank has to do, and decides when units move and when
-//! a pass is over.
+//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows the remaining work of each rank, and decides when units move and
+//! when a pass ends.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct WorkerState {
     held: u64,
     /// Units per second.
     rate: Option<f64>,
-    /// Time of these values on rank 0's clock, in seconds.
+    /// Time of `done`, `undone`, `held` and `rate` on rank 0's clock, in seconds.
     at: f64,
     /// Lead of rank 0's clock over the rank's clock in seconds, from the report with the shortest delay. A report may wait on rank 0 until a block is
     /// done.

@@ -25,8 +25,8 @@ pub trait DoAll: Send {
     /// nothing that other units read, such as independent simulations that advance step by step.
     const NOWAIT: bool = false;
 
-    /// Creates the data of these units, on the rank that holds them first. It is called once on each rank, before its first pass; `range` is empty if
-    /// there are fewer units than ranks. It is not called for units that are read from a [checkpoint](super::DoAllLoop::checkpoint).
+    /// Creates the data of the units in `range`, on the rank that holds them first. It is called once on each rank, before its first pass; `range` is
+    /// empty if there are fewer units than ranks. It is not called for units that are read from a [checkpoint](super::DoAllLoop::checkpoint).
     ///
     /// # Errors
     /// Any error ends the job.
@@ -172,7 +172,7 @@ impl UserCode for ByCaller {
     }
 }
 
-/// Creates the data of these units.
+/// Creates the data of the units in `range`.
 ///
 /// # Errors
 /// The error of [`DoAll::create`], with the units.

@@ -167,8 +167,8 @@ impl<U: Units> Worker<U> {
     /// [`ErrorKind::Wire`] if no directive has sent the units, or they are not to be computed.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round > self.round {
-            // The directive of these units is still on its way from rank 0. Directives before it may be as well, because rank 0 does not wait for the
-            // answer of an idle rank to a directive that moves nothing.
+            // The directive that moves the units is still on its way from rank 0. Earlier directives may be as well, because rank 0 does not wait for
+            // the answer of an idle rank to a directive that moves nothing.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl<U: Units> Worker<U> {
         self.unit_queue.undone() == 0
     }
 
-    /// Returns true if the run is over.
+    /// Returns true if the run has ended.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }

@@ -67,7 +67,7 @@ pub(super) enum ToCoordinator {
 /// Message of the coordinator to a rank without rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToSpare {
-    /// The run is over.
+    /// The run has ended.
     Finish,
 }
 

@@ -47,7 +47,7 @@ pub(super) fn in_bands<T: Pod, E>(
     Ok(())
 }
 
-/// Prefetches the lines of these columns and of the column after them.
+/// Prefetches the lines of `columns` and of the column after them.
 fn fetch<T: Pod>(local: &LocalRows<T>, rows: Range<usize>, columns: &Range<usize>) {
     let step = (LINE / size_of::<T>()).max(1);
     for values in local.some(rows.start + 1..rows.end + 1).chunks_exact(local.width()) {

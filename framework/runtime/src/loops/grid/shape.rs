@@ -102,7 +102,7 @@ impl Edges {
         }
     }
 
-    /// Describes the place of some columns of these rows, for errors. Ranks keep `width` columns of their rows.
+    /// Describes the place of some columns of `rows`, for errors. Ranks keep `width` columns of their rows.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
             // A sweep fills a panel, which begins in the second kept column.

@@ -39,7 +39,7 @@ pub(super) struct StencilStep<T> {
     across: Option<usize>,
     /// Present rows, with halo rows.
     pub(super) old: LocalRows<T>,
-    /// The same rows after the sweep. The content of its halo rows is undefined.
+    /// Rows of `old` after the sweep. The content of the halo rows is undefined.
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,

@@ -5,7 +5,7 @@ use armature_planner::loops::{ShiftCost, Sweep};
 use crate::observe::words::seconds;
 
 /// Initial strip width in columns. Strips of about this width suit kernels in which each value has to wait for the previous one: the processor works
-/// on several rows of such a strip at the same time, which no model describes.
+/// on several rows of a narrow strip at the same time, which no model describes.
 const NARROW: u64 = 16;
 /// Minimum number of sweeps to judge a width: the fewest whose median ignores a slow sweep.
 const LEAST: usize = 3;

@@ -11,7 +11,7 @@ pub struct Grid<'g, T> {
     pub values: &'g mut [T],
     /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
-    /// Number in the whole grid of the first of these rows, which is above the rows to compute; see [`row_of`](Grid::row_of).
+    /// Number in the whole grid of the first row in `values`, which is above the rows to compute; see [`row_of`](Grid::row_of).
     pub first: u64,
 }
 
@@ -21,7 +21,7 @@ impl<T> Grid<'_, T> {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// Returns the number in the whole grid of row `row` of these rows. Row 0 is above the rows to compute, which begin with row 1.
+    /// Returns the number in the whole grid of row `row` of this view. Row 0 is above the rows to compute, which begin with row 1.
     ///
     /// ```
     /// # use std::ops::Range;
@@ -61,7 +61,7 @@ pub struct OldGrid<'g, T> {
     pub values: &'g [T],
     /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
-    /// Number in the whole grid of the first of these rows, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
+    /// Number in the whole grid of the first row in `values`, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
     pub first: u64,
     /// Number of rows of the whole grid, if its rows are periodic.
     pub(super) ring: Option<u64>,
@@ -73,7 +73,7 @@ impl<T> OldGrid<'_, T> {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// Returns the number in the whole grid of row `row` of these rows. Row 0 is above the rows to compute, so the first of the new rows is row 1
+    /// Returns the number in the whole grid of row `row` of this view. Row 0 is above the rows to compute, so the first of the new rows is row 1
     /// here. Use it for anything that depends on the position of a row, such as obstacles.
     ///
     /// ```

@@ -173,7 +173,7 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(true)
     }
 
-    /// Returns the end of the strip that begins at `self.column`. It is the end of the strip that the rank above has done, if there is such a rank.
+    /// Returns the end of the strip that begins at `self.column`. If there is a rank above, its last computed strip determines the end.
     fn strip_end(&self) -> usize {
         let end = match self.position.above() {
             Some(_) => self.above_until,

@@ -1,7 +1,7 @@
 //! Protocol of one rank as a state machine: its inputs are messages and finished jobs, its outputs are jobs and messages.
 //!
-//! The machine has no clock, no thread and no transport of its own (the time of an event is a parameter), so it runs under both drivers and on every
-//! transport. `README.md` in this directory describes its states and invariants.
+//! The machine has no clock, no thread and no transport (the time of an event is a parameter), so it runs under both drivers and on every transport.
+//! `README.md` in this directory describes its states and invariants.
 
 pub(crate) mod batch;
 mod describe;
@@ -65,7 +65,7 @@ pub(crate) struct Machine {
     resequencer: Resequencer,
     migration: Migration,
     expansions: Expansions,
-    /// Messages of a mapping that is not in force on this rank yet.
+    /// Messages of a mapping to which this rank has not switched yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
     /// Present on rank 0.
     source: Option<Source>,
@@ -133,17 +133,17 @@ impl Machine {
         self
     }
 
-    /// Returns the epoch of the mapping in force on this rank; 0 before the first mapping.
+    /// Returns the epoch of this rank's current mapping; 0 before the first mapping.
     pub(crate) fn epoch(&self) -> u32 {
         self.table.epoch
     }
 
-    /// Returns true if this rank runs no stage under the mapping in force.
+    /// Returns true if this rank runs no stage under the current mapping.
     pub(crate) fn is_parked(&self) -> bool {
         self.epoch() > 0 && !self.table.hosts(self.me)
     }
 
-    /// Handles a message. A message of a later mapping waits until that mapping is in force on this rank.
+    /// Handles a message. A message of a later mapping waits until this rank has switched to that mapping.
     pub(crate) fn on_message(&mut self, from: usize, message: StreamMessage) -> Result<()> {
         self.take_in(from, message).map_err(|e| match e.kind() {
             ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
@@ -270,8 +270,8 @@ impl Machine {
         Ok(None)
     }
 
-    /// Returns the last batch that unreplicated blocks may process before the batches of replicated blocks that wait on this rank: the oldest of
-    /// these batches plus the minimum size of the window. `None` if no batch of a replicated block waits.
+    /// Returns the last batch that unreplicated blocks may process before the batches of replicated blocks that wait on this rank: the oldest waiting
+    /// batch plus the minimum size of the window. `None` if no batch of a replicated block waits.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
         let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first());

@@ -1,4 +1,4 @@
-//! Routing of batches to their receivers under the mapping in force.
+//! Routing of batches to their receivers under the current mapping.
 
 use super::batch::Batch;
 use super::dispatcher::{ItemTime, Offered};

@@ -60,7 +60,7 @@ impl Source {
         self.window.out_of_order(edge, batches, bytes);
     }
 
-    /// Forgets the batches that wait for older ones, because another mapping is in force.
+    /// Forgets the batches that wait for older ones, because the mapping has changed.
     pub(super) fn forget_out_of_order(&mut self) {
         self.window.forget_out_of_order();
     }

@@ -59,7 +59,7 @@ impl Machine {
         waiting
     }
 
-    /// Routes a batch that arrived or waited on this rank under an earlier mapping to its receiver under the mapping in force.
+    /// Routes a batch that arrived or waited on this rank under an earlier mapping to its receiver under the current mapping.
     pub(super) fn forward(&mut self, batch: Batch) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
@@ -77,8 +77,8 @@ impl Machine {
         self.send_on(batch)
     }
 
-    /// Gives up the serial stages that belong to other ranks under the mapping in force. The compute side already has the last batches of these
-    /// stages, and saves each stage after its last batch.
+    /// Gives up the serial stages that belong to other ranks under the current mapping. The compute side already has the last batches of the stages,
+    /// and saves each stage after its last batch.
     ///
     /// An expanding stage that has not finished its batch stays until it has.
     pub(super) fn leave(&mut self) {

@@ -371,8 +371,8 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // The piece that the sink waits for always has room beside the pieces that the compute side has received, which
-    // holds two jobs.
+    // There is always room for the piece that the sink waits for, in addition to the pieces that the compute side has
+    // received, which holds two jobs.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let mut expected: Vec<u64> = (0..setting.items).collect();

@@ -13,7 +13,7 @@ use super::in_flight::InFlight;
 use super::job::Consumed;
 use crate::session::BatchMode;
 
-/// Maximum number of items in a batch. The cost per message is spread over so many items that a larger batch gains nothing.
+/// Maximum number of items in a batch. With this number the cost of a message per item is so small that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
 /// Maximum number of items in a piece: the maximum size of a batch in bytes, so that items of one byte are not cut where a batch of the source would
 /// not be.

@@ -96,8 +96,8 @@ impl Config {
     }
 }
 
-/// Runs a program without arguments of its own: reads the settings with [`Config::from_args`], [runs](crate::run) `body` on every rank, and
-/// prints an error on standard error.
+/// Runs a program that has no arguments besides those of the framework: reads the settings with [`Config::from_args`], [runs](crate::run) `body` on
+/// every rank, and prints an error on standard error.
 ///
 /// Returns the exit code: 0, or 1 if a rank has failed, or 2 if an argument or a variable cannot be used.
 ///

@@ -28,8 +28,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Settings of a run. A setter overrides the environment, and the environment overrides the default.
 ///
-/// A configuration determines how ranks run, wait and report. Options of a skeleton are set there; the variables for skeletons in this
-/// table apply to every skeleton without an option of its own.
+/// A configuration determines how ranks run, wait and report. Options of a skeleton are set there; the variables for skeletons in this table apply to
+/// every skeleton whose own option is not set.
 ///
 /// | variable | setter | value | default |
 /// |---|---|---|---|
@@ -52,7 +52,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for logs of events, one subdirectory for each start of a job | no log |
 /// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: refusal of a job whose ranks run different builds | `on` |
 /// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: refusal of a job whose ranks have different command lines | `on` |
-/// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file in which the job says [how it stands](crate::job_status) | none |
+/// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file for the [state of the job](crate::job_status) | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -193,9 +193,9 @@ impl Config {
         self
     }
 
-    /// Sets the directory for [events](crate::observe), or `None` for no log. Each session writes to a subdirectory of its own,
-    /// `attempts/1`, `attempts/2`, …, and locks the directory meanwhile. [`run`](crate::run()) returns an error if a rank cannot write
-    /// there, or another job has held the lock for ten seconds.
+    /// Sets the directory for [events](crate::observe), or `None` for no log. Each session writes to a new subdirectory, `attempts/1`, `attempts/2`,
+    /// …, and locks the directory meanwhile. [`run`](crate::run()) returns an error if a rank cannot write there, or another job has held the lock
+    /// for ten seconds.
     pub fn events(mut self, directory: Option<PathBuf>) -> Self {
         self.events = directory;
         self

@@ -9,7 +9,7 @@ use super::variables::{SETTINGS, remark, unknown};
 use super::{Config, MAX_BATCH, MAX_SPLIT};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most ranks that are threads.
+/// Maximum number of ranks that are threads.
 pub(super) const MAX_RANKS: usize = 4096;
 
 const TRANSPORTS: &[(&str, TransportChoice)] =
@@ -24,11 +24,11 @@ pub(super) const BALANCES: &[(&str, Balance)] =
 const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
 impl Config {
-    /// The defaults with the `ARMATURE_*` variables of this process on top. A variable of such a name that is no setting does
-    /// nothing; rank 0 warns of it when a session starts.
+    /// Returns the default settings, overridden by the `ARMATURE_*` variables of this process. A variable with this prefix that is not a setting is
+    /// ignored; rank 0 logs a warning when a session starts.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] when a variable holds a value that cannot be used.
+    /// [`ErrorKind::Config`] if the value of a variable is invalid.
     pub fn from_env() -> Result<Self> {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let mut config = Config::from_lookup(|name| std::env::var_os(name).map(text))?;
@@ -37,11 +37,10 @@ impl Config {
         Ok(config)
     }
 
-    /// These settings with one more, by the name of its variable: for programs that have them from somewhere else than the
-    /// environment.
+    /// Sets one setting, by the name of its variable. Use it for settings that do not come from the environment.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] when there is no such setting, or the value cannot be used.
+    /// [`ErrorKind::Config`] if there is no such setting, or the value is invalid.
     ///
     /// ```
     /// use armature::Config;
@@ -58,12 +57,12 @@ impl Config {
         self.read(|asked| (asked == name).then(|| value.to_string()))
     }
 
-    /// As [`from_env`](Config::from_env), over any source of variables.
+    /// Reads the settings like [`from_env`](Config::from_env), from any source of variables.
     pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         Config::default().read(lookup)
     }
 
-    /// These settings with those of a source of variables on top.
+    /// Overrides these settings with those of a source of variables.
     fn read(self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut c = self;
         let read = |name: &str| lookup(name).filter(|v| !v.is_empty());
@@ -154,7 +153,7 @@ fn micros(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_micros(number(name, value, 0, 60_000_000)? as u64))
 }
 
-/// It need not exist yet.
+/// Reads the path of a directory, which need not exist yet.
 pub(super) fn directory(name: &str, value: &str) -> Result<PathBuf> {
     if value.is_empty() {
         return Err(Error::new(ErrorKind::Config, format!("{name}=: expected a directory")));

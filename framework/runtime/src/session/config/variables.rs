@@ -1,9 +1,9 @@
-//! The names that begin with `ARMATURE_`: which there are, and what somebody may have meant by another.
+//! Variables that begin with `ARMATURE_`: the known names, and suggestions for unknown names.
 
-/// How they all begin.
+/// Prefix of all names.
 const START: &str = "ARMATURE_";
 
-/// The variables that a [`Config`](super::Config) reads.
+/// Variables that a [`Config`](super::Config) reads.
 pub(super) const SETTINGS: [&str; 20] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
@@ -27,8 +27,8 @@ pub(super) const SETTINGS: [&str; 20] = [
     "ARMATURE_JOB_STATUS",
 ];
 
-/// Names and beginnings of names that belong to our tests, experiments and scripts, or tell a command of a workflow about its task.
-/// Programs may find them set.
+/// Names and prefixes of other variables: those of the framework's tests, experiments and scripts, and those that describe a task of a workflow to
+/// its command. They may be set when a program starts.
 const OTHERS: [&str; 8] = [
     "ARMATURE_TASK_",
     "ARMATURE_COMMAND",
@@ -40,7 +40,7 @@ const OTHERS: [&str; 8] = [
     "ARMATURE_SETUP",
 ];
 
-/// Of these names of variables, those that look like settings and are none, in order.
+/// Returns the names with the prefix that belong to no known variable, sorted.
 pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     let is_known =
         |name: &str| SETTINGS.contains(&name) || OTHERS.iter().any(|other| name.starts_with(other));
@@ -49,7 +49,7 @@ pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     unknown
 }
 
-/// What is to be said of a variable that is no setting.
+/// Returns the message about a variable that is not a setting.
 pub(super) fn remark(name: &str) -> String {
     let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
     let meant = name.strip_prefix(START).and_then(|rest| nearest(rest, settings));
@@ -57,14 +57,14 @@ pub(super) fn remark(name: &str) -> String {
     format!("{name} is set, but there is no such setting: it does nothing{}", meant.unwrap_or_default())
 }
 
-/// Returns the word that is the most like `word`, if one is similar: one slip is allowed in each four letters.
+/// Returns the word that is most similar to `word`, if there is a similar one: one slip is allowed in each four letters.
 pub(super) fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = word.chars().count().div_ceil(4);
     let nearest = words.map(|other| (distance(word, other), other)).min();
     nearest.filter(|(slips, _)| *slips <= most).map(|(_, other)| other)
 }
 
-/// How many letters have to be put in, left out or replaced to make one word of the other.
+/// Returns the number of letters that have to be inserted, deleted or replaced to turn one word into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::memory::{entry, groups};
 
-/// Returns the time for which a CPU quota has stopped this process's cgroup or an enclosing one, according to the files below `root`; the
-/// longest of these times. `None` if no group reports a time.
+/// Returns the longest time for which a CPU quota has stopped this process's cgroup or an enclosing one, according to the files below `root`. `None`
+/// if no group reports a time.
 pub(super) fn throttled(root: &Path) -> Option<Duration> {
     let of_group = |group: &std::path::PathBuf| {
         let stat = fs::read_to_string(group.join("cpu.stat")).ok()?;

@@ -34,7 +34,7 @@ pub(super) struct Course {
     /// Lost ranks that rank 0 sends all pieces to in addition to its children, because a rank that was taken for dead may only have been
     /// slow. No messages are expected from them.
     aside: Vec<usize>,
-    /// True if this rank is one of these lost ranks.
+    /// True if this rank is a lost rank to which rank 0 sends all pieces.
     pub(super) is_aside: bool,
     /// Start of the next piece, on rank 0. On the other ranks `come` holds the piece that has already arrived.
     opening: Vec<u8>,

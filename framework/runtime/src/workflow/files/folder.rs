@@ -67,7 +67,7 @@ impl Folder {
         }
     }
 
-    /// Creates the parent directories of these files.
+    /// Creates the parent directories of the files `names`.
     pub(in crate::workflow) fn make_room<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,

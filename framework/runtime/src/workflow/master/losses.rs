@@ -158,8 +158,8 @@ impl Master {
         }
     }
 
-    /// Counts a death as a try of the task in which the rank died, or as a suspicion of all candidates. A command is not suspected: it runs
-    /// in processes of its own, so it does not endanger the rank that tries it next.
+    /// Counts a death as a try of the task in which the rank died, or as a suspicion of all candidates. A command is not suspected: it runs in
+    /// separate processes, so it does not endanger the rank that tries it next.
     fn blame(&mut self, suspects: &[usize], lost: usize) {
         self.deaths += 1;
         let verdict = if suspects.len() == 1 { Verdict::Guilty } else { Verdict::Suspect(1) };
@@ -211,8 +211,8 @@ impl Master {
         self.tasks.iter().map(|task| (task.attempt, task.suspicion)).collect()
     }
 
-    /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries is tried
-    /// [anew](Suspicion::anew): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
+    /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries gets [new
+    /// tries](Suspicion::anew): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
     /// [`begin`](Master::begin).
     ///
     /// # Errors

@@ -124,7 +124,7 @@ pub(super) struct Master {
     /// Number of tasks that each rank runs at once.
     at_once: usize,
     failed: Vec<FailedTask>,
-    /// Total run time of completed tasks in nanoseconds, and the number of these tasks.
+    /// Total run time of completed tasks in nanoseconds, and the number of completed tasks.
     took: (u64, u64),
     pub(super) retried: u64,
     pub(super) again: u64,

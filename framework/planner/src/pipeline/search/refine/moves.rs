@@ -1,7 +1,7 @@
 //! Neighbourhood of a mapping: all small changes that might relieve a bottleneck.
 //!
-//! Only the slowest blocks, and those that share a processor with them, are worth changing. Each move therefore changes one of these blocks
-//! (the *focus*), and possibly another block that gives a stage or host to it or takes one.
+//! Only the slowest blocks, and those that share a processor with them, are worth changing. Each move therefore changes one block of this set (the
+//! *focus*), and possibly another block that gives a stage or host to the focus or takes one from it.
 
 use super::edit::Edit;
 use super::search::Search;

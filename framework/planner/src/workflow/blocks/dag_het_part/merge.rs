@@ -140,7 +140,7 @@ impl<'a> Merging<'a> {
             .collect()
     }
 
-    /// Returns an order of all tasks of these blocks whose peak is at most `memory`, if one is found.
+    /// Returns an order of all tasks of `blocks` whose peak is at most `memory`, if one is found.
     fn traversal_within(&self, blocks: &[usize], memory: u64) -> Option<Traversal> {
         let Problem { graph, model, .. } = self.problem;
         let tasks: Vec<usize> =
