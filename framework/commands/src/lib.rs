@@ -13,7 +13,7 @@
 //! use std::time::Duration;
 //! use armature_commands::{Event, Options, Outcome, Program, Request, Starter};
 //!
-//! // First of all: a starter is this program, too, and comes by here.
+//! // Must come first: a starter is another process of this program, and `enter` does not return in it.
 //! armature_commands::enter();
 //!
 //! let mut starter = Starter::spawn(&Options::new().output("outputs"))?;

@@ -97,7 +97,7 @@ impl Wire for Piece {
     }
 }
 
-/// Appends to an output file, which is locked meanwhile.
+/// Writer that appends to an output file and locks it.
 #[derive(Debug)]
 pub(crate) struct OutputWriter {
     file: File,
@@ -185,8 +185,8 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // Between fork and exec, a child that another thread starts shares this open file. Closing the file alone would keep it locked
-        // until then.
+        // A child that another thread starts shares the open file between fork and exec. If the file were only closed, it would stay locked until the
+        // exec.
         unlock(&self.file);
     }
 }

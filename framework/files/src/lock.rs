@@ -20,11 +20,11 @@ pub const TRIES: u32 = 200;
 /// Time between two attempts to take a lock.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
-/// Locks an open file until it is closed. If the lock is held by another, `waiting` is called once with a description of the holder.
+/// Locks an open file until it is closed. If the lock is held, `waiting` is called once with a description of the holder.
 ///
 /// # Errors
-/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if all `tries` attempts find the lock held, by another process or by another open file
-/// description of this process. The text names the holder if it is a process of this machine. Otherwise those of the system.
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if all `tries` attempts find the lock held, by another process or by another open file description
+/// of this process. The text names the holder if it is a process of this machine. All other errors are those of the system.
 pub fn lock(file: &File, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<()> {
     lock_or_tell(file, tries, waiting, || local_holder(file).unwrap_or_else(|| "another process".into()))
 }
@@ -118,7 +118,7 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Erased first, so that readers of the file do not find a holder that has released the lock.
+        // The description is erased first, so that readers of the file do not find a holder that has released the lock.
         let _ = self.note("");
         if self.is_temporary {
             let _ = std::fs::remove_file(&self.path);

@@ -163,7 +163,7 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // Flushed first, so that earlier output precedes the content.
+            // Standard output is flushed first, so that earlier output precedes the content.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }

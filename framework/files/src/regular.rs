@@ -33,13 +33,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), Links::Followed)
 }
 
-/// Opens a file as [`open`] does, with the options of the caller. The options may create the file. A file that the options truncate has
-/// been checked to be regular.
+/// Opens a file as [`open`] does, with the options of the caller. The options may create the file. If they truncate it, the file type is checked
+/// before.
 ///
 /// # Errors
 /// Those of [`open`].
 pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Result<File> {
-    // Checked before the file is opened, because opening some devices has side effects.
+    // The file type is checked before the file is opened, because opening some devices has side effects.
     let found = match links {
         Links::Followed => fs::metadata(path),
         Links::Refused => fs::symlink_metadata(path),
@@ -49,7 +49,8 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Re
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // Checked again after the file is opened, because it may have been replaced in between. Without `NONBLOCK`, opening a FIFO would block.
+    // The file type is checked again after the file is opened, because the file may have been replaced in between. Without `NONBLOCK`, opening a FIFO
+    // would block.
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     if links == Links::Refused {
         flags |= OFlags::NOFOLLOW;

@@ -79,8 +79,8 @@ impl Context {
 
     /// Returns the number of threads that user code may run at once on this rank without taking cores from other ranks, at least 1.
     ///
-    /// It is this rank's share of the cores that it may use; see [`Session::threads`](crate::Session::threads). A task that is parallel
-    /// itself, with threads, rayon or OpenMP, starts as many.
+    /// It is this rank's share of the cores that it may use; see [`Session::threads`](crate::Session::threads). A task that uses threads, rayon or
+    /// OpenMP starts at most this number of threads.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -124,9 +124,9 @@ impl Context {
     /// Returns a seed for a random number generator. It depends on the [name](Context::name) and the [number](Context::number) only, so that
     /// results are the same on every number of ranks and at every attempt.
     ///
-    /// Each iteration of a farm starts with the same numbers: let the name of the farm, or the tasks, depend on the iteration. In a
-    /// [search](crate::farm::Farm::explore) the numbers follow the order in which tasks were made, which changes from run to run: let the tasks carry
-    /// seeds.
+    /// Each iteration of a farm starts with the same numbers: make the name of the farm, or the tasks, depend on the iteration. In a
+    /// [search](crate::farm::Farm::explore) the numbers follow the order in which tasks were made, which changes from run to run: store a seed in
+    /// each task.
     ///
     /// ```
     /// use armature::farm::Farm;

@@ -54,7 +54,7 @@ enum Place {
 }
 
 impl Place {
-    /// Returns the words for the place and for one unit of its work.
+    /// Returns the nouns for this kind of place and for one unit of its work.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),
@@ -84,7 +84,7 @@ pub enum ErrorKind {
     User,
     /// User code panicked.
     Panic,
-    /// Another rank failed; the message says which and why.
+    /// Another rank failed; the message names the rank and its error.
     Peer,
     /// A wait reached its limit; the message names the rank that waited and what it waited for.
     Timeout,
@@ -96,7 +96,7 @@ impl Error {
     /// Creates an error. The message states the problem, its place, and what was expected.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = match kind {
-            // These messages contain paths and text from files, which must not act on a terminal or a log.
+            // Messages of these kinds contain paths and text from files, so control characters are escaped.
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };

@@ -2,8 +2,8 @@
 //!
 //! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides which rank runs which stage: slow
 //! stages are replicated, fast stages share a rank. The independent tasks of a [farm] run on any free rank. The units of a parallel [loop](loops)
-//! have their data with them, and move to faster ranks. The tasks of a [workflow] depend on one another, and are planned so that they fit into the
-//! memory of each rank.
+//! move to faster ranks together with their data. The tasks of a [workflow] depend on one another, and are planned so that they fit into the memory
+//! of each rank.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;
@@ -103,7 +103,7 @@ mod book {
     struct Pipelines;
     #[doc = include_str!("../../../docs/balancing.md")]
     struct Balancing;
-    // Its program by hand needs MPI.
+    // An example on this page uses the MPI bindings.
     #[cfg(feature = "mpi")]
     #[doc = include_str!("../../../docs/farms.md")]
     struct Farms;

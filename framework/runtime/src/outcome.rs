@@ -2,7 +2,7 @@
 
 /// Result of a run of a skeleton on this rank: a value and a summary on rank 0, nothing on the other ranks.
 ///
-/// Methods whose names end in `on_all` give the value to every rank instead, and return it without an `Outcome`.
+/// Methods whose names end in `on_all` return the value on every rank, without an `Outcome`.
 ///
 /// ```
 /// use armature::farm::Farm;
@@ -23,7 +23,7 @@ pub struct Outcome<T, S> {
 }
 
 impl<T, S> Outcome<T, S> {
-    /// Creates the outcome of this rank from what rank 0 has.
+    /// Creates the outcome of this rank from the value and summary on rank 0.
     pub(crate) fn new(root: Option<(T, S)>) -> Self {
         Outcome { root }
     }

@@ -10,7 +10,7 @@ use crate::error::{BoxError, Cause, Error, ErrorKind, Result};
 
 /// Calls user code. The caller adds rank, stage and task to an error.
 ///
-/// A panic may leave half-changed whatever the closure refers to. The job then ends with the error, or the caller creates the object again.
+/// A panic may leave the captured variables of the closure in an inconsistent state. The caller must end the job or create the variables again.
 ///
 /// # Errors
 /// [`ErrorKind::User`] with the returned error as the cause and the text of its whole chain as the message; the same error if it is an

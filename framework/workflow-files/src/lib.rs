@@ -5,7 +5,7 @@
 //! | WfFormat (WfCommons) | 1.2 to 1.6 | 1.6 |
 //! | `.dag` of pegasus-mpi-cluster | yes, rescue files too | rescue files |
 //! | Graphviz dot, a subset | yes | no |
-//! | TOML, a form of our own | yes | no |
+//! | TOML, a format of this crate | yes | no |
 //!
 //! [`platform`] reads the platform that a workflow is planned for. Every workflow is read into a [`Description`], which a program can also
 //! build itself. A description converts to the planner's [`Workflow`](armature_planner::workflow::Workflow). An error names the line or

@@ -1,4 +1,4 @@
-//! Broken files, each with the message expected.
+//! Tests of the error messages about invalid files.
 
 use armature_workflow_files::{Error, ErrorKind, read};
 
@@ -11,7 +11,7 @@ fn assert_fault(name: &str, text: &str, expected: &str) {
     assert_eq!(fault(name, text).to_string(), format!("{name}: {expected}"));
 }
 
-/// A file of version 1.6 with these tasks and files.
+/// Returns a WfFormat file of version 1.6 with these tasks and files.
 fn nested(tasks: &str, files: &str) -> String {
     format!(
         r#"{{"name":"x","schemaVersion":"1.6","workflow":{{"specification":{{"tasks":[{tasks}],"files":[{files}]}}}}}}"#
@@ -357,7 +357,7 @@ fn sizes_whose_sum_overflows() {
     assert!(fault("a.dot", &text).message().ends_with("use a larger unit"));
 }
 
-/// The fault of a large file is found, and its message is as short as that of a small one.
+/// A cycle in a large file is found, and its error message is no longer than that of a small file.
 #[test]
 fn a_hundred_thousand_tasks() {
     const TASKS: usize = 100_000;

@@ -1,4 +1,4 @@
-//! Whole files, real and of every version, and what is written read again.
+//! Tests that valid files of every format and version are read, and that written files are read again.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn a_real_run_is_read_and_written() {
     let work: f64 = (0..workflow.len()).map(|task| workflow.work(task)).sum();
     let run_times: f64 = description.tasks().iter().filter_map(|task| task.run_time).sum();
     assert_eq!(work, run_times);
-    // Files reach their readers along edges.
+    // Files between tasks become edges with a size.
     assert!(description.edges().iter().any(|edge| edge.size > 0));
 
     let written = to_wfformat(&description, "2030-01-01T00:00:00+00:00", Duration::from_secs(4243));
@@ -129,7 +129,7 @@ fn rescue_files_mark_what_is_done_or_nothing() {
         assert_eq!(error.to_string(), expected);
         assert_eq!(rescue::write(&description), "");
     }
-    // The last line was cut short: it may have been to be "DONE ab".
+    // The last line is incomplete: it may be the beginning of "DONE ab".
     rescue::read("r", b"DONE b\nDONE a", &mut description).unwrap();
     assert_eq!(rescue::write(&description), "DONE b\n");
 }
@@ -199,7 +199,7 @@ fn measured_numbers_may_be_averages() {
     );
 }
 
-/// Whatever a file has become by cuts and wrong bytes, it is read or refused, and what is read can be planned.
+/// A file that is truncated or has wrong bytes is either refused, or read and converted to a workflow for the planner.
 #[test]
 fn damaged_files_do_no_harm() {
     let dag: &[u8] = b"# x\nTASK a -m 5 -f A=b 'x y' z\nTASK b -t 2 x\nEDGE a b\nDONE a\n";
@@ -240,7 +240,7 @@ fn damaged_files_do_no_harm() {
     }
 }
 
-/// A thousand tasks, each read by a thousand others, named from both ends, in every format that can be so large.
+/// A thousand tasks write for another thousand tasks each. In JSON every dependency is listed at both of its tasks.
 #[test]
 fn a_million_edges_are_read() {
     const SIDE: usize = 1000;

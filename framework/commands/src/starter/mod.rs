@@ -34,7 +34,7 @@ const PIECE: usize = 1 << 16;
 /// Maximum delay of the end of a command by an orphan that does not end after SIGKILL, such as a process that waits for a dead file server.
 const UNKILLABLE: Duration = Duration::from_secs(10);
 
-/// Runs commands until the caller is gone and all processes have ended. Returns the exit code.
+/// Runs commands until the caller has ended and all processes of commands have ended. Returns the exit code.
 pub(crate) fn run(guard: Pid) -> i32 {
     match Starter::new(guard).and_then(|mut starter| starter.serve()) {
         Ok(()) => 0,
@@ -57,7 +57,7 @@ struct Starter {
     orphans: Orphans,
     started: u64,
     buffer: Vec<u8>,
-    /// True if the caller or the guard is gone. All commands are then stopped.
+    /// True if the caller or the guard has ended. All commands are then stopped.
     closing: bool,
 }
 
@@ -71,7 +71,8 @@ impl Starter {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        // The death of the guard sends SIGTERM, which wakes the starter. The starter then sees the death by its parent's process number.
+        // The death of the guard sends SIGTERM, which wakes the starter. The starter then detects the death by a changed number of its parent
+        // process.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         free_of_cores();
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -110,7 +111,7 @@ impl Starter {
         Ok(())
     }
 
-    /// Waits for messages, signals and output, or until the next look at a command is due.
+    /// Waits for messages, signals and output, or until the next check of a command or of orphans is due.
     fn wait(&mut self) -> Outcomes {
         let looks =
             self.running.iter().filter(|command| command.is_watched()).map(|command| command.watch.next());
@@ -159,7 +160,7 @@ impl Starter {
                     Err(error) => Some(error.to_string()),
                 };
                 self.connection.queue(&FromStarter::Ready(refusal))?;
-                // Before any command starts: if this process dies soon, the caller must know that it was ready.
+                // Sent before any command starts, so that the caller knows that the starter was ready even if the starter dies soon.
                 self.connection.flush()
             }
             ToStarter::Run(request) => {
@@ -195,7 +196,7 @@ impl Starter {
         for command in &mut self.running {
             command.notice_end(now)?;
         }
-        // At these times the owners of all orphans must be known.
+        // Orphans are assigned to commands before a command is finished, measured or stopped.
         let is_moment = |command: &Running| command.has_ended() || now >= command.watch.next();
         if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
             self.orphans.look(&mut self.running, self.closing, now);

@@ -8,9 +8,9 @@ use super::running::Running;
 use super::spawn::MARK;
 use super::tree;
 
-/// Time between two looks while killed orphans are ending; they usually do so within about a millisecond.
+/// Time between two checks while killed orphans are ending, which usually takes about a millisecond.
 const LOOK: Duration = Duration::from_millis(1);
-/// Time between two looks while all orphans belong to running commands. The time of their end does not matter, but they have to be reaped.
+/// Time between two checks while all orphans belong to running commands. The exact time of their end does not matter, but they have to be reaped.
 const REAP: Duration = Duration::from_millis(100);
 
 /// Known orphans of all commands.
@@ -30,7 +30,7 @@ struct Orphan {
 }
 
 impl Orphans {
-    /// Returns the time of the next look.
+    /// Returns the time of the next check.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }

@@ -44,7 +44,7 @@ pub enum Planner {
     RelaxedBlc,
     /// HEFTM in the order that needs least memory, relaxed.
     RelaxedMm,
-    /// Relaxed HEFTM in an order between bottom levels and smallest memory, where the levels have the weight 1/2 to this power.
+    /// Relaxed HEFTM in an order between bottom levels and smallest memory, where the weight of the bottom levels is 1/2 to the power of this number.
     Blended(u32),
     /// Block plan of the order that needs least memory.
     DagHetMem,

@@ -133,8 +133,8 @@ impl Workflow {
     }
 
     /// Declares that each task writes one value for all of its readers, which is as large as the largest of its files. The value is sent once to a
-    /// processor, however many tasks read it there. While the value waits, it counts once for each reader, so that a plan which fits does so
-    /// wherever the readers run.
+    /// processor, however many tasks read it there. While the value waits, it counts once for each reader, so that its memory suffices on whichever
+    /// processors the readers run.
     ///
     /// ```
     /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
@@ -146,7 +146,7 @@ impl Workflow {
     /// builder.edge(0, 1, 4);
     /// builder.edge(0, 2, 8);
     /// let files = builder.build()?;
-    /// // The first has no memory for what reads, the second is slow.
+    /// // The first processor has too little memory for the readers, the second is slow.
     /// let cluster = Cluster::new(vec![Processor::new("a", 9.0, 40), Processor::new("b", 1.0, 99)], 1.0)?;
     /// let makespan = |workflow: &Workflow| Ok(heftm(workflow, &cluster, Level::Bottom, TaskMemory::Additive)?.makespan);
     /// let values = files.clone().with_one_value_a_task()?;

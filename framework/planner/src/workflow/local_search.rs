@@ -1,8 +1,8 @@
 //! Local search, which improves a plan.
 //!
-//! Each round draws random changes of the best plan so far, evaluates them in parallel, and continues with the best one if it is an improvement. A
-//! change is one of three. Either a task on the critical path moves to another processor, possibly with its neighbours, and everything else stays.
-//! Or the order is shaken and all tasks are placed again. Or the order is shaken and tasks stay on their processors.
+//! Each round draws random changes of the best plan so far, evaluates them in parallel, and continues with the best one if it is an improvement.
+//! There are three kinds of changes: a task on the critical path moves to another processor, possibly with its neighbours; the order is perturbed and
+//! all tasks are placed again; or the order is perturbed and all tasks keep their processors.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;

@@ -1,11 +1,11 @@
-//! Parallel evaluation of independent questions.
+//! Parallel evaluation of a function on independent arguments.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Returns the answers in the order of the questions, so that the number of threads affects only the time. With 0
-/// threads, all cores are used.
+/// Calls `answer` for each question and returns the results in the order of the questions. The number of threads affects only the time; 0 uses all
+/// cores.
 pub(super) fn answers<Q: Sync, A: Send>(
     questions: &[Q],
     threads: usize,

@@ -63,7 +63,7 @@ impl Probed {
     }
 }
 
-/// Questions of rank 0, one after the other, while no other messages are in flight.
+/// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
     /// Number of the run.
@@ -156,8 +156,8 @@ pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
     }
 }
 
-/// Returns the platform with these speeds. The link between two ranks other than 0 is assumed to be the slower of their links to rank 0, in
-/// each respect.
+/// Returns the platform with these speeds. The link between two ranks other than 0 is assumed to have the lower bandwidth and the longer setup time
+/// of their links to rank 0.
 fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
     let wrong = |e: armature_planner::Error| {
         Error::new(ErrorKind::Config, format!("the probe measured nonsense: {e}"))

@@ -250,7 +250,7 @@ impl<'a, T: Transport> Peer<'a, T> {
             assert_eq!((&found.head[..], found.parts.len()), (&b"numbers"[..], 5));
             let mut parts = found.parts.into_iter();
             let mut next = || parts.next().expect("five parts");
-            // `assert_eq` would print megabytes here, too.
+            // `assert_eq` would print megabytes of differing values.
             assert!(
                 next().into_values().is_ok_and(|found: Vec<u64>| found == words(from)),
                 "u64 of rank {from}"

@@ -43,7 +43,7 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    /// Wakes the owner, if it has started. Before that it does not wait.
+    /// Wakes the owner, if it has started. An owner that has not started does not wait.
     fn wake(&self) {
         if let Some(owner) = self.owner.get() {
             owner.unpark();

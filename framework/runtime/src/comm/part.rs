@@ -112,7 +112,7 @@ impl Eq for Part {}
 mod tests {
     use super::*;
 
-    /// Checks that a vector is returned in the same place; returns the kind of the part between.
+    /// Converts a vector to a part and back, and checks that its memory does not move. Returns the kind of the part.
     fn there_and_back<P: bytemuck::Pod + Send + PartialEq + std::fmt::Debug>(value: P) -> &'static str {
         let values = vec![value; 10];
         let place = values.as_ptr();

@@ -44,7 +44,7 @@ impl Frame {
 pub(crate) struct Capabilities {
     /// Each rank is a separate process on a real machine: it can die alone, its death can be observed, and it can be ended alone.
     pub(crate) processes: bool,
-    /// Time passes on its own, as on a real machine, so that a wait can have a limit. A simulator detects deadlocks itself instead.
+    /// Time is real, so that a wait can have a limit. A simulator detects deadlocks instead.
     pub(crate) real_time: bool,
     /// A rank may have threads besides the communicating one. In a simulator each rank is one thread of the simulator.
     pub(crate) threads: bool,
@@ -104,8 +104,8 @@ pub(crate) trait Transport {
         0
     }
 
-    /// Returns true if the frame with this number has left, as of the last [poll](Transport::poll). Until then its buffers stay in memory,
-    /// even if all other owners have dropped them. Always true for a transport that passes buffers on without a copy.
+    /// Returns true if the send of the frame with this number is complete, as of the last [poll](Transport::poll). Until then its buffers stay in
+    /// memory, even if all other owners have dropped them. Always true for a transport that passes buffers on without a copy.
     fn has_left(&self, _number: u64) -> bool {
         true
     }
@@ -141,7 +141,7 @@ pub(crate) trait Transport {
         true
     }
 
-    /// Revokes [`leave_within`](Transport::leave_within), because the rank has come out of user code.
+    /// Revokes [`leave_within`](Transport::leave_within), because the rank's user code has returned.
     #[cfg(feature = "mpi")]
     fn stay(&mut self) {}
 

@@ -102,7 +102,7 @@ impl Attempt {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // A file with this name, or the directory of a job on a file system whose locks are not shared between hosts.
+                // The name is that of a file, or of the directory of a job on another host, if the file system does not share locks between hosts.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }

@@ -42,7 +42,7 @@ impl StatusWriter {
         rank: usize,
         size: usize,
     ) -> Result<Self> {
-        // The launcher has written values that only it knows.
+        // The launcher may have written values that are known only to it, so they are kept.
         let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
         let lock = match path {
             Some(path) if rank == 0 && !is_prepared(&found) => Some(JobStatus::claim(path)?),

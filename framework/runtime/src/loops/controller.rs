@@ -54,7 +54,7 @@ pub(super) struct LoopController {
 struct RankState {
     /// Part of the loop that the rank holds, as last reported.
     held: u64,
-    /// True if the rank has reported since it was last asked to.
+    /// True if the rank has reported since reports were last requested.
     has_reported: bool,
     /// Sum of the samples received since the last decision.
     sample: Sample,
@@ -86,7 +86,7 @@ struct Movement {
 }
 
 impl LoopController {
-    /// Creates the controller of a loop whose ranks hold these units at first. Ranks beyond the end of `held` do not participate.
+    /// Creates the controller of a loop whose ranks initially hold `held` units. Ranks beyond the end of `held` do not participate.
     ///
     /// # Errors
     /// If the options cannot be used.
@@ -174,7 +174,7 @@ impl LoopController {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Returns true if all participating ranks have reported since they were last asked to.
+    /// Returns true if all participating ranks have reported since reports were last requested.
     pub(super) fn is_due(&self) -> bool {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
@@ -224,7 +224,7 @@ impl LoopController {
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // Simulated hosts share their time evenly.
+            // Simulated hosts share their cores without time slices.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
@@ -246,7 +246,7 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Reports are requested after a time rather than after a number of phases, so no phase duration is given.
+        // Reports are requested after a time rather than after a number of phases, so the balancer needs no phase duration.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -282,7 +282,8 @@ impl LoopController {
         self.balancer.moved(now, movement.seconds);
         let Movement { mut units, held, messages, seconds, why, .. } = movement;
         if self.reach == Reach::Anywhere {
-            // A rank that has computed some of the units meanwhile sends fewer. Between any two ranks no unit passes through a third one.
+            // The units are counted where they arrived, because a rank that has computed some of them meanwhile sends fewer. No unit passes through a
+            // third rank.
             units = self.ranks.iter().zip(held).map(|(rank, before)| rank.held.saturating_sub(before)).sum();
         }
         self.change = Some(why);

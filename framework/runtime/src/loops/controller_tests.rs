@@ -173,7 +173,7 @@ fn once_is_once() {
 fn forced_movements_are_random_and_always_the_same() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
-        // Neighbours pass on units that they receive, so a rank may temporarily seem to hold fewer than no units.
+        // Neighbours pass on units that they receive, so the count of a rank may temporarily be negative.
         let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
         for _ in 0..40 {
             for (rank, &held) in held.iter().enumerate() {

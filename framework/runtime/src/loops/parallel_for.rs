@@ -201,7 +201,7 @@ impl ParallelFor {
         result.into_iter().next().ok_or_else(|| Error::new(ErrorKind::Wire, "there is no result"))
     }
 
-    /// Runs the loop as a part of the announced operation. The body records the current index, if it knows it.
+    /// Runs the loop as a part of the announced operation. The body may record the current index.
     fn announced(
         &self,
         session: &mut Session,

@@ -33,8 +33,8 @@ use crate::session::{Announcement, Config, Session};
 /// assert_eq!(sum.into_inner(), 499_500);
 /// # Ok::<(), armature::Error>(())
 /// ```
-/// Every rank has to ask until it gets `None`, because the other ranks wait for the ranges that it was given. The loop borrows the session,
-/// so that no other skeleton can run on the session meanwhile.
+/// Every rank has to ask until it gets `None`, because the other ranks wait for the ranges that it received. The loop borrows the session, so that no
+/// other skeleton can run on the session meanwhile.
 pub struct Ranges<'s> {
     endpoint: &'s mut Endpoint,
     rank_loop: RankLoop<()>,
@@ -43,7 +43,7 @@ pub struct Ranges<'s> {
     run: Option<Run<()>>,
     start: u64,
     timer: BlockTimer,
-    /// The last block given to the program, and its start time.
+    /// The last block returned to the program, and its start time.
     block: Option<(UnitBlock, Begun)>,
     summary: Option<Summary>,
 }
@@ -124,13 +124,13 @@ impl<'s> Ranges<'s> {
         Ok(self.given())
     }
 
-    /// Returns the last range given to the program.
+    /// Returns the last range as indices of the loop.
     fn given(&self) -> Option<Range<u64>> {
         let (block, _) = self.block.as_ref()?;
         Some(self.start + block.range.start..self.start + block.range.end)
     }
 
-    /// Continues until there is a block, or the request has no answer. Returns true after the end of the loop.
+    /// Runs the protocol until the request of the caller is answered, with a block or without one. Returns true after the end of the loop.
     fn step(&mut self, asked: Asked) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
         let done = self.block.take().map(|(block, begun)| {
@@ -151,9 +151,9 @@ impl<'s> Ranges<'s> {
     /// process.
     ///
     /// Ranges are short enough for ranks to communicate often, unless some indices take much longer than earlier ones, or
-    /// [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long because of work that is done once per range. In these
-    /// cases a program can place hooks itself: indices behind `rest` may then move to other ranks although they were already given out. A
-    /// call costs one reading of the clock, except once in a millisecond.
+    /// [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long because of work that is done once per range. In these cases a
+    /// program can place hooks itself: indices behind `rest` may then move to other ranks although the program has received them already. A call
+    /// costs one reading of the clock, except once in a millisecond.
     ///
     /// ```
     /// # use armature::loops::Ranges;

@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
-/// Initial number of reports of a rank in loops over grids. There rows move only between sweeps, at some cost; in other loops a rank
-/// without units gets units at once.
+/// Number of first reports of a rank in loops over grids that are combined into its first rate. Rows of a grid move only between sweeps, at some
+/// cost; in other loops a rank without units receives units at once.
 const SETTLING: u32 = 4;
 /// Default number of columns in a panel of a table: enough for several strips of each width that is tried, and few enough that a thousand
 /// rows of 12-byte values take 3 MB. Narrower panels need more reports and orders, wider ones more memory.

@@ -20,7 +20,7 @@ pub struct RankReport {
     pub blocks: u64,
     /// Time in blocks.
     pub busy: Duration,
-    /// Part of that time in which other processes had the core.
+    /// Part of the time in blocks in which other processes had the core.
     pub off_core: Duration,
     /// Time waiting for other ranks.
     pub waiting: Duration,

@@ -34,9 +34,9 @@ pub(super) mod sealed {
     pub trait Storage: Sized + Send + 'static {
         /// Creates storage without units.
         fn empty() -> Self;
-        /// Returns the error of the storage if it is not that of `units` units.
+        /// Checks that the storage has the size of `units` units. The error is the reason.
         fn check(&self, units: usize) -> Result<(), String>;
-        /// Removes the units from this one on and returns them.
+        /// Removes the units from index `at` on and returns them.
         fn split_off(&mut self, at: usize) -> Self;
         /// Appends units.
         fn append(&mut self, other: Self);
@@ -46,7 +46,7 @@ pub(super) mod sealed {
         fn copy(&self) -> Self;
         /// Returns the approximate size of the units in bytes.
         fn bytes(&self) -> usize;
-        /// Checks that some of the units could be sent.
+        /// Checks that the units can be encoded for a message.
         fn check_travel(&self) -> Result<()>;
         /// Writes the units to a message.
         fn pack(self, into: &mut Packer) -> Result<()>;

@@ -11,7 +11,7 @@ use super::words::{count, seconds};
 /// Version of the format. It increases when an event or a field is removed or changes its meaning, but not when one is added.
 pub const SCHEMA: u32 = 2;
 
-/// A rank starts its part of a run. Times of its events count from here.
+/// A rank starts its part of a run. The times of the rank's activity events count from this event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
@@ -80,7 +80,7 @@ pub struct Longest {
     pub seconds: f64,
 }
 
-/// Times of the calls of one kind since the last such event.
+/// Times of a rank's calls of one kind since its last event about this kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
@@ -95,7 +95,7 @@ pub struct Work {
     pub steps: Vec<(u32, u64)>,
 }
 
-/// Messages that a rank has sent since the last such event, and its memory use.
+/// Memory use of a rank, and the messages that it has sent since its last event of this type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
@@ -104,7 +104,7 @@ pub struct Traffic {
     /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak: Option<u64>,
-    /// Time since the last such event in which a CPU quota stopped the processes of the rank's control group, in seconds.
+    /// Time in seconds in which a CPU quota stopped the processes of the rank's control group, since the rank's last event of this type.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub throttled_s: f64,
 }
@@ -115,10 +115,10 @@ pub struct Traffic {
 pub struct Reached {
     /// Number of completed items, tasks or units, those of earlier runs included.
     pub done: u64,
-    /// Number of those that an earlier run had completed.
+    /// Number of items, tasks or units that an earlier run had completed.
     #[serde(default, skip_serializing_if = "is_none")]
     pub before: u64,
-    /// Total number.
+    /// Total number of items, tasks or units.
     pub total: u64,
     /// Unit of the numbers, in the plural: `items`, `sweeps`.
     pub what: String,

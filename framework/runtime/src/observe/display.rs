@@ -81,7 +81,7 @@ impl Form {
             line.set_style(style);
             *has_bar = Some(is_bar);
         }
-        // Space after the bar and a blank. One column stays free, because some terminals wrap a line that fills all columns.
+        // The text has the columns after the bar and a blank. One column stays free, because some terminals wrap a line that fills all columns.
         let letters = columns.saturating_sub(taken + 2);
         let text = progress.text_within(letters, elapsed, pace);
         // The bar shows fractions, because a single sweep may be long.

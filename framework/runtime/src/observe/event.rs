@@ -139,7 +139,7 @@ pub enum Event {
         /// The next mapping.
         mapping: String,
     },
-    /// A stage was set up on the rank that writes this.
+    /// A stage was set up on the logging rank.
     WarmUp {
         /// The stage.
         stage: String,
@@ -159,18 +159,18 @@ pub enum Event {
         /// The mapping.
         mapping: String,
     },
-    /// The logging rank handed a serial stage over to another rank.
+    /// The logging rank sent a serial stage and its state to another rank.
     HandOver {
         /// The stage.
         stage: String,
         /// Rank that runs the stage from now on.
         to: usize,
-        /// First batch of the stage on the other rank.
+        /// First batch of the stage on the receiving rank.
         next_batch: u64,
         /// Size of the stage's state in bytes.
         bytes: u64,
     },
-    /// The logging rank took a serial stage over from another rank.
+    /// The logging rank received a serial stage and its state from another rank.
     TakeOver {
         /// The stage.
         stage: String,

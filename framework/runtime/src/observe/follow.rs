@@ -24,7 +24,7 @@ const LONGEST: u64 = 16 << 20;
 pub struct News {
     /// True if the job was restarted with a new log: earlier records belong to another attempt.
     pub anew: bool,
-    /// Events since the last look, in the order of a [`Log`](super::Log).
+    /// Events since the last call of [`look`](Follower::look), in the order of a [`Log`](super::Log).
     pub records: Vec<Record>,
 }
 
@@ -75,7 +75,7 @@ impl Follower {
         Follower { dir: dir.into(), attempt: newest_attempt(dir), tails, starts, held }
     }
 
-    /// Reads the lines that ranks have written since the last look. An incomplete line is read by a later look.
+    /// Reads the lines that ranks have written since the last call. An incomplete line is read by a later call.
     ///
     /// # Errors
     /// Those of [`read`](super::read()), except that a directory without events has no new records.
@@ -99,7 +99,7 @@ impl Follower {
         if anew {
             *self = Follower::new(&self.dir);
         }
-        // Records that were held at the last look are returned now, even if their times cannot be converted to rank 0's clock.
+        // Records that the last call held back are returned now, even if their times cannot be converted to rank 0's clock.
         let mut records = std::mem::take(&mut self.held);
         let late = records.len();
         for (key, path, mut file) in files {
@@ -122,7 +122,7 @@ impl Follower {
         Ok(News { anew: anew || (has_new_attempt && had_files), records })
     }
 
-    /// Returns the names of files that a job of `ranks` ranks has and this log has not.
+    /// Returns the names of the files of a job of `ranks` ranks that are missing in this log.
     pub(super) fn missing(&self, ranks: usize) -> Vec<String> {
         let expected = (0..ranks).map(|rank| (Stem::Activity, rank)).chain([(Stem::Decisions, 0)]);
         let missing = expected.filter(|key| !self.tails.contains_key(key));
@@ -134,7 +134,8 @@ impl Follower {
         self.tails.is_empty()
     }
 
-    /// Returns the events held back for a next look, with warnings about missing parts, for callers that do not look again.
+    /// Returns the events that were held back and the events in unfinished last lines, with warnings about incomplete lines, for callers that read
+    /// the log once.
     pub(super) fn rest(&mut self) -> Result<(Vec<Record>, Vec<String>)> {
         let (mut last, mut notes) = (std::mem::take(&mut self.held), Vec::new());
         for (&(_, rank), tail) in &self.tails {
@@ -201,7 +202,7 @@ impl Tail {
         Tail { path, read: 0, lines: 0, mark: Vec::new() }
     }
 
-    /// Returns true if the file is the same as at the last look and has not become shorter.
+    /// Returns true if the first line of the file is unchanged and the file has not become shorter since it was last read.
     fn goes_on(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
         let mut begin = vec![0; self.mark.len()];
         match file.read_exact(&mut begin) {
@@ -242,7 +243,7 @@ impl Tail {
         let found = serde_json::from_slice::<Record>(line);
         let schema = match &found {
             Ok(record) => schema(&record.event),
-            // A start of another schema may have other fields.
+            // A start event of another schema may have other fields.
             Err(_) => schema_of(line),
         };
         match found {

@@ -8,7 +8,7 @@ use super::words::{count, seconds};
 
 /// Maximum number of logged tasks of a plan. One takes about 80 bytes, and a chart cannot show more of them distinctly.
 const TOLD: usize = 1000;
-/// Steps of memory that are told, of all ranks together, and those that a rank has at least.
+/// Maximum number of logged memory steps, over all ranks. Each rank may have at least [`LEAST_STEPS`].
 const STEPS: usize = 4000;
 const LEAST_STEPS: usize = 8;
 
@@ -48,7 +48,8 @@ impl PlanInForce {
         held: Vec<Vec<(f64, u64)>>,
     ) -> Self {
         let all = tasks.len() as u64;
-        // Lengths that differ by less than a tenth are alike, and of tasks that are alike some from everywhere are told, and not the first.
+        // Tasks are sorted by length in classes of about a tenth. Within a class they are sorted by bit-reversed number, so that the kept tasks are
+        // spread over the workflow.
         let length = |task: &(usize, (usize, f64, f64))| (8.0 * (task.1.2 - task.1.1).log2()).floor();
         let order = |task: &(usize, (usize, f64, f64))| task.0.reverse_bits();
         tasks.sort_by(|a, b| length(b).total_cmp(&length(a)).then(order(a).cmp(&order(b))));

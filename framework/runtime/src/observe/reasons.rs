@@ -6,7 +6,7 @@ use super::event::Event;
 use super::words::{count, percent, seconds};
 
 impl Event {
-    /// A choice of chunks as a sentence.
+    /// Writes a choice of the chunk policy as a sentence.
     pub(super) fn chunks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Chunks {
             by,
@@ -48,7 +48,7 @@ impl Event {
         )
     }
 
-    /// A decision as a sentence.
+    /// Writes a decision as a sentence.
     pub(super) fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Decision {
             of,
@@ -79,7 +79,7 @@ impl Event {
         )?;
         match candidate {
             None => f.write_str(", and no better one was found")?,
-            // The reason says so already.
+            // The reason in the sentence already explains that there is no other candidate.
             Some(candidate) if candidate == current => {}
             Some(candidate) => {
                 write!(f, ", `{candidate}` would take ")?;
@@ -96,7 +96,7 @@ impl Event {
                         of.gained(),
                         seconds(*benefit_s)
                     )?,
-                    // By how much it would be slower interests nobody, and may be any number.
+                    // A negative gain is not shown, because it may be any number and does not matter.
                     false => {
                         write!(f, "; that is no gain (at least {wanted} is wanted), and would cost {cost}")?
                     }
@@ -121,7 +121,7 @@ impl Event {
     }
 }
 
-/// The names of the stages in a mapping's text form, in order.
+/// Returns the names of the stages in a mapping's text form, in order.
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()

@@ -1,4 +1,4 @@
-//! Every event as a sentence in plain words.
+//! Text form of events: one sentence for each.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::event::Event;
 use super::subject::Subject;
 use super::words::{count, figures, seconds, short};
 
-/// One line: names of stages and hosts, and what user code says, come from outside.
+/// Writes the sentence as one line with escaped control characters, because names and messages of user code may contain any characters.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&line(Sentence(self)))
     }
 }
 
-/// An event as a sentence with names and messages as they are.
+/// Formats an event as a sentence, without escaping names and messages.
 struct Sentence<'a>(&'a Event);
 
 impl fmt::Display for Sentence<'_> {
@@ -201,12 +201,12 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// `1 task was`, `2 tasks were`.
+/// Returns a number with its noun and verb: `1 task was`, `2 tasks were`.
 fn were(n: u64, what: &str) -> String {
     format!("{} {}", count(n, what), if n == 1 { "was" } else { "were" })
 }
 
-/// Ranks as the beginning of a sentence.
+/// Returns ranks as the beginning of a sentence: `Ranks 1, 2 are`.
 fn who(ranks: &[usize]) -> String {
     let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match ranks.len() {

@@ -1,10 +1,10 @@
-//! Which task of a workflow an event is about.
+//! Task of a workflow that an event concerns.
 
 use super::event::Event;
 use super::task_events::{TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk};
 
 impl Event {
-    /// The task of a workflow that it is about, if it is.
+    /// Returns the name of the task of a workflow that the event concerns, if there is one.
     pub fn task(&self) -> Option<&str> {
         match self {
             Event::TaskHeld(TaskHeld { task, .. })

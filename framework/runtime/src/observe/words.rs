@@ -38,7 +38,7 @@ pub fn short(x: f64) -> String {
     }
 }
 
-/// A whole in per cent.
+/// Number of per cent in a whole.
 const WHOLE: u8 = 100;
 
 /// Returns a part of a whole in per cent, with this many `decimals`.

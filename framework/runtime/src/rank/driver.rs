@@ -28,11 +28,10 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// False in a simulator, where messages progress without polling and no rank can be silent.
     real_time: bool,
     backoff: Backoff,
-    /// The backoff is that of a parked rank.
+    /// True if `backoff` has the longer sleeps of a parked rank.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// `moves` counts started jobs, ended jobs and busy turns. `steady` holds the count at the last sign of life that reported a new one,
-    /// and its time.
+    /// `moves` counts started jobs, ended jobs and busy turns. `steady` holds the count and the time of the last heartbeat that reported a new count.
     moves: u64,
     steady: (u64, Duration),
     display: Display,
@@ -42,7 +41,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     recorder: Recorder,
 }
 
-/// Result of a turn.
+/// Result of a turn of the driver's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -51,7 +50,7 @@ enum Turn {
 }
 
 impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
-    /// `name` is the skeleton for messages, such as "the farm" in "has waited 10 s for rank 3 to come to the farm".
+    /// Creates a driver. `name` is the skeleton's name in messages such as "the farm" in "has waited 10 s for rank 3 to come to the farm".
     pub(crate) fn new(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -61,7 +60,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
     }
 
-    /// Like [`new`](Driver::new), for user code with several `kinds` of jobs, which the log of events names.
+    /// Like [`new`](Driver::new), for user code with several `kinds` of jobs, which the event log names.
     pub(crate) fn of_kinds(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -128,7 +127,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
     }
 
-    /// Returns the content of this rank's next sign of life.
+    /// Returns the content of this rank's next heartbeat.
     fn sign<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> Sign {
         if self.steady.0 != self.moves {
             self.steady = (self.moves, now);
@@ -137,7 +136,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .or_computes(!self.executor.is_idle())
     }
 
-    /// Accounts for the time since the last call, if there is a log of events.
+    /// Accounts for the time since the last call, if there is an event log.
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
@@ -145,7 +144,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Makes signs of life frequent enough for a limit of silence of `limit`.
+    /// Makes heartbeats frequent enough for a limit of silence of `limit`.
     pub(crate) fn with_signs_within(mut self, limit: Duration) -> Self {
         self.heartbeat.hurry(limit);
         self
@@ -156,7 +155,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.executor.submit(task)
     }
 
-    /// Ends the log of events and returns the user code once it is idle.
+    /// Ends the event log and returns the user code once it is idle.
     pub(crate) fn finish(mut self) -> Result<C> {
         self.recorder.end();
         self.executor.finish()
@@ -309,7 +308,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_tiny() {
                 tiny += 1;
             } else if self.executor.is_inline() {
-                // The time of the job was unknown, so other ranks may have waited for a sign of life.
+                // The duration of the job was unknown in advance, so other ranks may have waited for a heartbeat.
                 self.turns = P::TURNS_PER_TICK;
                 // The outcome is fetched in the next turn, after a poll for messages.
                 return Ok(turn);
@@ -317,7 +316,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Does the periodic work: time accounting, progress, signs of life. Returns true if a task can be submitted now.
+    /// Does the periodic work: time accounting, progress, heartbeats. Returns true if a task can be submitted now.
     fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
         self.record(endpoint, protocol, self.doing());

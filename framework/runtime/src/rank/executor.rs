@@ -39,7 +39,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
-    /// The user has chosen [`Driver::Inline`].
+    /// True if the user has chosen [`Driver::Inline`].
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
@@ -47,7 +47,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     is_new: bool,
     /// Outcome of the last inline task that has not been fetched.
     ready: Option<Result<W::Outcome>>,
-    /// Set under the simulator, which has no second thread.
+    /// Set in a simulator, which has no second thread, unless the user has chosen [`Driver::Inline`].
     simulated: Option<SimulatedThread>,
     outstanding: usize,
     mean: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     work_log: WorkLog,
 }
 
-/// Updates the tally of the log of events on the thread that runs user code.
+/// Updates the tally of the event log on the thread that runs user code.
 #[derive(Clone)]
 struct WorkLog {
     tally: SharedTally,
@@ -95,8 +95,8 @@ impl WorkLog {
         outcome
     }
 
-    /// Runs a task inline. The outcome of work says how long that took, and no other thread asks meanwhile. In a simulator a reading of the
-    /// clock takes time.
+    /// Runs a task inline. Work is not recorded, because its outcome contains its duration and no other thread reads the tally meanwhile. In a
+    /// simulator nothing is recorded, because reading the clock takes time.
     fn run_inline<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         if W::is_work(&task) || self.clock.is_simulated() {
             user_code.run(task)
@@ -106,7 +106,7 @@ impl WorkLog {
     }
 }
 
-/// Last task of a simulated rank, as if a compute thread ran it.
+/// Start and end of the last task of a simulated rank, timed as if a compute thread ran the task.
 struct SimulatedThread {
     start: Duration,
     done: Duration,
@@ -131,7 +131,7 @@ enum State<'scope, W: UserCode> {
 type Left<W> = Arc<Mutex<Option<Box<W>>>>;
 
 impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
-    /// Starts user code as `choice` says. `waker` wakes the calling thread when a job has ended.
+    /// Starts user code inline or on a compute thread, according to `choice`. `waker` wakes the calling thread when a job has ended.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         rank: usize,
@@ -147,9 +147,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(executor)
     }
 
-    /// Like [`new`](Executor::new), but starts the thread with the first task, because some runs have no task and take microseconds. No
-    /// thread is started while tasks are known to take a short time, `usual`, each. Without a `scope`, user code runs inline whatever
-    /// `choice` says.
+    /// Like [`new`](Executor::new), but starts the thread with the first task, because some runs have no task and take microseconds. `usual` is the
+    /// job time if it is known; no thread is started while jobs are short. Without a `scope`, user code always runs inline.
     pub(crate) fn at_first_task(
         scope: Option<&'scope Scope<'scope, 'env>>,
         rank: usize,
@@ -196,7 +195,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns the tally of user code, which counts once a log of events has begun it.
+    /// Returns the tally of user code, which counts only if there is an event log.
     pub(crate) fn tally(&self) -> SharedTally {
         self.work_log.tally.clone()
     }
@@ -269,7 +268,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         if let State::Inline(user_code) = &self.state
             && (self.is_new || self.choice == Driver::Auto && user_code.may_block(&task))
         {
-            // Other ranks need signs of life while the task runs.
+            // Other ranks need heartbeats while the task runs.
             self.jobs = 0;
             self.move_to_thread()?;
         }

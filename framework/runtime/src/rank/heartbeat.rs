@@ -1,7 +1,7 @@
-//! Signs of life between rank 0 and the other ranks, and the messages when they stop.
+//! Heartbeats between rank 0 and the other ranks, and the messages when they stop.
 //!
-//! Workers need not know each other: each worker exchanges signs of life with rank 0 only, unless its protocol asks for more. The silence
-//! of a rank is counted by `comm/liveness`, in time in which this rank polled for messages.
+//! Workers need not know each other: each worker exchanges heartbeats with rank 0 only, unless its protocol asks for more. The silence of a rank is
+//! counted by `comm/liveness`, in time in which this rank polled for messages.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
 
-/// Minimum number of signs of life within a limit of silence, so that one late sign does not reach the limit.
+/// Minimum number of heartbeats within a limit of silence, so that one late heartbeat does not reach the limit.
 const SIGNS_PER_LIMIT: u32 = 4;
 
 /// Supervision of one rank by another.
@@ -25,9 +25,9 @@ pub(crate) enum Watch {
     No,
     /// Only the end of the process is detected.
     Process,
-    /// Rank 0 and each other rank exchange signs of life, within the limits of the session.
+    /// Rank 0 and each other rank exchange heartbeats, within the limits of the session.
     Usual,
-    /// The two ranks exchange signs of life, within this limit.
+    /// The two ranks exchange heartbeats, within this limit.
     Within {
         /// Longest silence allowed.
         limit: Duration,
@@ -48,18 +48,18 @@ pub(crate) struct Silence {
     pub(crate) error: Error,
 }
 
-/// Signs of life that a rank sends and receives: every rank those of rank 0, rank 0 those of all ranks.
+/// Heartbeats that a rank sends and receives. By default rank 0 exchanges heartbeats with all ranks, and the other ranks only with rank 0.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// The skeleton, for messages.
+    /// Name of the skeleton, for messages.
     name: &'static str,
     every: Duration,
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
-    /// User code may block this rank, as its signs of life report; `None` before the first turn.
+    /// True if user code may block this rank, which its heartbeats report; `None` before the first turn.
     is_interleaved: Option<bool>,
-    /// Last sign of life in this run, by rank.
+    /// Last heartbeat in this run, by rank.
     signs: Vec<Option<Sign>>,
     /// Ranks that have sent a message in this run.
     has_come: Vec<bool>,
@@ -94,15 +94,15 @@ impl Heartbeat {
         }
     }
 
-    /// Makes signs of life frequent enough for a limit of silence of `limit`.
+    /// Makes heartbeats frequent enough for a limit of silence of `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         let every = self.every.min(limit / SIGNS_PER_LIMIT);
         self.next -= self.every - every;
         self.every = every;
     }
 
-    /// Sets whether user code may block this rank. Returns true if other ranks have to know at once; not on the first call, because the
-    /// limit for a rank without a sign of life is longer anyway.
+    /// Sets whether user code may block this rank. Returns true if a heartbeat has to report a change at once; not on the first call, because the
+    /// limit for a rank that has sent no heartbeat is longer anyway.
     pub(crate) fn is_news(&mut self, is_interleaved: bool) -> bool {
         self.is_interleaved.replace(is_interleaved).is_some_and(|told| told != is_interleaved)
     }
@@ -112,7 +112,7 @@ impl Heartbeat {
         self.signs.len() > 1 && now >= self.next
     }
 
-    /// Returns the sign of life in a message, if it is one. Every message shows that its sender has reached the skeleton.
+    /// Returns the heartbeat in a message, if it is one. Every message shows that its sender has reached the skeleton.
     pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&Sign>> {
         self.has_come[message.from] = true;
         if !message.is(Control::Heartbeat) {
@@ -140,7 +140,7 @@ impl Heartbeat {
         (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
     }
 
-    /// Sends a sign of life to the ranks with which this rank exchanges them, according to `watch`.
+    /// Sends a heartbeat to the ranks with which this rank exchanges them, according to `watch`.
     pub(crate) fn give(
         &self,
         endpoint: &mut Endpoint,
@@ -149,7 +149,7 @@ impl Heartbeat {
     ) -> Result<()> {
         let mine = &Sign { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
-            // A rank that hangs in a task of an earlier run waits for the end of the job.
+            // A lost rank that is still present waits for rank 0 until the end of the job.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
             if stays || matches!(watch, Watch::Within { .. }) {
                 endpoint.send(to, Control::Heartbeat, mine)?;
@@ -158,8 +158,8 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Sends signs of life and checks the silence of the ranks that `watch` supervises. `is_held_up` is true on rank 0 if it waits for
-    /// results. `on_lost` decides whether the job continues without a rank.
+    /// Sends heartbeats and checks the silence of the ranks that `watch` supervises. `is_held_up` is true on rank 0 if it waits for results.
+    /// `on_lost` decides whether the job continues without a rank.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] if a rank that the job needs has died or has been silent for too long, or if no rank has made progress for
@@ -205,13 +205,13 @@ impl Heartbeat {
                 pause = pause.min(limit - silent);
             }
         }
-        // The next beat is not later than the first limit that can be reached, so that the message states that limit.
+        // The next heartbeat is due no later than the first limit that can be reached, so that the error states that limit.
         self.next = now + pause;
-        // After the checks, because the last state of a silent rank is outdated.
+        // Called after the checks of silence, because the last state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, is_held_up, here) } else { Ok(()) }
     }
 
-    /// Prints from time to time which ranks have not reached the skeleton.
+    /// Logs from time to time which ranks have not reached the skeleton.
     fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
         let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_come: false, .. });
         let away: Vec<usize> =
@@ -223,8 +223,7 @@ impl Heartbeat {
         }
     }
 
-    /// Prints from time to time which ranks wait for which. Rank 0 prints it, as it receives all signs of life; rank 1 does if rank 0 is
-    /// silent.
+    /// Logs from time to time which ranks wait for which other ranks: on rank 0, which receives all heartbeats, or on rank 1 if rank 0 is silent.
     fn tell_hold_ups(&mut self, endpoint: &Endpoint, mine: &Sign, others: &[(usize, Watch)]) {
         let me = endpoint.rank();
         let heard = others.iter().filter(|(rank, watch)| {
@@ -255,12 +254,12 @@ impl Heartbeat {
         format!("has waited {seconds:.0} s for a sign of life from rank {other}; {last}")
     }
 
-    /// Ends the job if rank 0 waits for results and no rank computes: a fault of the framework, reported with the state of every rank
-    /// instead of waiting forever.
+    /// Ends the job if rank 0 has waited for results for the peer limit while no rank computed. This is a fault of the framework; the error contains
+    /// the state of every rank.
     fn check_standstill(&mut self, mine: &Sign, is_held_up: bool, here: Duration) -> Result<()> {
         let is_quiet = !mine.is_computing() && !self.signs.iter().skip(1).flatten().any(Sign::is_computing);
-        // A message received now would have ended the wait of rank 0. The limit counts from now and not from the start of the wait: until
-        // the last beat another rank may have computed for longer than the limit.
+        // The limit counts from the first check at which no rank computes, and not from the start of rank 0's wait, during which another rank may
+        // have computed for longer than the limit.
         if !is_held_up || !is_quiet {
             self.standstill = None;
             return Ok(());

@@ -113,7 +113,7 @@ fn silence_is_noticed_when_it_reaches_the_limit() {
         endpoint.heard_now(1);
         Ok(())
     };
-    // Heartbeats are one second apart, and the last sign of life arrives between two of them.
+    // Heartbeats are one second apart, and the last heartbeat arrives between two of them.
     silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
     let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
     assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");

@@ -1,4 +1,4 @@
-//! Finds the ranks that other ranks wait for, from the signs of life. Without clock and transport.
+//! Finds the ranks that other ranks wait for, from the heartbeats. This module has no clock and no transport.
 
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use crate::comm::waiting::FIRST_WORD;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing<'s> {
     pub(super) rank: usize,
-    /// Last sign of life.
     pub(super) sign: &'s Sign,
-    /// Age of the last sign of life.
+    /// Age of the last heartbeat.
     pub(super) silent: Duration,
 }
 
 impl Standing<'_> {
-    /// Returns true if the rank may be stuck, or too busy to send signs of life.
+    /// Returns true if the rank may be stuck, or too busy to send heartbeats.
     pub(super) fn is_silent(&self) -> bool {
         self.silent >= FIRST_WORD
     }
@@ -36,7 +35,7 @@ impl Standing<'_> {
     }
 }
 
-/// Decides from time to time what is printed about waiting ranks.
+/// Schedules messages about waiting ranks.
 #[derive(Debug)]
 pub(super) struct HoldUps {
     reminder: Reminder,
@@ -97,7 +96,7 @@ mod tests {
         Sign { occupation, steady: steady * S, ..Sign::new(false, state) }
     }
 
-    /// Returns the message for ranks with these signs of life and their ages in seconds.
+    /// Returns the message for ranks with these heartbeats and their ages in seconds.
     fn word(hold_ups: &mut HoldUps, ranks: &[(Sign, u32)]) -> Option<String> {
         let standing = ranks.iter().enumerate().map(|(rank, (sign, silent))| Standing {
             rank,

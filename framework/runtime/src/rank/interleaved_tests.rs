@@ -12,7 +12,7 @@ use crate::session::{Config, Session, run};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Calls that are short until the ranks have sent signs of life, followed by one long call.
+/// Calls that are short until the ranks have sent heartbeats, followed by one long call.
 struct Calls {
     begin: Instant,
     had_long: AtomicBool,

@@ -1,7 +1,7 @@
 //! A channel between two threads, most of whose code is compiled once for all types of content.
 //!
-//! The standard channel carries one `()` for each value, and reports when the other end is gone; the values are in a separate queue. For each type of
-//! content the standard channel alone is several hundred functions, and a rank has two for each type of task.
+//! The standard channel carries one `()` for each value, and reports when the other end was dropped; the values are in a separate queue. For each
+//! type of content the standard channel alone is several hundred functions, and a rank has two for each type of task.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -30,24 +30,24 @@ pub(super) fn mailbox<T>() -> (Sending<T>, Receiving<T>) {
 }
 
 impl<T> Sending<T> {
-    /// Returns false if the other end is gone.
+    /// Sends a value. Returns false if the receiving end was dropped.
     pub(super) fn send(&self, value: T) -> bool {
-        // No operation on a queue can panic halfway.
+        // An operation on the queue cannot panic halfway, so a poisoned queue is consistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(value);
         self.signal.send(()).is_ok()
     }
 }
 
 impl<T> Receiving<T> {
-    /// Waits for the next value. Returns `None` if there is none and the other end is gone.
+    /// Waits for the next value. Returns `None` if the queue is empty and the sending end was dropped.
     pub(super) fn next(&self) -> Option<T> {
         self.signal.recv().ok().and_then(|()| self.pop())
     }
 
-    /// Returns the next value, if it is there.
+    /// Returns the next value, or `None` if the queue is empty.
     ///
     /// # Errors
-    /// If there is none and the other end is gone.
+    /// If the queue is empty and the sending end was dropped.
     pub(super) fn try_next(&self) -> Result<Option<T>, Gone> {
         match self.signal.try_recv() {
             Ok(()) => Ok(self.pop()),
@@ -61,7 +61,7 @@ impl<T> Receiving<T> {
     }
 }
 
-/// The other end of a channel is gone.
+/// The sending end of a channel was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 

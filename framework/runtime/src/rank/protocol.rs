@@ -41,11 +41,11 @@ pub(crate) trait Protocol: Sized {
     /// turns take about a millisecond. Lower for protocols with long turns.
     const TURNS_PER_TICK: u32 = 256;
 
-    /// Outcomes are fetched before messages are received, because messages wait for what an outcome returns.
+    /// True if outcomes are fetched before messages are received, for a protocol whose messages need the data that an outcome returns.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
 
-    /// Other ranks wait for answers of this rank while it has nothing to compute: it then spins at first even if user code has a thread,
-    /// and its sleeps during jobs are short.
+    /// True if other ranks wait for answers of this rank while it has nothing to compute. The rank then spins at first even if user code has a
+    /// thread, and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
     /// Starts the protocol.
@@ -68,7 +68,7 @@ pub(crate) trait Protocol: Sized {
     /// Called before each wait of a rank that computes nothing and has nothing to compute.
     fn on_idle(&mut self, _at: &Moment) {}
 
-    /// Handles a sign of life of another rank.
+    /// Handles a heartbeat of another rank.
     fn on_sign(&mut self, _from: usize, _sign: &Sign, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
@@ -93,7 +93,7 @@ pub(crate) trait Protocol: Sized {
         Watch::Usual
     }
 
-    /// Returns true if the content of the next sign of life has changed and other ranks need it now. Called in each turn.
+    /// Returns true if the content of the next heartbeat has changed and other ranks need it now. Called in each turn.
     fn has_news(&mut self, _at: &Moment) -> bool {
         false
     }
@@ -123,7 +123,7 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns the state of the rank for its signs of life.
+    /// Returns the state of the rank for its heartbeats.
     fn sign(&self) -> Sign;
 
     /// Adds to `tally` the work that the protocol has measured itself since the last call, and the running commands.

@@ -1,4 +1,4 @@
-//! The content of a sign of life.
+//! Content of a heartbeat.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) enum Occupation {
     Rests,
 }
 
-/// The state of a rank, as it reports it.
+/// State of a rank, as its heartbeats report it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sign {
     pub(crate) occupation: Occupation,
@@ -31,7 +31,7 @@ pub(crate) struct Sign {
 }
 
 impl Sign {
-    /// Creates a sign without data of the protocol.
+    /// Creates the content of a heartbeat without data of the protocol.
     pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
         let occupation = if is_computing { Occupation::Computes } else { Occupation::Waits };
         let (steady, details) = (Duration::ZERO, Vec::new());

@@ -22,10 +22,10 @@ pub(crate) struct Suspicion {
 pub(crate) type Tried = (u32, Suspicion);
 
 impl Suspicion {
-    /// Returns the suspicion of a task whose parent task has a suspicion.
+    /// Suspicion of a task that a suspected task has created.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 
-    /// Returns the suspicion without deaths that were attributed to another task.
+    /// Returns the suspicion after the deaths in `shared` were attributed to another task.
     pub(crate) fn without_shared(self) -> Self {
         let most = if self.certain > 0 { self.most } else { 0 };
         Suspicion { shared: 0, death: 0, most, ..self }

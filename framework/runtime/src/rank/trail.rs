@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::process::Process;
 
-/// Minimum time of a chunk or task that is recorded. A record takes about 0.6 µs and a chunk has two besides those of its tasks, so
-/// recording costs less than 1 %.
+/// Minimum time of a chunk or task that is recorded. A record takes about 0.6 µs and a chunk causes two records in addition to those of its tasks, so
+/// that recording costs less than 1 %.
 pub(crate) const NOTED: Duration = Duration::from_micros(200);
 
 /// Location of a trail.
@@ -25,14 +25,14 @@ pub(crate) struct TrailLocation {
     pub(crate) file: i32,
 }
 
-/// The record: the number of the current chunk plus one, or 0 for none; the same for the task.
+/// Record in a trail: the number of the current chunk plus one, or 0 for none, followed by the number of the current task in the same form.
 type DeathNote = [u8; 16];
 
-/// The end that the rank writes.
+/// Writing end of a trail, for the rank itself.
 #[derive(Debug)]
 pub(crate) struct Trail {
     file: File,
-    /// The last record names a chunk or task.
+    /// True if the last record names a chunk or task.
     says: bool,
 }
 
@@ -70,7 +70,7 @@ impl Trail {
     }
 }
 
-/// The end that rank 0 or a sub-master reads.
+/// Reading end of a trail, for rank 0 or a sub-master.
 #[derive(Debug)]
 pub(crate) struct TrailReader(File);
 

@@ -29,10 +29,10 @@ pub(crate) trait UserCode: Send {
     /// Returns true if the task may take long although earlier tasks did not.
     fn may_block(&self, task: &Self::Task) -> bool;
 
-    /// Returns the time that the task took; `None` if it says nothing about later tasks.
+    /// Returns the time that the task took; `None` if this time does not predict the times of later tasks.
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
 
-    /// Adds the outcome to the tally for the log of events.
+    /// Adds the outcome to the tally for the event log.
     fn tally(outcome: &Self::Outcome, tally: &mut Tally) {
         if let Some(took) = Self::took(outcome) {
             tally.add(0, None, 1, took);
@@ -42,6 +42,6 @@ pub(crate) trait UserCode: Send {
     /// Mean job time above which user code needs a compute thread.
     const THREADED_ABOVE: Duration = THREADED_ABOVE;
 
-    /// Name of a job in the log of events.
+    /// Name of a job in the event log.
     const KIND: &'static str = "task";
 }

@@ -24,7 +24,7 @@ use crate::wire;
 pub(crate) struct Announcement {
     /// Description of the run, in words that follow "rank 1": `runs the farm "a"`.
     what: String,
-    /// Options and parts that must be equal on all ranks, with their names.
+    /// Names and values of the options and parts that must be equal on all ranks.
     details: Vec<(String, Detail)>,
     /// True if the run can continue without dead ranks.
     survives: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Announcement {
 /// Value of an option or part that must be equal on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Detail {
-    /// A value that error messages show.
+    /// Value as text, which error messages show.
     Text(String),
     /// Checksum of a value that is too long for a message.
     Checksum(u32),
@@ -119,8 +119,7 @@ impl Announcement {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) what: Announcement,
-    /// Lost ranks, ascending. Only rank 0 detects deaths. From here on no rank waits for a lost rank, and all ranks leave out the same
-    /// ones.
+    /// Lost ranks, ascending. Only rank 0 detects deaths. After this message no rank waits for a lost rank, and all ranks leave out the same ranks.
     pub(super) lost: Vec<usize>,
 }
 
@@ -128,8 +127,8 @@ pub(super) struct Opening {
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; what only \
                       rank 0 knows, such as the results of a farm, cannot decide about them";
 
-/// Delay of a rank's report of a disagreement relative to the rank before it: the time of a message to that rank, with ample margin. If it
-/// is too short, several ranks report.
+/// Difference between the delays with which two consecutive ranks report a disagreement. It is several times the time of a message, so that a rank
+/// receives the report of a lower rank before its own is due. If it is too short, several ranks report.
 const TURN: Duration = Duration::from_millis(50);
 /// Maximum delay of a report, so that the job ends within a second.
 const LAST_TURN: Duration = Duration::from_millis(400);
@@ -138,8 +137,8 @@ impl Endpoint {
     /// Begins the next run, which rank 0 announces to all other ranks. Returns the number of the run.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if the announcement of rank 0 does not arrive
-    /// within `limit`, or rank 0 is dead, or if ranks have died that are needed. The job is being ended then.
+    /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if the announcement of rank 0 does not arrive within
+    /// `limit`, or rank 0 or a needed rank is dead. The error has been reported to all ranks, and the job ends.
     pub(crate) fn begin_run(&mut self, mine: &Announcement, limit: Duration) -> Result<u32> {
         let begun = self.next_run_of(mine).and_then(|run| {
             match self.rank() {

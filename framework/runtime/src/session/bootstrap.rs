@@ -34,8 +34,8 @@ pub(super) struct Register {
     pub(super) split_bytes: usize,
     /// [`Config::peer_limit`]: the period of heartbeats follows from it.
     pub(super) peer_limit: Duration,
-    /// Not set for simulated ranks. They all run on this machine, which differs from their simulated host. The name of the machine and the
-    /// start time of the simulation would also change the length of the message, and with it simulated time.
+    /// `None` for simulated ranks: all of them run on this machine and not on their simulated hosts. The name of the machine and the start time of
+    /// the simulation would also change the length of the message, and with it simulated time.
     pub(super) node: Option<Node>,
 }
 
@@ -259,8 +259,8 @@ fn read(from: usize, body: &[u8]) -> Result<Register> {
     })
 }
 
-/// Compares the registration of a rank with that of rank 0, and drops its program. Returns true if the rank runs another build, and this is
-/// allowed.
+/// Compares the registration of a rank with that of rank 0, and removes the program from the rank's registration. Returns true if the rank runs
+/// another build and [`Config::check_build`] is off.
 ///
 /// # Errors
 /// [`ErrorKind::Config`] if rank 0 could misinterpret messages of the rank.
@@ -315,7 +315,7 @@ fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
         for (own, &rank) in allowed.iter().zip(ranks) {
             let users = |core| allowed.iter().filter(|cores| cores.contains(core)).count();
             let share: f64 = own.iter().map(|core| 1.0 / users(core) as f64).sum();
-            // A rank that shares every core with others still computes. The small addend makes up for rounding of thirds.
+            // The number is at least 1 for a rank that shares every core. The small addend compensates for rounding, for example of three thirds.
             places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
         }
     }

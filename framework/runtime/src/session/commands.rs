@@ -52,8 +52,8 @@ impl Commands {
         self
     }
 
-    /// Sets the program that becomes the process which starts commands, instead of this program: one that calls `armature_commands::enter`
-    /// first. For tests, whose own program begins differently.
+    /// Sets the program of the process that starts commands; the default is this program. It must call `armature_commands::enter` first, which a test
+    /// harness does not do.
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
         self

@@ -14,8 +14,8 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
 use crate::error::Result;
 
-/// Time in which all ranks have to answer after a failure. A larger value delays the end of a job in which a rank does not answer; with a
-/// smaller one the job is aborted although its ranks would have come out of a short task.
+/// Time in which all ranks have to answer after a failure. A larger value delays the end of a job in which a rank does not answer. A smaller value
+/// aborts a job whose ranks would have finished a short task.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// Leaves the job after a failure. Does not return if a rank does not answer.

@@ -33,7 +33,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         wait_for_all(endpoint, config)?;
         // All ranks have finished their part. A rank that dies or hangs from here on does not change the result of the job.
         endpoint.finish()?;
-        // If the launcher permits ranks to end early, lost ranks are left out of finalising, so that nothing depends on them.
+        // If the launcher permits ranks to end early, no lost rank counts as present. MPI is then not finalised, so that the end of the job does not
+        // depend on lost ranks.
         let back = |rank: usize| {
             endpoint.is_staying(rank) && !endpoint.has_ended(rank) && !endpoint.capabilities().ranks_may_end
         };
@@ -87,7 +88,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_come(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
         if missing.is_empty() {
-            // A rank that has died since its report has not completed the job either.
+            // A rank that died after its report has not completed the job either.
             return endpoint.check_alive(|| "for all ranks to leave".to_string());
         }
         if watch.is_due(endpoint) {

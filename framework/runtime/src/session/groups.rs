@@ -101,7 +101,7 @@ impl Session {
     #[cfg(feature = "mpi")]
     #[track_caller]
     pub fn world(&mut self) -> Result<&crate::comm::mpi::Communicator> {
-        // If ranks have died since the first call, this call returns an error.
+        // If ranks have died since the first call, `together` returns an error.
         if self.communicator.is_none() || !self.endpoint.lost().is_empty() {
             let communicator = self.together(Location::caller(), |endpoint, limits| {
                 // MPI itself waits without a limit, so all ranks must have arrived before.
@@ -117,7 +117,7 @@ impl Session {
 }
 
 impl Config {
-    /// Returns the settings of a group of ranks, for a rank with this number of cores.
+    /// Returns the settings of the group with this color, for a rank with `cores` cores.
     fn of_group(&self, color: u32, cores: usize) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
         Config { job_status: None, commands: None, events, cores: Some(cores), ..self.clone() }

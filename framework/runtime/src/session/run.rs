@@ -24,9 +24,9 @@ use crate::job_status::writer::StatusWriter;
 /// The error or panic of the first rank that failed, with its rank. It ends the job: all ranks return an error, with which the program
 /// should end. A rank on which the error did not arise returns one of [`ErrorKind::Peer`] with the text of the error.
 ///
-/// If ranks are processes, the rank on which the error arose also prints it on standard error at once, because a launcher may end all
-/// processes as soon as the first one has failed. If a rank does not come out of user code within two seconds after the failure, or does
-/// not answer, the job is aborted with a non-zero exit code. Threads are waited for.
+/// If ranks are processes, the rank on which the error arose also prints it on standard error at once, because a launcher may end all processes as
+/// soon as the first one has failed. If user code of a rank does not return within two seconds after the failure, or a rank does not answer, the job
+/// is aborted with a non-zero exit code. Threads are waited for.
 ///
 /// ```
 /// let config = armature::Config::new().ranks(3);
@@ -136,7 +136,7 @@ struct OneRun;
 #[cfg(feature = "mpi")]
 impl OneRun {
     /// # Errors
-    /// [`ErrorKind::Config`] inside of a run: its ranks would wait for ranks that do not come.
+    /// [`ErrorKind::Config`] if this process is a rank of a run already: ranks of a nested run would wait for each other without end.
     fn begin() -> Result<Self> {
         // Simulated ranks share a process.
         if !crate::comm::mpi::simgrid::simulated() && IS_RANK.swap(true, Ordering::Relaxed) {
@@ -163,11 +163,11 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
         && launcher.rank == Some(0)
         && config.communicator.is_none()
     {
-        // The launcher distinguishes a job that dies while MPI starts from a program that never calls MPI. A job status that cannot be
-        // written becomes an error later, when other ranks can be told.
+        // The launcher distinguishes a job that dies while MPI starts from a program that never calls MPI. An error is ignored here. It occurs again
+        // when the session starts and the error can be sent to the other ranks.
         let _ = StatusWriter::start(config.job_status.as_deref(), None, 0, launcher.size.unwrap_or(1));
     }
-    // A process that is part of an MPI job does not start other ranks.
+    // The starter of commands is created before MPI is initialised, because a process of an MPI job should not start processes.
     let own = launcher.as_ref().and_then(|launcher| launcher.rank);
     let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
     let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };

@@ -126,15 +126,15 @@ impl<'w> Workflow<'w> {
 
     /// Sets the maximum number of bytes that values and running tasks occupy on a rank. By default it is not limited.
     ///
-    /// A task starts only if the needs in its description fit besides all values held. Values that wait are [spilled](Workflow::spill) to
-    /// disk when their space is needed. A task that does not fit even then is an error, before anything runs if that is known. The limit
-    /// may be exceeded for a moment by at most one sixteenth, by small values from other ranks, and by the value of a task whose
-    /// description has no size. A value that is being sent counts until it has been sent. While a limit is set, the process returns freed
-    /// memory to the system at once, which takes time if values are large.
+    /// A task starts only if the needs in its description fit in addition to all values held. Values that wait are [spilled](Workflow::spill) to disk
+    /// when their space is needed. A task that does not fit even then is an error; if the description shows this, no task is run. The limit may be
+    /// exceeded for a moment by at most one sixteenth, by small values from other ranks, and by the value of a task whose description has no size. A
+    /// value that is being sent counts until it has been sent. While a limit is set, the process returns freed memory to the system at once, which
+    /// takes time if values are large.
     ///
-    /// The inputs of a task count once, as encoded bytes. The memory that its code uses besides is part of the description:
-    /// [`Task::memory`](super::Task::memory). Outside of the limit are the memory of the process before the run, the results of
-    /// [`collect`](Workflow::collect), and messages to a rank that has died.
+    /// The inputs of a task count once, as encoded bytes. The memory that a task's code uses in addition is part of the description:
+    /// [`Task::memory`](super::Task::memory). The limit does not cover the memory of the process before the run, the results of
+    /// [`collect`](Workflow::collect), or messages to a rank that has died.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.options.memory = Some(bytes);
         self
@@ -156,14 +156,15 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Ends commands that use more memory than their description says, with all their processes. They are retried with twice the memory, as
-    /// often as other failed tasks.
+    /// Ends commands that use more memory than their description states, with all their processes. They are retried with twice the memory, as often
+    /// as other failed tasks.
     pub fn enforce_memory(mut self) -> Self {
         self.options.enforces_memory = true;
         self
     }
 
-    /// Sets how many times a failed task is tried again, on another rank if there is one, unless its description says so. The default is 0.
+    /// Sets how many times a failed task is retried, on another rank if there is one. The default is 0. A number of tries in the description of a
+    /// task takes precedence.
     ///
     /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue.
     pub fn retries(mut self, retries: u32) -> Self {
@@ -171,8 +172,8 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Sets how many tasks may fail at every try before the job ends. The default is 0. Tasks that depend on a failed task are not run; all
-    /// other tasks are.
+    /// Sets how many tasks may fail at every try before the job ends. The default is 0. Tasks that depend on a failed task are not run; all other
+    /// tasks are run.
     pub fn max_failures(mut self, tasks: usize) -> Self {
         self.options.max_failures = tasks;
         self
@@ -345,7 +346,7 @@ impl<'w> Workflow<'w> {
         found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
     }
 
-    /// Settings that must be equal on all ranks. `collect` is the method that collects the values, if one does; `cores` is the number of
+    /// Returns the settings that must be equal on all ranks. `collect` is the method that collects the values, if one does; `cores` is the number of
     /// cores of a rank for commands.
     pub(super) fn announcement(
         &self,

@@ -159,7 +159,7 @@ impl<'s> Commands<'s> {
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
             Action::Shell(line) => Program::shell(line),
-            // Not a command: never dispatched here.
+            // A task that is not a command is never passed to this function.
             _ => return Ok(()),
         };
         let mut request = Request::new(task as u64, program);

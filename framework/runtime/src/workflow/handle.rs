@@ -142,7 +142,7 @@ pub(super) struct Draft {
     pub(super) tasks: Vec<Task>,
     /// Names of a task and of a task that reads its value.
     pub(super) edges: Vec<(String, String)>,
-    /// True if the workflow has a description from elsewhere, to which no task can be added.
+    /// True if the workflow was created from a description, to which no task can be added.
     pub(super) is_described: bool,
     /// Sizes of values in bytes, by task.
     pub(super) sizes: BTreeMap<String, u64>,

@@ -27,7 +27,7 @@ pub(super) struct Setting {
     /// True if the memory of a rank is only as large as the largest task needs.
     pub(super) is_tight: bool,
     pub(super) journals: bool,
-    /// One attempt in this number fails.
+    /// Mean number of attempts for each one that fails; `None` if no attempt fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
     /// Number of ranks that die.
@@ -83,7 +83,7 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     }
     for (number, mut task) in tasks.into_iter().enumerate() {
         if !edges.iter().any(|&(parent, _)| parent == number) {
-            // No edge gives the size of the output of a task without readers.
+            // No edge defines the size of the output of a task without readers.
             task.memory = Some(size(number) as u64 + 100);
         }
         builder.task(task);
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Tells a rank that some of the values that have arrived have left its memory.
+    /// Reports some of the arrived values to their sender as completely sent.
     fn look_what_left(&mut self, rank: usize) {
         let arrived = |to: usize, value: &Value| {
             let is_it =

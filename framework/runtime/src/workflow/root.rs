@@ -201,8 +201,8 @@ impl Root {
         Some(Event::Plan(PlanInForce::new(tasks.collect(), |task| dag.name(task), held)))
     }
 
-    /// Restores values of a dead rank on rank 0: gives the empty values of commands to the worker, and returns the location of the journal
-    /// and the tasks whose values have to be read from it.
+    /// Restores values of a dead rank on rank 0: passes the empty values of commands to the worker, and returns the location of the journal and the
+    /// tasks whose values have to be read from it.
     pub(super) fn lost_values(
         &mut self,
         worker: &mut Worker,

@@ -167,8 +167,8 @@ impl Workflow<'_> {
             );
             running.trail = place_of_trail;
             running.log_events(config.events.as_deref(), endpoint);
-            // The scope waits for the compute thread, which may be in user code for a long time. The error is reported before, so that
-            // other ranks need not wait for that.
+            // The scope waits for the compute thread, which may be in user code for a long time. A failure is reported before the scope ends, so that
+            // the other ranks do not wait for the compute thread.
             let result = driver.run(endpoint, &mut running);
             let placed = |error: Error| error.in_workflow(&graph.name);
             result.map_err(placed).inspect_err(|error| endpoint.report(error)).map(|_| running)

@@ -32,7 +32,7 @@ const REPORT_AFTER: Duration = Duration::from_micros(500);
 pub(super) struct Running<'c, 'w> {
     pub(super) worker: Worker,
     commands: Commands<'c>,
-    /// True if commands that use more memory than their description says are ended.
+    /// True if commands that use more memory than their description states are ended.
     enforces_memory: bool,
     /// Ended commands that wait for `after_command`; `None` if the caller has set none.
     unsettled: Option<VecDeque<Try>>,
@@ -116,7 +116,8 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Reports the results since the last report if `now` is true, on rank 0, or if they are worth a message.
+    /// Reports the results since the last report, if there are any: if `now` is true, always on rank 0, and otherwise once `unreported` has reached
+    /// [`REPORT_AFTER`].
     fn report(&mut self, now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.worker.unreported() == 0 || !(now || self.root.is_some() || self.unreported >= REPORT_AFTER) {
             return Ok(());
@@ -176,7 +177,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::End => self.has_ended = true,
             Content::Want(values) => self.worker.on_want(from, values),
             Content::Offer(values) => self.worker.on_offer(from, values),
-            // A message of a lost rank may arrive after its loss. The task is run again by then, and its value comes from there.
+            // A value from a lost rank may arrive after the loss of the rank. By then the task is run again, and the value of the new run counts.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => self.worker.on_value(from, task, value),
             Content::Join(trail) => {

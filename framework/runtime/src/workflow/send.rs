@@ -11,13 +11,12 @@ impl Workflow<'_> {
     /// Sends the files that commands name as inputs and outputs between ranks, for ranks that share no directory. All other files stay
     /// where they were created.
     ///
-    /// Commands run on rank 0 in the [directory](Workflow::directory), and on any other rank in a new directory within its own directory of
-    /// that name, which is removed at the end of the run. The inputs of a command are there before it begins, with their modes: they come
-    /// from the rank that created them, or from rank 0 if no task creates them. Files of an earlier run or try with the names of its
-    /// outputs are removed before. Rank 0 fetches the outputs of a command before its task counts as done. So no result is lost with
-    /// another rank, rank 0 has all results, and [`after_command`](Workflow::after_command) is called on rank 0, with the rank of the
-    /// command in its context. A try has failed if one of its outputs is missing or is not a regular file; `after_command` is not called
-    /// for it.
+    /// Commands run on rank 0 in the [directory](Workflow::directory), and on any other rank in a new directory within the directory of that name on
+    /// its host. The new directory is removed at the end of the run. The inputs of a command are in the directory before the command begins, with
+    /// their modes: they come from the rank that created them, or from rank 0 if no task creates them. Before that, files of an earlier run or try
+    /// with the names of the outputs are removed. Rank 0 fetches the outputs of a command before its task counts as done, so that no result is lost
+    /// if another rank dies. Rank 0 has all results, and [`after_command`](Workflow::after_command) is called on rank 0, with the rank of the command
+    /// in its context. A try has failed if one of its outputs is missing or is not a regular file; `after_command` is not called for it.
     ///
     /// Files are sent in pieces of 1 MiB, with at most two files at a time between two ranks.
     ///

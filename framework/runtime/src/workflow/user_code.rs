@@ -121,7 +121,7 @@ pub(super) struct TaskCode<'c, 'w> {
     /// Name of each task.
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
-    /// Record of the running closure, so that rank 0 knows it if the rank dies in it.
+    /// Record of the running closure, which rank 0 reads if the rank dies.
     pub(super) trail: Option<ClosureTrail>,
     pub(super) clock: Clock,
 }

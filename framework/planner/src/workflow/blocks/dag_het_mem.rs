@@ -24,7 +24,7 @@ use crate::workflow::traversal::Traversal;
 /// let workflow = builder.build()?;
 /// let cluster = Cluster::new(vec![Processor::new("small", 2.0, 8), Processor::new("large", 1.0, 9)], 1.0)?;
 ///
-/// // `a` needs 9, and so does what comes next, beside the file of the last: all fit the larger processor.
+/// // No task needs more than 9, including files that wait for later tasks: all tasks fit the larger processor.
 /// let plan = dag_het_mem(&workflow, &cluster, MemoryModel::default())?;
 /// assert_eq!(plan.orders[1].len(), 3);
 /// assert_eq!(plan.makespan, 18.0);

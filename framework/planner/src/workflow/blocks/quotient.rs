@@ -108,7 +108,7 @@ impl<'a> Quotient<'a> {
         between
     }
 
-    /// Merges several blocks with these tasks in total into the first one, on the given processor.
+    /// Merges several blocks into the first one, on the given processor; `tasks` are the tasks of all of them.
     pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>, tasks: &[usize]) {
         let first = blocks[0];
         for &block in &blocks[1..] {

@@ -50,7 +50,7 @@ fn the_papers_example_has_its_makespan() {
     quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
-    // After the division the blocks are the same as before, except for one number.
+    // After the division the blocks are the same as at first, but one has another number.
     quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
     assert_eq!(quotient.critical_path(), [4, 5, 3]);
     assert_eq!(

@@ -25,7 +25,7 @@ impl Bisection {
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;
-        // Slack of each cut with which the bound still holds at the last one.
+        // Each level of the recursion has the same slack, and the product of the slacks of all levels is the imbalance that `most` permits.
         let cuts = count.log2().ceil();
         let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
         Bisection {

@@ -82,8 +82,8 @@ impl<'a> End<'a> {
         order
     }
 
-    /// Returns all vertices in this order: for each vertex at the other end, its missing predecessors, then the vertex itself. Weakly connected
-    /// parts of a graph thus come one after the other, whereas the cheapest-first order begins with a little of each.
+    /// Returns all vertices in this order: for each vertex at which the growth ends, its missing predecessors, then the vertex itself. Weakly
+    /// connected parts of a graph thus come one after the other, whereas the cheapest-first order begins with a little of each.
     fn finishing(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.dag.len());
         let mut is_begun = vec![false; self.dag.len()];
@@ -110,7 +110,7 @@ impl<'a> End<'a> {
         order
     }
 
-    /// Returns the quality of the best half, and the number of vertices of the order in it, which is not all.
+    /// Returns the quality of the best half, and the number of vertices of the order in it. A half never has all vertices.
     fn best_part(&self, order: &[usize], most: [f64; 2]) -> (Quality, usize) {
         let (total, mut weight, mut cut) = (self.dag.total(), 0.0, 0);
         let mut best: Option<(Quality, usize)> = None;

@@ -16,9 +16,9 @@ pub(in crate::workflow) struct Outcome {
 pub(super) struct Candidate {
     /// Time from which the memory of the task is reserved.
     pub(super) reserved: f64,
-    /// Files waiting for a reader on the processor that are evicted by that time.
+    /// Files waiting for a reader on the processor that are evicted before the memory of the task is reserved.
     pub(super) evicted: Vec<usize>,
-    /// Files being sent that are evicted by that time, each with the end of its transfer.
+    /// Files being sent that are evicted before the memory of the task is reserved, each with the end of its transfer.
     pub(super) diverted: Vec<(usize, f64)>,
     pub(super) transfers: Vec<Transfer>,
     /// Memory counted while the task runs.

@@ -29,7 +29,7 @@ impl Traversal {
     /// ```
     /// use armature_planner::workflow::{MemoryModel, Traversal, Workflow};
     ///
-    /// // Two branches: each makes something large of nothing, and something small of that.
+    /// // Two branches: in each, one task writes a large file and another one reads it.
     /// let mut builder = Workflow::builder();
     /// for name in ["make a", "make b", "sum a", "sum b"] {
     ///     builder.task(name, 1.0, 0);
@@ -37,7 +37,7 @@ impl Traversal {
     /// builder.edge(0, 2, 10);
     /// builder.edge(1, 3, 10);
     /// let traversal = Traversal::of(&builder.build()?, &[0, 1, 2, 3], MemoryModel::default());
-    /// // One branch after the other, never both files at once.
+    /// // The branches run one after the other, so that only one file exists at a time.
     /// assert_eq!(traversal.peak, 10);
     /// assert!(traversal.order == [0, 2, 1, 3] || traversal.order == [1, 3, 0, 2]);
     /// # Ok::<(), armature_planner::Error>(())

@@ -129,7 +129,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Closes these open edges. Returns the fork below which their consumer is attached, and the traversal between them.
+    /// Closes the open edges in `inputs`. Returns the fork below which their consumer is attached, and the traversal between fork and consumer.
     fn join(&mut self, inputs: &mut Vec<(usize, Open)>) -> (usize, Cuts) {
         inputs.sort_unstable_by_key(|&(fork, _)| (std::cmp::Reverse(self.tree.depth(fork)), fork));
         inputs.dedup_by(|next, kept| {
@@ -139,7 +139,8 @@ impl<'a> Growing<'a> {
             }
             same
         });
-        // The lowest fork above all forks that are not above it themselves. Edges of forks above it are laid along the path down to it.
+        // Lowest common ancestor of the forks of the edges. A fork that is an ancestor of the others is skipped, because its edges are laid along the
+        // path from it.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }

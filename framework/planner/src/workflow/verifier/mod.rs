@@ -34,7 +34,7 @@ use super::situation::Situation;
 /// let workflow = builder.build()?;
 /// let cluster = Cluster::new(vec![Processor::new("fast", 4.0, 4), Processor::new("slow", 1.0, 8)], 1.0)?;
 ///
-/// // HEFT knows no memory, and takes the fast processor for both.
+/// // HEFT ignores memory limits and places both tasks on the fast processor.
 /// let verdict = verify(&workflow, &cluster, &heft(&workflow, &cluster, TaskMemory::Additive));
 /// assert_eq!(verdict.count(Rule::Memory), 1);
 /// assert_eq!(verdict.peak, [8, 0]);
@@ -45,7 +45,7 @@ pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
     verify_rest(graph, cluster, &Situation::new(graph, cluster), plan)
 }
 
-/// Checks a plan for the rest of a run. Tasks that have started are taken as they were.
+/// Checks a plan for the rest of a run. Tasks that have started must be unchanged in it.
 pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verdict {
     let mut verdict = Verdict::of(cluster, plan);
     let case = Case { graph, cluster, plan, situation };

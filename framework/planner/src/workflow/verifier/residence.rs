@@ -198,7 +198,7 @@ impl<'a> Changes<'a> {
 }
 
 fn in_order(changes: &mut [Change]) {
-    // At one point in time decreases come first, because a task takes over the files that it reads.
+    // At one point in time decreases come first, because the memory of a task includes the files that it reads.
     changes.sort_by(|a, b| a.at.0.total_cmp(&b.at.0).then((a.at.1, a.bytes).cmp(&(b.at.1, b.bytes))));
 }
 

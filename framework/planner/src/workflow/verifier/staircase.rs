@@ -23,7 +23,7 @@ use crate::workflow::situation::Situation;
 /// let cluster = Cluster::new(vec![Processor::new("p", 1.0, 10)], 1.0)?;
 /// let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive)?;
 ///
-/// // Each task holds its own memory, and the file beside it.
+/// // Each task holds its own memory and the file.
 /// assert_eq!(memory_over_time(&workflow, &cluster, &plan), [[(0.0, 8), (2.0, 6), (3.0, 0)]]);
 /// # Ok::<(), armature_planner::Error>(())
 /// ```

@@ -17,7 +17,7 @@ enum Others {
 }
 
 impl Endpoint {
-    /// Waits until all ranks that are still there have received the messages of this rank.
+    /// Waits until all ranks that are still present have received the messages of this rank.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] at the limit; errors of the transport.
@@ -25,7 +25,7 @@ impl Endpoint {
         self.drain_with(limit, Duration::ZERO, Others::Ignored)
     }
 
-    /// Waits until all ranks that are still there have received the messages of this rank, and checks that the needed ranks are alive.
+    /// Waits until all ranks that are still present have received the messages of this rank, and checks that the needed ranks are alive.
     ///
     /// If the launcher ends the job at the death of any rank and the job is still running, a lost rank was only silent. Such a rank may
     /// resume and receive its messages, so this rank waits up to `patience` for it.
@@ -73,7 +73,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns the ranks that are not known to be gone and have not received all messages of this rank.
+    /// Returns the ranks that have not received all messages of this rank, without lost ranks that are no longer present.
     fn receivers(&self) -> Vec<usize> {
         let is_there =
             |rank: &usize| !self.is_lost(*rank) || (self.is_staying(*rank) && !self.has_ended(*rank));

@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::may_restart;
 use crate::wire;
 
-/// Longest time that a rank stays after the job has failed, if it does not come out of user code. It must be longer than the other ranks wait
-/// before they abort the job. A larger value delays the end of a job in which no rank ends the others.
+/// Longest time that a rank stays after the job has failed, if its user code does not return. It must be longer than the other ranks wait before they
+/// abort the job. A larger value delays the end of a job in which no rank ends the others.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
 /// rank needs to send its failure.

@@ -51,7 +51,7 @@ pub(crate) struct Endpoint {
     job_status: StatusWriter,
     /// Ranks that died and that the job does not need, ascending.
     lost: Vec<usize>,
-    /// Lost ranks whose process is still there and finalises with the others.
+    /// Lost ranks whose process still exists and finalises with the others.
     staying: BTreeSet<usize>,
     /// Process of this rank.
     own: Process,
@@ -89,12 +89,13 @@ impl Endpoint {
         }
     }
 
-    /// Uses this writer for the job status from now on.
+    /// Replaces the writer of the job status.
     pub(crate) fn keep(&mut self, job_status: StatusWriter) {
         self.job_status = job_status;
     }
 
-    /// Claims a journal or a directory of checkpoints for a run. Its results would be taken for those of another run. Called on rank 0.
+    /// Claims a journal or a directory of checkpoints for a run, because another run of the job would take the results in it for its own. Called on
+    /// rank 0.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if an earlier run of this job has used it.

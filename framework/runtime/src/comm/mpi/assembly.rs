@@ -211,7 +211,7 @@ impl Assembly {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // The bulk data after a far envelope is known only after the envelope has been read.
+                // If the envelope itself is sent as bulk data, the pieces after it are known only after the envelope has been read.
                 if message.far {
                     break;
                 }
@@ -230,7 +230,7 @@ impl Assembly {
             let bytes = (*length - offset).min(self.split);
             let start = buffer.start().wrapping_add(offset);
             let mark = (self.marked && bytes >= mark::LENGTH).then(|| {
-                // SAFETY: the buffer has room for `bytes` bytes there.
+                // SAFETY: the buffer has room for `bytes` bytes at `offset`.
                 unsafe { mark::set(start) };
                 start.cast_const()
             });
@@ -309,7 +309,7 @@ impl Assembly {
         for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
             *done = (index as usize, count(status)?);
         }
-        // From the last to the first, so that `swap_remove` does not move a completed receive.
+        // Completed receives are removed from the last to the first, so that `swap_remove` does not move one of them.
         let done = &mut done[..found];
         done.sort_unstable();
         for &(index, bytes) in done.iter().rev() {
@@ -321,7 +321,7 @@ impl Assembly {
     /// Finds one complete receive by its mark and processes it. Receives without a mark are completed by a wait for any request.
     fn look_at_marks(&mut self, ready: &mut Ready) -> Result<bool> {
         let is_filled = |owner: &Owner| {
-            // SAFETY: the receive is posted, so its buffer is there, was marked, and only the simulator writes to it.
+            // SAFETY: the receive is posted, so its buffer exists, was marked, and only the simulator writes to it.
             owner.mark.is_some_and(|start| unsafe { mark::is_gone(start) })
         };
         let Some(index) = self.owners.iter().position(is_filled) else { return Ok(false) };
@@ -374,7 +374,7 @@ impl Assembly {
 impl Drop for Assembly {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            // MPI may still write to these buffers.
+            // The buffers are leaked, because MPI may still write to them.
             std::mem::forget(std::mem::take(&mut self.senders));
         }
     }

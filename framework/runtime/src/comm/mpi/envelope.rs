@@ -236,7 +236,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
     Ok(pieces)
 }
 
-/// Reads the length of a far envelope.
+/// Reads the length of an envelope that is itself sent as bulk data.
 ///
 /// # Errors
 /// [`ErrorKind::Wire`] if the length exceeds that of any envelope written by armature.

@@ -89,8 +89,8 @@ pub(super) fn tune_allocator() {
     if !keep_freed(true) {
         return;
     }
-    // The heap grows by these blocks, which are marked for huge pages and then freed. They are not written, so they cost only address space
-    // until they are used.
+    // The heap grows by `blocks`, which are marked for huge pages and then freed. The blocks are not written, so they cost only address space until
+    // they are used.
     let mut blocks: Vec<Vec<u8>> = (0..HUGE_BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
     for block in &mut blocks {
         let room = block.spare_capacity_mut();

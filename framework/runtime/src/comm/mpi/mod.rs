@@ -242,7 +242,7 @@ impl Transport for MpiTransport {
         self.open_or_error()?;
         // A rank that keeps sending messages to itself must also receive those of other ranks.
         if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
-            // An envelope or a piece of a message does not complete the message, but the rest may have arrived as well.
+            // The progress may be a part of a message. The rest of the message may have arrived as well, so the loop continues.
             while self.advance()? && self.ready.is_empty() {}
         } else {
             self.polls = self.polls.wrapping_add(1);

@@ -167,7 +167,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // MPI may still write to these buffers.
+        // The buffers are leaked, because MPI may still write to them.
         std::mem::forget(std::mem::take(&mut self.slots));
     }
 }

@@ -116,7 +116,7 @@ impl Outbox {
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];
-        // From the last to the first, so that `swap_remove` does not move a completed send.
+        // Completed sends are removed from the last to the first, so that `swap_remove` does not move one of them.
         done.sort_unstable();
         for &index in done.iter().rev() {
             self.remove(from + index as usize);

@@ -264,7 +264,7 @@ fn as_rank_that_aborts() {
     }
 }
 
-/// Time that the user code computes if the rank lets it: longer than any launcher takes to start and end.
+/// Duration of the user code unless the rank ends it: longer than any launcher takes to start and end.
 const COMPUTES: Duration = Duration::from_secs(60);
 
 #[test]

@@ -7,15 +7,15 @@ use std::time::Duration;
 const TARGET: f64 = 8e-3;
 /// Maximum time in seconds of a block where larger blocks are faster: the next size above [`TARGET`].
 const LONGEST: f64 = 2.0 * TARGET;
-/// Shortest block in seconds that is made for the sake of the end of a pass. A rank with two such blocks left is not asked for units any more (`SOON`
-/// of the planner), and each block reads again the data that all units share.
+/// Minimum time in seconds of a block at the end of a pass. A rank with two blocks of this time left is not asked to report for a rank without units
+/// (`SOON` of the planner). Each block also reads again the data that all units share.
 const SHORTEST: f64 = TARGET / 8.0;
-/// A block is at most this fraction of the remaining units, because later units may take longer and because other ranks wait for the last block of a
-/// rank at the end of a pass. If a block costs much, [`FEWEST_PARTS`] is the limit.
+/// A block has at most the remaining units divided by this number, because later units may take longer and because other ranks wait for the last
+/// block of a rank at the end of a pass. With a high fixed cost per block the divisor falls to [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// Number of blocks in a pass per part into which the remaining units are divided: the logarithm of the number of units over the size of the smallest
-/// block.
+/// If each block has `1/n` of the remaining units, a pass has about `n` times this many blocks: the logarithm of the number of units over the size of
+/// the smallest block.
 const BLOCKS_OF_PARTS: f64 = 3.0;
 /// At the end of a pass, no block is shorter than this multiple of the kernel's fixed cost per block.
 const DEAR: f64 = 4.0;
@@ -119,7 +119,7 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // No block will ever be as large as this size.
+            // The limit of the parts excludes blocks of this size.
             self.end_round();
         }
         let least =
@@ -127,7 +127,7 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Returns the number of blocks into which the remaining units are divided: as many as keep the kernel's fixed cost within [`WORTH`].
+    /// Returns the number by which the remaining units are divided: the largest that keeps the kernel's fixed cost within [`WORTH`].
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;

@@ -76,8 +76,8 @@ impl<U: Units> RankLoop<U> {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let result = driver.run(endpoint, &mut Running::new(self, &mut run));
-            // The scope waits for the compute thread, which may be in user code for long. Other ranks must not wait for that, so a failure is
-            // reported before the scope ends.
+            // The scope waits for the compute thread, which may be in user code for long. A failure is reported before the scope ends, so that the
+            // other ranks do not wait for the compute thread.
             result.map_err(|error| self.placed(error)).inspect_err(|error| endpoint.report(error)).map(drop)
         })?;
         Ok(self.end(run))

@@ -336,7 +336,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
         let is_asked = self.run.asked.is_some();
         if self.run.in_hand.is_some() {
-            // A caller that computes the blocks itself now receives the block in hand.
+            // A caller that computes the blocks itself now receives the block that was chosen for it.
             return Ok(if is_asked { Next::Finished } else { Next::Wait });
         }
         if let Some(range) = self.run.to_make.take() {

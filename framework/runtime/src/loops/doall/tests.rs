@@ -167,7 +167,7 @@ fn units_of_uneven_times() {
     }
 }
 
-/// A rank that is four times as slow as the others gives units away, and the units stay where they are in the next run.
+/// A rank that is four times as slow as the others sends units to other ranks, and the units stay there in the next run.
 #[test]
 fn units_leave_a_slow_rank() {
     struct Slow(usize);
@@ -284,7 +284,7 @@ impl DoAll for Wrong {
 
 #[test]
 fn a_silent_rank_is_named() {
-    // A rank that computes on the thread that communicates sends no sign of life meanwhile.
+    // A rank that computes on the thread that communicates sends no heartbeat meanwhile.
     let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {
         ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {

@@ -55,7 +55,8 @@ pub trait DoAll: Send {
 pub(in crate::loops) enum Job<U> {
     /// Create these units.
     Create(Range<u64>),
-    /// Compute a block. `units` are the data of the block's segment, in which the block begins at `at`; `pass` is given if there are several.
+    /// Compute a block. `units` are the data of the block's segment, in which the block begins at `at`; `pass` is the number of the pass, if there
+    /// are several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 

@@ -7,7 +7,7 @@ use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
-/// Seconds until the first report: long enough to determine a rate, short enough to know it early.
+/// Seconds until the first report: long enough to determine a rate, short enough for an early decision.
 const FIRST_PERIOD: f64 = 0.02;
 
 /// Movement of which this rank has not done its part yet.
@@ -42,7 +42,7 @@ pub(super) struct Worker<U> {
     times: u64,
     /// Number of units computed in this pass; a unit that was computed several times counts each time.
     done: u64,
-    /// True if the rank has reported since that directive.
+    /// True if the rank has reported since the last directive carried out.
     reported: bool,
     /// True if the rank has computed a block since its last report.
     worked: bool,

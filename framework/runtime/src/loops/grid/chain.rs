@@ -27,12 +27,12 @@ pub(super) struct Chain {
     eager: bool,
     /// Time at which the last sweep began.
     sweep_began: Option<Duration>,
-    /// Sweep before which reports were last requested, and the time of that.
+    /// Sweep before which reports were last requested, and the time of the request.
     asked: (u64, Duration),
     totals: Vec<Option<RankReport>>,
     /// Number of sweeps that each rank has done, as last reported. Nothing is reported in a simulator.
     done: Vec<Option<f64>>,
-    /// First sweep covered by the next reports. They are sent after sweep `report_after`.
+    /// First sweep covered by the next reports, which ranks send after sweep `report_after`.
     report_from: u64,
     report_after: u64,
     /// Block size in the present sweep.
@@ -161,20 +161,20 @@ impl Chain {
         };
         let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // At least one sweep, as many as fill the period, and at most the sweeps of the run.
+        // Ranks report after the number of sweeps that fills the period: at least one, and at most the sweeps of the run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // Ranks report at the earliest when all of them can know the directive.
+        // No rank reports before all ranks can have received the directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // All additions come first, because a rank may pass on more rows than it has.
+            // All additions precede the subtractions, because a rank may pass on more rows than it has.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })

@@ -13,13 +13,13 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// Messages that a worker sends, before they are put on the wires.
+/// Messages that a worker sends, before they are in transit.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
 impl Outgoing for Sent {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
-        // `Wanted` is dropped: it makes a busy worker look for messages, and workers are never busy here.
+        // `Wanted` is dropped: this message makes a busy worker poll, and workers are never busy here.
         if !matches!(message, ToNeighbour::Wanted) {
             self.0.push((to, delivered(message)));
         }

@@ -16,7 +16,7 @@ pub(super) struct Resumed {
     pub(super) writer: Option<SnapshotWriter>,
     /// Number of sweeps that an earlier job has done.
     pub(super) before: u64,
-    /// Findings of ranks of that job that this rank takes over.
+    /// Findings of ranks of the earlier job that this rank takes over.
     pub(super) found: Vec<Vec<u8>>,
 }
 

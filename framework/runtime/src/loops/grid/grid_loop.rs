@@ -46,7 +46,7 @@ pub(super) struct GridLoop<T> {
     local: Option<LocalRows<T>>,
     /// Edges and width with which the rows have been created.
     made: Option<(Edges, usize)>,
-    /// Rows read from a checkpoint, until they are put into the block.
+    /// Rows read from a checkpoint, until `local` is created from them.
     found: Vec<LoadedPiece>,
     /// On rank 0, the number of rows of each rank that has any.
     held: Vec<u64>,
@@ -216,8 +216,8 @@ impl<T: Pod + Send> GridLoop<T> {
                 Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
-            // The scope waits for the compute thread, which may be in user code for long. Other ranks must not wait for that, so a failure is
-            // reported before the scope ends.
+            // The scope waits for the compute thread, which may be in user code for long. A failure is reported before the scope ends, so that the
+            // other ranks do not wait for the compute thread.
             result.inspect_err(|error| endpoint.report(error))?;
             let (coordinator, piece_time, last) = participant.finish();
             self.piece_time = piece_time;

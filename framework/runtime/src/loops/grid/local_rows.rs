@@ -248,8 +248,8 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// The copy has as much room, which takes no memory in it either, and its rows are one row further on. Large pages begin at multiples of their size.
-/// If a step used the same offset in both, each would evict the other's lines from the caches, and loads would wait for stores of the other.
+/// The copy has at least as much room at either end, which occupies no memory until it is written. Its rows begin one row further on: with the same
+/// offset in their large pages, the old and the new rows of a step would evict each other's cache lines, and loads would wait for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);

@@ -35,7 +35,7 @@ impl ToNeighbours for Outgoing<'_> {
     }
 }
 
-/// State of sending rows to a neighbour that can do nothing else. The rank polls until the rows have left.
+/// State of sending rows to a neighbour that waits for them. The rank polls until the rows have been sent.
 struct PushOut {
     to: usize,
     since: Option<Duration>,

@@ -21,7 +21,7 @@ enum Did {
 
 type Diary = Arc<Mutex<Vec<Did>>>;
 
-/// Transport that delivers some messages, and reports that a send has completed once it was asked `looks` times.
+/// Transport that delivers some messages, and reports that a send has completed after `looks` polls.
 struct Slow {
     queues: VecDeque<(usize, Frame)>,
     looks: usize,
@@ -138,8 +138,8 @@ impl Worker for Pieces {
     }
 }
 
-/// Runs rank 1, which first receives the given message of rank 0, if any, and whose sends complete after `looks` looks.
-/// Returns the actions of rank 1 and its measurements.
+/// Runs rank 1, which first receives the given message of rank 0, if any, and whose sends complete after `looks` polls. Returns the actions of rank 1
+/// and its measurements.
 fn run(
     first: Option<Frame>,
     looks: usize,
@@ -166,8 +166,8 @@ fn run(
     Ok((did, participant.times.metrics.report(1)))
 }
 
-/// Runs rank 1 until it has computed two pieces. It has sent rows, which rank 0 waits for and which leave after `looks`
-/// looks. Returns the actions of rank 1.
+/// Runs rank 1 until it has computed two pieces. It has sent rows, which rank 0 waits for and whose send completes after `looks` polls. Returns the
+/// actions of rank 1.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let wanted = ToNeighbour::Wanted.encode(0)?;
     run(Some(wanted), looks, Pieces { left: 2, is_held_up: false }, config).map(|(did, _)| did)

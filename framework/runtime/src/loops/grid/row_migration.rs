@@ -20,7 +20,7 @@ enum Task {
 /// State machine that sends and receives rows, round by round.
 #[derive(Debug)]
 pub(super) struct RowMigration {
-    /// Tasks in order; in each round sends come first.
+    /// Tasks in order; in each round sends precede receives.
     tasks: Vec<Task>,
     next: usize,
     /// True if the rows of the present receive task were announced.
@@ -114,7 +114,7 @@ impl RowMigration {
         !self.coming && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
-    /// Describes the rank that it waits for.
+    /// Describes what the rank waits for.
     pub(super) fn waiting_for(&self) -> String {
         match self.tasks.get(self.next) {
             Some(Task::Receive { from, units }) => {
@@ -150,8 +150,7 @@ mod tests {
         }
     }
 
-    /// A receiver that waits for rows on their way, and not for the sender itself, tells the sender once that the rows
-    /// are wanted.
+    /// A receiver sends `Wanted` once the rows were announced, and only once. Before the announcement it waits for the sender to begin.
     #[test]
     fn a_receiver_knows_whether_rows_are_on_their_way() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };

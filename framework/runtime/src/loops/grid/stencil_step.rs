@@ -188,7 +188,7 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Halo rows across these borders were not sent after the sweep, because the movement changes the rows at the borders.
+        // Halo rows across the borders that the movement crosses were not sent after the sweep, because the movement changes the rows there.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -197,7 +197,7 @@ impl<T: Pod + Send> StencilStep<T> {
 }
 
 impl<T: Pod + Send> Worker for StencilStep<T> {
-    /// Rows, counted from the first row of the block.
+    /// Range of rows, counted from the first row of the block.
     type Piece = Range<usize>;
     type Storage = OldAndNew<T>;
 
@@ -248,7 +248,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // The first and the last row are done. With a single row that is so after the first band.
+        // The first and the last row are done after the second band; a single row is done after the first band.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }

@@ -208,7 +208,7 @@ fn a_piece_may_take_longer_than_ranks_may_be_silent() {
 
 #[test]
 fn a_report_that_does_not_come_is_named() {
-    // The rank computes on the thread that would send a sign of life.
+    // The rank computes on the thread that would send a heartbeat.
     let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");

@@ -61,7 +61,7 @@ pub(super) struct Wavefront<T> {
 }
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Creates the worker. Both halo rows of `local` must be as after the sweep before the first one.
+    /// Creates the worker. Both halo rows of `local` must have the values before the first sweep of the run.
     pub(super) fn new(
         position: Position,
         local: LocalRows<T>,
@@ -194,7 +194,7 @@ impl<T: Pod + Send> Wavefront<T> {
 }
 
 impl<T: Pod + Send> Worker for Wavefront<T> {
-    /// Columns.
+    /// Range of columns.
     type Piece = Range<usize>;
     type Storage = LocalRows<T>;
 

@@ -51,7 +51,7 @@ pub(super) trait Worker {
     /// Advances as far as possible without user code.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Self::Piece>>;
 
-    /// Moves the rows out to compute a piece. Their number stays known, but not their values.
+    /// Moves the rows out to compute a piece. The worker keeps the numbers of the rows, but not their values.
     fn lend(&mut self) -> Self::Storage;
 
     /// Puts the rows back.
@@ -66,8 +66,8 @@ pub(super) trait Worker {
     /// Issues a directive to all ranks, on rank 0 before it begins a sweep; other ranks call this to process and forward it.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank is in its part of a movement and waits for a sender that has not begun to send. Such a wait is no cost of the
-    /// movement, like a wait for a halo row.
+    /// Returns true if the rank is in its part of a movement and waits for a sender that has not begun to send. Neither this wait nor a wait for a
+    /// halo row counts as a cost of the movement.
     fn awaits_sender(&self) -> bool;
 
     /// Returns the sweep after which the rank reports.
@@ -95,8 +95,8 @@ pub(super) trait Worker {
         0
     }
 
-    /// Returns the number of sweeps between a directive and the movement that it orders. By then every rank that can have reached that sweep knows
-    /// the directive.
+    /// Returns the number of sweeps between a directive and the movement that it orders. Every rank receives the directive before it reaches that
+    /// sweep.
     fn delay(&self) -> u64;
 
     /// Returns the sweep before which the rows are to be written to a checkpoint, if there is one.

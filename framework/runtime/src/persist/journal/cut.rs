@@ -36,7 +36,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
 }
 
 fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
-    /// Marks a byte other than zero.
+    /// Error kind with which `look` reports a byte other than zero.
     const FOUND: io::ErrorKind = io::ErrorKind::AlreadyExists;
     let look = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
         true => Ok(()),

@@ -144,7 +144,7 @@ mod tests {
     use crate::comm::local::{LocalTransport, World};
     use crate::comm::message::Control;
 
-    /// On a ring, rank 0 sends its border to the last rank, which learns of the checkpoint from another rank.
+    /// In a periodic grid, rank 0 sends its boundary row to the last rank, which receives the starting point from another rank.
     #[test]
     fn a_rank_that_has_started_may_send_before_the_starting_point_is_there() {
         let dir = tempfile::tempdir().unwrap();

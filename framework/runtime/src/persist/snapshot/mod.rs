@@ -1,14 +1,15 @@
 //! Checkpoints: files with the units at the end of a pass, from which a restarted job resumes.
 //!
-//! Every rank writes its own units, on a thread besides the computing one, and reports to rank 0. When all ranks have reported, rank 0
-//! replaces the manifest, and thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units
-//! can be loaded by any number of ranks. All ranks must have access to the directory.
+//! Every rank writes its own units, on a separate thread, and reports to rank 0. When all ranks have reported, rank 0 replaces the manifest, and
+//! thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units can be loaded by any number of ranks.
+//! All ranks must have access to the directory.
 //!
 //! ```text
-//! DIR/lock                               locked by rank 0 of the job that has the directory; says which process that is
-//! DIR/manifest                           JSON on one line: whose it is, the pass, every piece's place and checksum; its own
-//!                                        checksum on the next
-//! DIR/pass-120-0123456789abcdef/rank-3   the data of rank 3's units, piece after piece; behind the pass, the start of the job
+//! DIR/lock                               locked by rank 0 of the job that uses the directory; names the process of rank 0
+//! DIR/manifest                           one line of JSON: owner, pass, position and checksum of every piece; on the next line
+//!                                        the checksum of the first line
+//! DIR/pass-120-0123456789abcdef/rank-3   data of rank 3's units, piece after piece; the name contains the pass and the
+//!                                        identity of the start of the job
 //! ```
 //!
 //! A piece without units holds the data that a rank stores in addition to its units.

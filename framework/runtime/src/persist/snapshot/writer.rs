@@ -33,7 +33,7 @@ pub(crate) struct SnapshotWriter {
     done: Vec<Outcome>,
 }
 
-/// Number of passes, and the pieces that were written.
+/// Number of completed passes, and the pieces that were written.
 type Outcome = Result<(u64, Vec<Saved>)>;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl SnapshotWriter {
         SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
     }
 
-    /// One whose disk does not answer, until what is returned is dropped.
+    /// Returns a writer whose disk does not respond until the second value is dropped.
     #[cfg(test)]
     pub(crate) fn stuck(dir: &Path, rank: usize) -> (Self, impl Sized) {
         let (jobs, to_do) = channel();

@@ -115,7 +115,7 @@ impl Config {
 /// ```
 pub fn main<R: Send>(body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync) -> ExitCode {
     let name = name();
-    // A process that was started to run commands has the program's arguments and goes no further.
+    // A process that runs commands for a rank has the same arguments. In it, this call does not return.
     crate::session::commands::enter();
     let config = match request(arguments(), &name) {
         Ok(Request::Run(config)) => config,

@@ -28,8 +28,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Settings of a run. A setter overrides the environment, and the environment overrides the default.
 ///
-/// A configuration determines how ranks run, wait and report. Options of a skeleton are set there; the variables for skeletons in this table apply to
-/// every skeleton whose own option is not set.
+/// A configuration determines how ranks run, wait and report. Options of a skeleton are methods of the skeleton. The variables for skeletons in this
+/// table apply to every skeleton whose own option is not set.
 ///
 /// | variable | setter | value | default |
 /// |---|---|---|---|
@@ -83,7 +83,7 @@ pub struct Config {
     pub(crate) communicator: Option<Given>,
     /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if its ranks share cores.
     pub(crate) cores: Option<usize>,
-    /// Variables of the environment with the name of a setting that does not exist.
+    /// Environment variables whose names have the prefix of settings but are unknown.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -168,9 +168,9 @@ impl Config {
         self
     }
 
-    /// Sets how long ranks wait for a rank that is silent because it runs the code of the program: before it has reached a skeleton and
-    /// after the last one; also within a skeleton, while user code runs on the thread that communicates, unless
-    /// [`Driver::Inline`](crate::Driver::Inline) was chosen. The death of a process on the same host is noticed earlier.
+    /// Sets how long ranks wait for a rank that is silent because it runs the code of the program: before it has reached a skeleton and after the
+    /// last one; also within a skeleton, while user code runs on the thread that communicates, unless [`Driver::Inline`](crate::Driver::Inline) was
+    /// chosen. The death of a process on the same host is detected earlier.
     pub fn join_limit(mut self, limit: Duration) -> Self {
         self.join_limit = limit;
         self
@@ -251,13 +251,13 @@ impl Config {
     /// let world = universe.world();
     /// // Two sessions side by side, each on half of the ranks.
     /// let half = world.split_by_color(Color::with_value(world.rank() % 2)).unwrap();
-    /// // A communicator does not go to another thread; what is known of it does.
+    /// // A communicator must stay on its thread, so its size is read before the run.
     /// let ranks = world.size() as usize;
     /// armature::run(&armature::Config::new().communicator(half), |session| {
     ///     assert!(session.size() <= ranks.div_ceil(2));
     ///     Ok(())
     /// })?;
-    /// // MPI is there as before, until the program ends it.
+    /// // The run has not finalised MPI.
     /// world.barrier();
     /// # Ok::<(), armature::Error>(())
     /// ```

@@ -55,7 +55,7 @@ fn every_setting_is_documented() {
     assert_eq!(documented, SETTINGS, "the table in the page of `Config` against SETTINGS");
 }
 
-/// A default that can be written as a value is read back, and must change nothing.
+/// Setting a variable to its default must not change the configuration, if the default can be written as a value.
 #[test]
 fn documented_defaults_are_the_defaults() {
     // Unset values of `ranks` and `balance` depend on the launcher and on the skeleton, so both are set here.

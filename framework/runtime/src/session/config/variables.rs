@@ -57,7 +57,7 @@ pub(super) fn remark(name: &str) -> String {
     format!("{name} is set, but there is no such setting: it does nothing{}", meant.unwrap_or_default())
 }
 
-/// Returns the word that is most similar to `word`, if there is a similar one: one slip is allowed in each four letters.
+/// Returns the word that is most similar to `word`, if there is a similar one: it allows one edit per four letters.
 pub(super) fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = word.chars().count().div_ceil(4);
     let nearest = words.map(|other| (distance(word, other), other)).min();

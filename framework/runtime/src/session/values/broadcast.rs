@@ -36,7 +36,7 @@ pub(super) struct Course {
     aside: Vec<usize>,
     /// True if this rank is a lost rank to which rank 0 sends all pieces.
     pub(super) is_aside: bool,
-    /// Start of the next piece, on rank 0. On the other ranks `come` holds the piece that has already arrived.
+    /// On rank 0: encoded [`Opening`] of the next piece. On the other ranks `come` holds the first piece.
     opening: Vec<u8>,
     come: Option<Message>,
 }
@@ -70,8 +70,8 @@ impl Course {
         Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, come })
     }
 
-    /// Sends pieces from rank 0, where `next` returns one after the other, to all ranks. Each rank, including rank 0, passes each piece to
-    /// `take`, so that all ranks decode the same data; a type that cannot be copied needs no copy on rank 0.
+    /// Sends pieces from rank 0, where `next` returns one after the other, to all ranks. Each rank, including rank 0, passes each piece to `take`, so
+    /// that all ranks decode the same data and values need not be copied on rank 0.
     ///
     /// # Errors
     /// The errors of `next` and `take`; [`ErrorKind::Timeout`] if the parent is silent for too long. The caller reports the error.

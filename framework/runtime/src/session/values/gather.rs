@@ -39,7 +39,7 @@ impl Course {
         let above = (rank > 0).then_some(self.parent);
         let signs: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
         if rank == 0 {
-            // The values of rank 0 are not encoded here, but in another run they might be sent.
+            // Rank 0 sends nothing, but checks that its values can be encoded and decoded, as if they were sent.
             codec.check(&mine)?;
         }
         let mut all = mine;

@@ -93,8 +93,8 @@ fn an_error_of_one_rank_is_an_error_of_all() {
     }
 }
 
-/// The job fails with the error of the rank in which the error arose; if that rank handles the error, the job fails
-/// with the error of another rank.
+/// The job fails with the original error. If the rank with the original error handles it, the job fails with the copy on another rank, which has no
+/// source.
 #[test]
 fn a_job_fails_by_an_error_of_one_rank() {
     for handled in [false, true] {
@@ -183,7 +183,7 @@ fn nothing_is_no_value_to_give() {
 
 #[test]
 fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
-    // Rank 0 waits for rank 2, which waits for rank 3 and sends a sign of life every second.
+    // Rank 0 waits for rank 2, which waits for rank 3 and sends a heartbeat every second.
     let config = Config::new().ranks(4).join_limit(Duration::from_millis(2_500));
     let is_over = AtomicBool::new(false);
     let error = run(&config, |session| {

@@ -12,22 +12,22 @@ const AT_ONCE: usize = 2;
 /// Reader that waits for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reader {
-    /// Command of this task on this rank, which begins when its inputs are here.
+    /// Command of this task, which begins when all its inputs are on this rank.
     Task(usize),
-    /// On rank 0: completion of this task, whose outputs have to be here first.
+    /// On rank 0: completion of this task, whose outputs have to be on rank 0 first.
     Made(usize),
-    /// On rank 0: end of the run, before which the output of the commands of this rank has to be here.
+    /// On rank 0: end of the run, before which rank 0 needs the output of the commands of the given rank.
     Output(usize),
 }
 
 /// Transfer, or group of transfers, that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) enum Settled {
-    /// All inputs of a command are here, or cannot be fetched for this reason.
+    /// All inputs of a command are on this rank, or one cannot be fetched for the given reason.
     Task(usize, Result<(), String>),
-    /// On rank 0: all outputs of a task are here, or cannot be fetched for this reason.
+    /// On rank 0: all outputs of a task are on rank 0, or one cannot be fetched for the given reason.
     Made(usize, Result<(), String>),
-    /// On rank 0: the output of the commands of a rank is here, or cannot be fetched for this reason.
+    /// On rank 0: the output of the commands of a rank is on rank 0, or cannot be fetched for the given reason.
     Output(Result<(), String>),
     /// A file will not be complete; its incomplete copy can be removed.
     Abandoned(usize),
@@ -74,8 +74,8 @@ impl Transfers {
         }
     }
 
-    /// Fetches the inputs of a command, each from the rank that created it, as far as they are not here. Returns true if all are here. Rank
-    /// 0 has the outputs of all completed tasks.
+    /// Fetches the inputs of a command that this rank does not have, each from the rank that created it. Returns true if this rank has all inputs.
+    /// Rank 0 has the outputs of all completed tasks.
     pub(in crate::workflow) fn need(
         &mut self,
         task: usize,
@@ -125,7 +125,7 @@ impl Transfers {
         }
     }
 
-    /// Records that these files are here, written by a task on this rank, and that rank 0 has them.
+    /// Records that this rank and rank 0 have these files, which a task on this rank has written.
     pub(in crate::workflow) fn have(&mut self, files: &[usize]) {
         files.iter().for_each(|&file| self.is_here[file] = true);
     }

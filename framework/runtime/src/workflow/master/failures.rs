@@ -20,7 +20,7 @@ impl Master {
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // The try was refused before it began. Orders of other tasks may wait for its value.
+            // The try was refused before it began. Orders of other tasks may wait for the value of the task.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);
@@ -89,7 +89,7 @@ impl Master {
         }
     }
 
-    /// Cancels an order: removes it if it has not been sent, or else tells the rank not to begin the task.
+    /// Cancels an order: removes it if it has not been sent, and otherwise sends a cancellation to the rank.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
         if !orders.forget(task) {

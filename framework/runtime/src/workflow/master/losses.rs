@@ -1,5 +1,5 @@
-//! Deaths of ranks: the orders of the dead rank are run again, and so are the tasks whose values existed only there. Completed commands are
-//! not run again, because their files are not lost.
+//! Deaths of ranks: the orders of the dead rank are run again, and so are the tasks whose values existed only on the dead rank. Completed commands
+//! are not run again, because their files are not lost.
 
 use std::collections::BTreeMap;
 
@@ -109,9 +109,9 @@ impl Master {
         Ok(count)
     }
 
-    /// Takes back orders that hold named limits and can no longer run, because the tasks that they wait for may need the same limits. A
-    /// rank that has received such an order may have begun the task with copies of the lost values: the order is recalled, and the limits
-    /// are held until the rank answers. Returns the tasks whose orders had not been sent.
+    /// Withdraws orders that hold named limits and can no longer run, because the tasks that they wait for may need the same limits. A rank that has
+    /// received an order may have begun its task with copies of the lost values: the order is then recalled, and its limits are held until the rank
+    /// answers. Returns the tasks whose orders had not been sent.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -269,7 +269,7 @@ impl Master {
         Ok(())
     }
 
-    /// Returns tasks whose values have to be put on rank 0 again: values in the journal, and the empty values of commands.
+    /// Returns tasks whose values have to be restored on rank 0: values in the journal, and the empty values of commands.
     pub(in crate::workflow) fn take_to_restore(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.to_restore)
     }

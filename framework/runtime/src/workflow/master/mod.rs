@@ -131,9 +131,9 @@ pub(super) struct Master {
     pub(super) skipped: u64,
     /// Number of ranks that have died.
     deaths: u32,
-    /// Tasks whose lost values have to be put on rank 0 again.
+    /// Tasks whose lost values have to be restored on rank 0.
     to_restore: Vec<usize>,
-    /// By task: true if rank 0 has the result, in the journal or as the files of a command, so that a lost rank does not take it back.
+    /// By task: true if rank 0 has the result, in the journal or as the files of a command, so that the result survives the loss of a rank.
     journalled: Vec<bool>,
     /// By task: measurements, if the task was run.
     pub(super) measured: Vec<Option<Measured>>,

@@ -44,8 +44,8 @@ impl Master {
         self.pools.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
     }
 
-    /// Returns the question for the planner at time `now` and its cause, if there is a cause and the planning time is a small enough part
-    /// of the time since the planner was last asked or answered, and of the remaining time.
+    /// Returns the question for the planner at time `now` and its cause, if there is a cause and planning is short enough. Its time is compared with
+    /// the time since the planner was last asked or answered, and with the remaining time.
     pub(in crate::workflow) fn ask_anew(&mut self, now: Duration) -> Option<(Cause, Box<AskAnew>)> {
         let replanning = self.replanning.as_mut().filter(|replanning| replanning.asked.is_none())?;
         let cause = match replanning.lost {

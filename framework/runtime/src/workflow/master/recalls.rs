@@ -1,7 +1,7 @@
 //! Recalls: without a plan, queued tasks are recalled from busy ranks so that idle ranks can run them.
 //!
-//! A rank gets orders in advance, also for tasks that read from a task that runs there. Without recalls, three long tasks with a common
-//! parent would all stay on the rank of the parent.
+//! A rank receives orders in advance, also for tasks that read the value of a task that runs on the rank. Without recalls, three long tasks with a
+//! common parent would all stay on the rank of the parent.
 
 use super::Master;
 

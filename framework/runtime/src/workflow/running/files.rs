@@ -13,7 +13,7 @@ use crate::workflow::files::{Ask, Files, Piece, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
-    /// Begins a command, at once or when its inputs are here.
+    /// Begins a command, at once or when its inputs have arrived.
     pub(super) fn begin_command(
         &mut self,
         task: usize,
@@ -32,7 +32,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Starts a command whose inputs are all here.
+    /// Starts a command whose inputs have all arrived.
     fn start_command(&mut self, task: usize, attempt: u32, limit: Option<u64>) -> Result<()> {
         let made = self.files.as_ref().map_or(Ok(()), |files| {
             let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
@@ -84,8 +84,8 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Concludes an ended command after `after_command`, if there is one: completes the task if the command ran on this rank, or tells its
-    /// rank to do so.
+    /// Concludes an ended command after `after_command`, if there is one: completes the task if the command ran on this rank, and otherwise sends
+    /// [`Content::Kept`] to its rank.
     pub(super) fn conclude(
         &mut self,
         ended: &Try,
@@ -100,7 +100,7 @@ impl Running<'_, '_> {
         }
         let failure = ended.failure().or(failure);
         if failure.is_none() {
-            // From now on the task is done, even if its rank dies before it reports it.
+            // From now on the task is done, even if its rank dies before its report.
             root.master.has_journalled(ended.task);
         }
         out.send(ended.rank, Content::Kept(ended.task, failure).encode(out.run())?)
@@ -179,7 +179,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Handles files and transfers that have come to an end, and requests the next pieces.
+    /// Handles transfers that have ended, and requests the next pieces.
     pub(super) fn move_files(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         for settled in files.transfers.take_settled() {

@@ -41,7 +41,7 @@ impl Worker {
         }
     }
 
-    /// Forgets the messages that have left, according to `has_left`, which gets their numbers.
+    /// Removes the messages that have been sent: those for whose numbers `has_left` returns true.
     pub(in crate::workflow) fn look_what_left(&mut self, mut has_left: impl FnMut(u64) -> bool) {
         self.forget_leaving(|leaving| leaving.number.is_some_and(&mut has_left));
     }

@@ -72,11 +72,11 @@ enum Place {
     /// Not on this rank.
     #[default]
     Absent,
-    /// Not on this rank; that rank was asked to send the value when it is computed.
+    /// Not on this rank; the given rank was asked to send the value when it is computed.
     Wanted(usize),
-    /// On that rank, which sends the value on a second request. Memory has to be found first.
+    /// On the given rank, which sends the value on a second request, once memory for the value is free on this rank.
     Offered(usize),
-    /// On its way from that rank; memory is reserved for it.
+    /// In transit from the given rank; memory is reserved for the value.
     Coming(usize),
     Memory(Value),
     /// Being written to disk; still in memory.

@@ -25,7 +25,7 @@ impl Worker {
         for order in orders.orders {
             self.enqueue(&order);
         }
-        // Moves come last, because they may concern inputs of the new orders.
+        // Changed sources are handled last, because they may concern inputs of the new orders.
         for (task, rank) in orders.moved {
             self.moved(task, rank);
         }

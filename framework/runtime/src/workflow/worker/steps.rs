@@ -164,8 +164,8 @@ impl Worker {
         self.ask(value, source, bytes);
     }
 
-    /// Requests inputs while other tasks run, and before all inputs of their readers exist: inputs of the first orders, announced ones
-    /// included, as long as they fit besides everything held and besides the largest memory that an order up to theirs needs to begin.
+    /// Requests inputs of the first orders, announced ones included, while other tasks run and before all inputs of an order exist. The inputs must
+    /// fit besides everything held and besides the largest memory that the order, or an order before it, needs to begin.
     pub(super) fn fetch_ahead(&mut self) {
         if self.settings.budget == u64::MAX {
             return;
@@ -173,7 +173,7 @@ impl Worker {
         let graph = self.graph.clone();
         let first: Vec<(usize, u32)> =
             self.queue.values().take(ANNOUNCED).map(|order| (order.task, order.exceeded)).collect();
-        // Keeps room for a value that is on disk here and requested by another rank. Without it two ranks could wait for each other.
+        // Keeps room for a value that is on disk on this rank and requested by another rank. Otherwise two ranks could wait for each other.
         let mut working = self.largest;
         for (task, exceeded) in first {
             working = working.max(graph.memory(task, self.input_bytes(task), exceeded));
@@ -187,7 +187,7 @@ impl Worker {
         }
     }
 
-    /// Returns the bytes of the inputs of a task that occupy no memory here and have none reserved.
+    /// Returns the bytes of the inputs of a task that occupy no memory on this rank and have no memory reserved.
     fn absent_bytes(&self, task: usize) -> u64 {
         let absent = self.graph.parents(task).filter(|&parent| !self.values[parent].place.takes_room());
         absent.map(|parent| self.values[parent].bytes).sum()

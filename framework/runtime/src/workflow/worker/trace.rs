@@ -28,7 +28,7 @@ pub(super) struct Trace {
     handed_over: HashMap<usize, (Duration, TaskBegan)>,
     /// Closures that were passed to user code, in order. The first one is running.
     closures: VecDeque<usize>,
-    /// Times at which the processes of commands ended whose end is not in the log yet.
+    /// End times of command processes whose end is not in the log yet.
     stopped: HashMap<usize, Duration>,
     /// Time of the first report of held memory.
     begin: Option<Duration>,
@@ -228,7 +228,7 @@ mod tests {
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");
         let mut told = Vec::new();
-        // A report is written only if the last report is old enough, and gives the peak since the last report.
+        // A report is written only if the last report is old enough, and contains the peak since the last report.
         for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
             trace.set_time(Duration::from_millis(ms));
             trace.holds(bytes, 10);

@@ -89,7 +89,8 @@ impl Fitting<'_> {
         Some(std::mem::take(&mut self.blocks[block]))
     }
 
-    /// Returns the block if it fits `memory`. Otherwise the block is divided and its halves are queued, or it is left over.
+    /// Returns the block if it fits `memory`. Otherwise divides the block and queues its halves, or adds the block to `left` if it must not be
+    /// divided.
     fn fit(&mut self, block: Traversal, memory: u64) -> Option<Traversal> {
         if block.peak <= memory {
             return Some(block);

@@ -10,7 +10,7 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::traversal::Traversal;
 
-/// Maximum number of retries for a block that cannot be merged until its neighbours were merged; the number of the paper.
+/// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper.
 const MOST_RETRIES: usize = 2;
 
 /// Places all blocks on processors; returns `None` if a block cannot be merged.

@@ -33,7 +33,7 @@ pub struct DagHetPart {
 }
 
 impl Default for DagHetPart {
-    /// All partitions, on all cores of this machine.
+    /// Returns parameters that try all partitions, on all cores of this machine.
     fn default() -> Self {
         DagHetPart { most_partitions: usize::MAX, threads: 0, seed: 0 }
     }
@@ -52,14 +52,14 @@ type Improved = (Vec<Placed>, f64);
 /// needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are merged with
 /// others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
 ///
-/// As an extension of the paper, the plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well. There is therefore a plan whenever that
-/// planner finds one, and it is never longer.
+/// As an extension of the paper, the plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well. A plan is therefore found whenever that
+/// planner finds one, and is never longer than the plan of that planner.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, DagHetPart, MemoryModel, Processor, Workflow};
 /// use armature_planner::workflow::{dag_het_mem, dag_het_part};
 ///
-/// // Two chains that have nothing to do with each other.
+/// // Two independent chains.
 /// let mut builder = Workflow::builder();
 /// for task in 0..6 {
 ///     builder.task(format!("t{task}"), 10.0, 1);
