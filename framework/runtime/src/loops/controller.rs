@@ -74,10 +74,8 @@ impl RankState {
 
 /// Movement in progress.
 struct Movement {
-    /// Number of units that were to move.
+    /// Number of units that the decision named.
     units: u64,
-    /// Number of units of each rank at the decision.
-    held: Vec<u64>,
     messages: u64,
     /// Longest time in seconds that a rank has spent on its part, over the ranks that have completed their parts.
     seconds: f64,
@@ -263,10 +261,9 @@ impl LoopController {
         if !moves.is_empty() {
             self.under_way = Some(Movement {
                 units: moves.iter().map(|m| m.units).sum(),
-                held,
                 messages: moves.len() as u64,
                 seconds: 0.0,
-                done: vec![false; self.ranks.len()],
+                done: vec![false; held.len()],
                 why: decision.to_string(),
             });
         }
@@ -280,12 +277,7 @@ impl LoopController {
         };
         self.movements += 1;
         self.balancer.moved(now, movement.seconds);
-        let Movement { mut units, held, messages, seconds, why, .. } = movement;
-        if self.reach == Reach::Anywhere {
-            // The units are counted where they arrived, because a rank that has computed some of them meanwhile sends fewer. No unit passes through a
-            // third rank.
-            units = self.ranks.iter().zip(held).map(|(rank, before)| rank.held.saturating_sub(before)).sum();
-        }
+        let Movement { units, messages, seconds, why, .. } = movement;
         self.change = Some(why);
         let number = self.movements;
         self.events.record(Duration::from_secs_f64(now), || Event::Moved {

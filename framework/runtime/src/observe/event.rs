@@ -282,7 +282,8 @@ pub enum Event {
     Moved {
         /// Number of the movement, from 1.
         number: u64,
-        /// Number of moved units; a unit that passed through several ranks counts for each of them.
+        /// Number of units that the decision named; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
+        /// that has computed some of its units meanwhile sends fewer.
         units: u64,
         /// Number of messages with units.
         messages: u64,

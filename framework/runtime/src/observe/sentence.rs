@@ -121,7 +121,7 @@ impl fmt::Display for Sentence<'_> {
             }
             Event::Moved { number, units, messages, seconds: s } => write!(
                 f,
-                "Movement number {number} is done: {} in {}, which took the busiest rank {}.",
+                "Movement number {number} is done: at most {} in {}, which took the busiest rank {}.",
                 count(*units, "unit"),
                 count(*messages, "message"),
                 seconds(*s)
