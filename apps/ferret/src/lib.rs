@@ -4,7 +4,7 @@
 //! described by a vector ([`features`]). Similar regions are looked up in a hash index ([`index`], [`lsh`]), the images found are ranked by the
 //! earth mover's distance ([`emd`], [`rank`]), and the best ones are written ([`stages::out`]). The [`stages`] are pure functions.
 //!
-//! The same input yields the same bytes on every machine, because the arithmetic only uses operations that IEEE 754 defines exactly, and random
+//! Equal inputs yield equal bytes on every machine, because the arithmetic only uses operations that IEEE 754 defines exactly, and random
 //! numbers are seeded.
 
 mod adjacency;

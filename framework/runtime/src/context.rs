@@ -79,8 +79,8 @@ impl Context {
 
     /// Returns the number of threads that user code may run at once on this rank without taking cores from other ranks, at least 1.
     ///
-    /// It is this rank's share of the cores that it may use; see [`Session::threads`](crate::Session::threads). A task that uses threads, rayon or
-    /// OpenMP starts at most this number of threads.
+    /// The number is this rank's share of the cores that it may use; see [`Session::threads`](crate::Session::threads). A task that uses threads,
+    /// rayon or OpenMP starts at most this number of threads.
     ///
     /// ```
     /// use armature::farm::Farm;

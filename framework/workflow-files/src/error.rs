@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of reading a file or building a description.
 ///
-/// It is displayed as `file: place: message`. The message names the value found and the value expected.
+/// The error is displayed as `file: place: message`. The message names the value found and the value expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,

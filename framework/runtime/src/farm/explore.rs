@@ -97,8 +97,8 @@ pub struct Explored<I, O> {
 
 /// A farm whose tasks create more tasks, such as the nodes of a search tree or the pages that are linked from a page.
 ///
-/// It is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or [`explore_in_order`](Farm::explore_in_order). It has the
-/// options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
+/// An exploring farm is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or
+/// [`explore_in_order`](Farm::explore_in_order). The farm has the options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
 /// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it
 /// returned the rest.
 pub type Exploration<'f, I, O> = Farm<'f, Part<I>, Explored<I, O>>;

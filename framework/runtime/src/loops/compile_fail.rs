@@ -13,7 +13,7 @@
 /// let _ = StencilLoop::new("heat", Shape { rows: 9, columns: 9 }, Heat).block_size(4);
 /// ```
 ///
-/// The same program with an option that every loop has compiles:
+/// With an option that every loop has, the program compiles:
 ///
 /// ```
 /// # use armature::{BoxError, loops::{OldGrid, Shape, Stencil, StencilLoop}};
@@ -35,7 +35,7 @@ struct BlocksOfAStencil;
 /// let _ = ParallelFor::new("sum", 0..9).checkpoint(Checkpoint::new("kept", ""));
 /// ```
 ///
-/// The same program without a checkpoint compiles:
+/// Without a checkpoint, the program compiles:
 ///
 /// ```
 /// use armature::loops::ParallelFor;

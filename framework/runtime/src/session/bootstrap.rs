@@ -2,16 +2,16 @@
 //! of the rank on its node.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use armature_planner::SharedCores;
 use log::Level;
 use serde::{Deserialize, Serialize};
 
 use super::agreement::Announcement;
-use super::config::{Bind, Config};
+use super::config::Config;
+use super::placement::{Placement, Sharing, places, sharing, table};
 use super::program::Program;
 use crate::comm::Capabilities;
 use crate::comm::endpoint::Endpoint;
@@ -19,7 +19,7 @@ use crate::comm::message::Control;
 use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{attempt_directory, join_attempt};
-use crate::session::topology::{self, Core, Topology};
+use crate::session::topology::{self, Topology};
 use crate::wire;
 
 /// Time for which an idle rank spins before it sleeps, if it has its own core.
@@ -73,28 +73,6 @@ impl Register {
             .with("ARMATURE_PEER_SECONDS", self.peer_limit.as_secs_f64())
     }
 }
-
-/// Placement of a rank on its node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Placement {
-    /// Number of cores that the rank may use without taking them from other ranks, 0 if the node has fewer cores than ranks. A node of
-    /// which nothing is known counts as one with a core for each rank.
-    pub(super) cores: usize,
-    /// Processing units to which the rank is bound; `None` leaves the rank's binding unchanged.
-    pub(super) units: Option<Vec<usize>>,
-}
-
-impl Placement {
-    /// Placement of a rank of which nothing is known.
-    const UNKNOWN: Placement = Placement { cores: 1, units: None };
-
-    fn has_shared_cores(&self) -> bool {
-        self.cores == 0
-    }
-}
-
-/// Groups of ranks with fewer cores than ranks.
-pub(crate) type Sharing = Vec<SharedCores>;
 
 /// Runs the exchange on every rank, binds ranks if configured, and logs the table of ranks on rank 0. `attempt` is the number of the
 /// [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not logged.
@@ -180,12 +158,13 @@ fn place_ranks(
     let transport = registered[0].transport.clone();
     let nodes: Vec<Node> = registered.into_iter().filter_map(|register| register.node).collect();
     let known = nodes.len() == size;
-    let places = if known { places(&nodes, config.bind) } else { vec![Placement::UNKNOWN; size] };
+    let topologies: Vec<&Topology> = nodes.iter().map(|node| &node.topology).collect();
+    let places = if known { places(&topologies, config.bind) } else { vec![Placement::UNKNOWN; size] };
     if size > 1 {
         // Ranks that are threads of one process all have the same placement, so the table is of little interest.
         let Capabilities { processes, real_time, .. } = endpoint.capabilities();
         let level = if real_time && !processes { Level::Debug } else { Level::Info };
-        let table = if known { table(&nodes, &places) } else { String::new() };
+        let table = if known { table(&topologies, &places) } else { String::new() };
         log::log!(level, "{size} ranks, {transport}{table}");
     }
     let root = if known { nodes[0].process.clone() } else { Process::default() };
@@ -193,43 +172,8 @@ fn place_ranks(
         // Encoded with a fixed length, because simulated time depends on the length of the message.
         endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes()))?;
     }
-    let sharing = sharing(&nodes, &places);
+    let sharing = sharing(&topologies, &places);
     Ok((places[0].clone(), sharing))
-}
-
-/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks that are bound to other cores of the node are
-/// not members of the group.
-fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
-    let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
-    for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores()) {
-        let host = node.topology.host.as_str();
-        let mut cores: BTreeSet<usize> = cores_of(node, &places[rank]).into_iter().collect();
-        let mut ranks = vec![rank];
-        // Merges all groups with cores that this rank may use.
-        groups.retain(|(of, theirs, members)| {
-            let apart = *of != host || theirs.is_disjoint(&cores);
-            if !apart {
-                cores.extend(theirs);
-                ranks.extend(members);
-            }
-            apart
-        });
-        ranks.sort_unstable();
-        groups.push((host, cores, ranks));
-    }
-    groups.retain(|(_, cores, ranks)| ranks.len() > cores.len());
-    let group = |(_, cores, ranks): (&str, BTreeSet<usize>, Vec<usize>)| SharedCores {
-        processors: ranks,
-        cores: cores.len() as f64,
-    };
-    groups.into_iter().map(group).collect()
-}
-
-/// Returns the cores that a rank may use. The first processing unit identifies its core, so that two hardware threads of a core count once.
-fn cores_of(node: &Node, place: &Placement) -> Vec<usize> {
-    let is_allowed = |unit: &usize| place.units.as_ref().is_none_or(|units| units.contains(unit));
-    let cores = node.topology.cores.iter().filter(|core| core.processing_units.iter().any(is_allowed));
-    cores.map(|core| core.processing_units[0]).collect()
 }
 
 /// Registers a rank other than 0 with rank 0. Returns the placement and the number of the attempt.
@@ -291,68 +235,6 @@ fn check(register: &mut Register, mine: &Register, config: &Config) -> Result<bo
     }
 }
 
-/// Returns the placement of each rank: whether its node has fewer cores than ranks, and the cores to which it is bound.
-fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
-    let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (rank, node) in nodes.iter().enumerate() {
-        hosts.entry(&node.topology.host).or_default().push(rank);
-    }
-    let mut places = vec![Placement::UNKNOWN; nodes.len()];
-    for ranks in hosts.values() {
-        let topologies = || ranks.iter().map(|&r| &nodes[r].topology);
-        let masks: Vec<BTreeSet<usize>> = topologies().map(|t| t.processing_units().collect()).collect();
-        let bound = topology::launcher_has_bound(&masks);
-        // All cores that any rank of the node may use, without duplicates.
-        let cores: BTreeMap<usize, &Core> =
-            topologies().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
-        let cores: Vec<Core> = cores.into_values().cloned().collect();
-        for (local, &rank) in ranks.iter().enumerate() {
-            places[rank].units =
-                topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
-        }
-        let is_shared = ranks.len() > cores.len();
-        let allowed: Vec<Vec<usize>> = ranks.iter().map(|&r| cores_of(&nodes[r], &places[r])).collect();
-        for (own, &rank) in allowed.iter().zip(ranks) {
-            let users = |core| allowed.iter().filter(|cores| cores.contains(core)).count();
-            let share: f64 = own.iter().map(|core| 1.0 / users(core) as f64).sum();
-            // The number is at least 1 for a rank that shares every core. The small addend compensates for rounding, for example of three thirds.
-            places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
-        }
-    }
-    places
-}
-
-/// Returns the start-up table, which begins with a newline: host, cores and memory of every rank.
-fn table(nodes: &[Node], places: &[Placement]) -> String {
-    let mut text =
-        format!("\n{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
-    for (rank, (node, place)) in nodes.iter().zip(places).enumerate() {
-        let t = &node.topology;
-        let units = place.units.clone().unwrap_or_else(|| t.processing_units().collect());
-        text += &format!(
-            "\n{rank:>5}  {:<20} {:<16} {:>6}  {:>6.1} GiB",
-            armature_text::shown(&t.host),
-            ranges(units),
-            t.cores.len(),
-            t.memory_total as f64 / f64::from(1 << 30)
-        );
-    }
-    if places.iter().any(Placement::has_shared_cores) {
-        text += "\n       ranks share cores: idle ones sleep instead of spinning";
-    }
-    text
-}
-
-/// Formats numbers as ranges: `0-3,8`.
-fn ranges(mut units: Vec<usize>) -> String {
-    units.sort_unstable();
-    let runs = units.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [one] => one.to_string(),
-        run => format!("{}-{}", run[0], run[run.len() - 1]),
-    });
-    runs.collect::<Vec<_>>().join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,61 +242,6 @@ mod tests {
     fn node(host: &str) -> Node {
         let topology = Topology { host: host.into(), ..Topology::of_this_node() };
         Node { topology, process: Process::own(), program: None }
-    }
-
-    #[test]
-    fn ranks_of_a_node_share_its_cores_and_others_do_not_count() {
-        let cores = Topology::of_this_node().cores.len();
-        let mut nodes: Vec<Node> = (0..cores).map(|_| node("a")).collect();
-        nodes.push(node("b"));
-        let places = places(&nodes, Bind::Core);
-        assert!(places.iter().all(|p| !p.has_shared_cores() && p.units.is_some()));
-        assert!(places[..cores].iter().all(|p| p.cores == 1));
-        nodes.push(node("a"));
-        let places = super::places(&nodes, Bind::Core);
-        assert!(places[0].has_shared_cores() && places[0].units.is_none());
-        assert_eq!(places[cores].cores, cores, "rank {cores} is alone on its node");
-        let text = table(&nodes, &places);
-        assert_eq!(text.trim_start().lines().count(), 1 + nodes.len() + 1, "{text}");
-    }
-
-    #[test]
-    fn ranks_bound_to_other_cores_of_a_node_do_not_share() {
-        let on = |core: usize| {
-            let cores = vec![Core { package: 0, processing_units: vec![core] }];
-            let mut node = node("a");
-            node.topology.cores = cores;
-            node
-        };
-        let place = Placement { cores: 0, units: None };
-        let nodes = [on(0), on(1), on(0), on(2), on(1)];
-        let groups = sharing(&nodes, &vec![place; 5]);
-        let on_one = |ranks: [usize; 2]| SharedCores { processors: ranks.to_vec(), cores: 1.0 };
-        assert_eq!(groups, [on_one([0, 2]), on_one([1, 4])], "rank 3 has a core of its own");
-    }
-
-    #[test]
-    fn a_rank_has_its_share_of_the_cores_that_it_may_use() {
-        let bound = |cores: &[usize]| {
-            let core = |&core| Core { package: 0, processing_units: vec![core, core + 8] };
-            let mut node = node("a");
-            node.topology.cores = cores.iter().map(core).collect();
-            node
-        };
-        let cores = |nodes: &[Node], bind| -> Vec<usize> {
-            places(nodes, bind).iter().map(|place| place.cores).collect()
-        };
-        let all = [0, 1, 2, 3, 4, 5, 6, 7];
-        let free = |ranks| vec![bound(&all); ranks];
-        assert_eq!(cores(&free(3), Bind::Core), [2, 3, 3], "armature binds them to unequal parts");
-        assert_eq!(cores(&free(3), Bind::None), [2, 2, 2], "eight thirds each");
-        assert_eq!(cores(&free(8), Bind::None), [1; 8]);
-        assert_eq!(cores(&free(9), Bind::Core), [0; 9], "they share cores");
-        // The launcher has bound two ranks to each package.
-        let packages = [bound(&all[..4]), bound(&all[..4]), bound(&all[4..]), bound(&all[4..])];
-        assert_eq!(cores(&packages, Bind::Core), [2; 4]);
-        let one_core = [bound(&[0]), bound(&[0]), bound(&all[1..])];
-        assert_eq!(cores(&one_core, Bind::Core), [1, 1, 7], "two ranks compute on one core");
     }
 
     fn register(node: Option<Node>) -> Register {
@@ -483,11 +310,5 @@ mod tests {
         let same = wire::to_bytes(&register(None)).unwrap();
         assert_eq!(wire::to_bytes(&own(false)).unwrap(), same);
         assert!(own(true).node.is_some_and(|node| node.program.is_some()), "others do");
-    }
-
-    #[test]
-    fn unit_numbers_are_shown_as_ranges() {
-        assert_eq!(ranges(vec![8, 0, 1, 2, 3]), "0-3,8");
-        assert_eq!(ranges(vec![]), "");
     }
 }

@@ -1,7 +1,8 @@
 //! Tests that the bytes of messages that belong to no skeleton do not change.
 
 use super::agreement::{Announcement, Opening};
-use super::bootstrap::{Node, Placement, Register};
+use super::bootstrap::{Node, Register};
+use super::placement::Placement;
 use super::program::Program;
 use super::values::{encode_items, packed};
 use crate::comm::message::{Control, frame_header};

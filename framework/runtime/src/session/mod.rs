@@ -15,6 +15,7 @@ mod finalize;
 mod golden_tests;
 mod groups;
 mod logging;
+mod placement;
 mod program;
 mod run;
 #[cfg(test)]
@@ -32,7 +33,6 @@ use crate::job_status::Attempt;
 use crate::job_status::writer::StatusWriter;
 use crate::user_code;
 pub(crate) use agreement::Announcement;
-use bootstrap::Sharing;
 #[cfg(feature = "workflow")]
 pub use commands::Commands;
 pub(crate) use commands::RankCommands;
@@ -42,6 +42,7 @@ pub(crate) use commands::output_file;
 pub use config::RunArgs;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, exit_code, main};
 pub(crate) use logging::name_rank;
+use placement::Sharing;
 pub use run::run;
 pub(crate) use values::{NextPiece, PIECE};
 
@@ -90,9 +91,9 @@ impl Session {
 
     /// Returns the number of threads that the program may run at once on this rank without taking cores from other ranks, at least 1.
     ///
-    /// It is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound to the same
-    /// package, 1 if the node has fewer cores than ranks. Two hardware threads of a core count once. Use it for the thread pool of rayon, for
-    /// `OMP_NUM_THREADS`, or for other threads of the program. Start a thread pool in each process once, after `run` has bound the rank.
+    /// The number is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound
+    /// to the same package, 1 if the node has fewer cores than ranks. Two hardware threads of a core count once. Use the number for the thread
+    /// pool of rayon, for `OMP_NUM_THREADS`, or for other threads of the program. Start a thread pool in each process once, after `run` has bound the rank.
     ///
     /// ```
     /// armature::run(&armature::Config::new(), |session| {

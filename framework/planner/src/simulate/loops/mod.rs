@@ -4,7 +4,7 @@
 //! program uses, and move units as it decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole processor while the
 //! rank waits.
 //!
-//! As in the simulations of the paper, ranks report at the ends of passes, and interactions and movements stop all of them; with pipelined
+//! Ranks report at the ends of passes as in the simulations of the paper, and interactions and movements stop all of them; with pipelined
 //! instructions a real program would lose less. [`Balancing::Overlapped`] simulates loops of independent units (DOALL): units move while ranks
 //! compute, in the middle of passes.
 //!

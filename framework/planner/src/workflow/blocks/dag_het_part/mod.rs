@@ -52,8 +52,8 @@ type Improved = (Vec<Placed>, f64);
 /// needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are merged with
 /// others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
 ///
-/// As an extension of the paper, the plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well. A plan is therefore found whenever that
-/// planner finds one, and is never longer than the plan of that planner.
+/// The plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well, which is not in the paper. Therefore a plan is found whenever
+/// `dag_het_mem` finds one, and the plan is never longer than that of `dag_het_mem`.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, DagHetPart, MemoryModel, Processor, Workflow};
