@@ -1,8 +1,11 @@
-//! Language of comments and pages: comments that begin with a question word or contain an unclear phrase, and long sentences.
+//! Language of comments, messages and pages: openings and phrases that are unclear, and long sentences.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use crate::messages::messages;
+use crate::source::without_tests;
 
 /// Maximum number of words of a sentence on a page.
 const MOST_WORDS: usize = 30;
@@ -17,8 +20,11 @@ pub(crate) struct Language {
     pages: Vec<PathBuf>,
     /// Words with which no comment begins.
     openings: Vec<String>,
-    /// Phrases that no comment contains.
+    /// Phrases that no comment and no message contains.
     phrases: Vec<String>,
+    /// Directories with Rust sources whose messages are listed.
+    #[serde(default)]
+    messages: Vec<PathBuf>,
 }
 
 impl Language {
@@ -41,11 +47,35 @@ impl Language {
 
     /// Returns the opening or the phrase that makes a comment unclear.
     fn unclear(&self, text: &str) -> Option<&str> {
-        let text = format!(" {} ", words(text).join(" "));
-        let begins = |opening: &&String| text.starts_with(&format!(" {opening} "));
-        let contains = |phrase: &&String| text.contains(&format!(" {phrase} "));
-        let opening = self.openings.iter().find(begins);
-        opening.or_else(|| self.phrases.iter().find(contains)).map(String::as_str)
+        let whole = format!(" {} ", words(text).join(" "));
+        let opening = self.openings.iter().find(|opening| whole.starts_with(&format!(" {opening} ")));
+        opening.map(String::as_str).or_else(|| self.phrase(text))
+    }
+
+    /// Returns the phrase that makes a text unclear.
+    fn phrase(&self, text: &str) -> Option<&str> {
+        let whole = format!(" {} ", words(text).join(" "));
+        self.phrases.iter().find(|phrase| whole.contains(&format!(" {phrase} "))).map(String::as_str)
+    }
+
+    /// Returns all messages, and those that contain an unclear phrase, one line each.
+    ///
+    /// # Errors
+    /// A file or a directory cannot be read or parsed.
+    pub(crate) fn messages(&self, root: &Path) -> Result<(Vec<String>, Vec<String>), String> {
+        let (mut all, mut unclear) = (Vec::new(), Vec::new());
+        for path in files(root, &self.messages, "rs")?.into_iter().filter(|path| !is_of_tests(path)) {
+            let code =
+                without_tests(&read(&path)?).map_err(|error| format!("{}: {error}", path.display()))?;
+            for (line, text) in messages(&code) {
+                let place = format!("{}:{line}: {text}", shown(root, &path));
+                if let Some(why) = self.phrase(&text) {
+                    unclear.push(format!("\"{why}\": {place}"));
+                }
+                all.push(place);
+            }
+        }
+        Ok((all, unclear))
     }
 
     /// Returns the sentences with too many words, one line each.
@@ -64,6 +94,14 @@ impl Language {
         }
         Ok(found)
     }
+}
+
+/// Returns true for a file that is a module of tests as a whole.
+fn is_of_tests(path: &Path) -> bool {
+    let is_tests = |part: &str| {
+        part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs") || part == "compile_fail.rs"
+    };
+    path.iter().any(|part| part.to_str().is_some_and(is_tests))
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -13,6 +13,7 @@ mod layers;
 mod lines;
 mod macros;
 mod measure;
+mod messages;
 mod numbers;
 mod source;
 

@@ -107,7 +107,11 @@ pub(crate) fn measure(root: &Path, config: &Config) -> Result<Vec<Measure>, Stri
     found.into_iter().for_each(|place| unclear.add(1, place));
     let mut long = Measure::new("long sentences on pages");
     config.language.long_sentences(root)?.into_iter().for_each(|place| long.add(1, place));
-    measures.extend([all_comments, unclear, long]);
+    let (messages, found) = config.language.messages(root)?;
+    let all_messages = Measure { name: "messages".to_string(), value: messages.len() as u64, list: messages };
+    let mut unclear_messages = Measure::new("  unclear messages");
+    found.into_iter().for_each(|place| unclear_messages.add(1, place));
+    measures.extend([all_comments, unclear, all_messages, unclear_messages, long]);
     Ok(measures)
 }
 
@@ -149,6 +153,8 @@ mod tests {
             ("lines of code", 12),
             ("comments", 1),
             ("  unclear ones", 1),
+            ("messages", 0),
+            ("  unclear messages", 0),
             ("long sentences on pages", 0),
         ];
         assert_eq!(values, expected);

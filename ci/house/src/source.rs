@@ -39,8 +39,7 @@ fn read(
 ) -> Result<(), String> {
     let text =
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut code = parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    WithoutTests.visit_file_mut(&mut code);
+    let code = without_tests(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let items = code.items.clone();
     let (path, krate) = (path.to_path_buf(), krate.to_path_buf());
     sources.push(Source { path: path.clone(), module: module.clone(), krate: krate.clone(), code });
@@ -92,17 +91,16 @@ fn path_of(attrs: &[Attribute]) -> Option<String> {
     })
 }
 
-/// Parses code. Tests are included.
-fn parse(text: &str) -> syn::Result<syn::File> {
-    syn::parse_file(text)
+/// Parses code and removes tests and documentation.
+pub(crate) fn without_tests(text: &str) -> syn::Result<syn::File> {
+    let mut code = syn::parse_file(text)?;
+    WithoutTests.visit_file_mut(&mut code);
+    Ok(code)
 }
 
-/// Parses code and removes tests, as in [`sources`].
 #[cfg(test)]
 pub(crate) fn code(text: &str) -> syn::File {
-    let mut code = parse(text).unwrap();
-    WithoutTests.visit_file_mut(&mut code);
-    code
+    without_tests(text).unwrap()
 }
 
 /// Visitor that removes test code and documentation.
