@@ -305,7 +305,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// Sets the silence after which the tasks of a worker are sent to other workers. The default is 10 s, or
     /// [`Config::peer_limit`](crate::Config::peer_limit) if that is shorter.
     ///
-    /// A long task does not delay heartbeats, because tasks run on a separate thread. Only chunks of less than a millisecond run between
+    /// A long task does not delay heartbeats, because tasks run on a separate thread. Only chunks of less than 5 ms on average run between
     /// messages, on the communicating thread. A rank that falls silent during such chunks is either dead, or has a task that is much longer
     /// than earlier ones. The rank takes part again as soon as it sends a message; it counts as dead after
     /// [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has ended without it. Other ranks run its tasks, on a compute

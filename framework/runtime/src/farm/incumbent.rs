@@ -59,8 +59,8 @@ use crate::wire::{self, Item};
 /// receiver, so that they take about 1 % of the time of a rank even if the value improves all the time. Rank 0 and sub-masters forward improvements
 /// to all ranks that hold tasks.
 ///
-/// A rank receives messages during a task only if tasks run on a separate thread. With [`Driver::Inline`](crate::Driver::Inline), and among tasks of
-/// less than a millisecond, the value of the other ranks arrives between two chunks.
+/// A rank receives messages during a task only if tasks run on a separate thread. With [`Driver::Inline`](crate::Driver::Inline), and if
+/// chunks are so short that they run between messages, the value of other ranks arrives between two chunks.
 ///
 /// # After a run
 /// Every rank has the best value of all ranks, except of ranks that died before they sent it. If the sink has ended the run early, rank 0
