@@ -10,7 +10,7 @@ use std::time::Duration;
 /// limits of silence, which are given in seconds. A check reads one file per rank, which takes some microseconds.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Maximum time between two polls that counts as silence. A waiting rank polls every few milliseconds.
+/// Maximum time between two polls that counts as polled: a longer interval counts as this time. A waiting rank polls every few milliseconds.
 const GAP: Duration = Duration::from_millis(250);
 
 /// A clock that stops while its rank does not poll, and the silence of each rank on this clock.
@@ -19,7 +19,7 @@ pub(crate) struct Liveness {
     gap: Duration,
     looked: Duration,
     here: Duration,
-    /// Time of the last message of each rank, as of the poll before it.
+    /// By rank, the time on this clock at which the last message of the rank arrived, as of the last call of `look`.
     heard: Vec<Duration>,
 }
 
