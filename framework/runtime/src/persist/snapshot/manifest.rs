@@ -39,7 +39,7 @@ pub(crate) struct Saved {
 pub(super) struct Owner {
     /// Name of the owner.
     pub(super) name: String,
-    /// Fingerprint of everything else that the units depend on, as hexadecimal digits.
+    /// Identity of the run, as JSON text: names everything else that the units depend on.
     pub(super) identity: String,
     /// Total number of units.
     pub(super) units: u64,
@@ -120,7 +120,7 @@ impl Manifest {
     /// Reads the manifest in a directory, if there is one.
     ///
     /// # Errors
-    /// If it is damaged; errors of the file system.
+    /// If the manifest is damaged or in another version of the format; errors of the file system.
     pub(super) fn read(dir: &Path) -> Result<Option<Manifest>> {
         let path = dir.join(NAME);
         let damaged = || refused(dir, "its manifest is damaged");
