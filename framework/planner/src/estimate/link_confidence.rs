@@ -7,7 +7,7 @@ use crate::range;
 /// Relative difference of the smallest delays of two generations up to which a delay counts as that of the link itself.
 const STEADY: f64 = 1.0 / 8.0;
 
-/// Measured duration of a number of bytes, with the difference between two generations if it is known.
+/// Measured transfer time of a number of bytes, with the difference between two generations if it is known.
 struct Reading {
     bytes: f64,
     seconds: f64,

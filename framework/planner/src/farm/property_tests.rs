@@ -121,7 +121,7 @@ proptest! {
                     books.play(&mut chunker, step, &mut knowledge);
                     prop_assert_eq!(chunker.left(), Supply::Exactly(tasks - books.given), "{}", chunking);
                 }
-                // One remaining worker does the rest.
+                // One worker remains and runs the other tasks.
                 for worker in [0, 1, 2, 4, 5] {
                     books.die(&mut chunker, worker);
                 }

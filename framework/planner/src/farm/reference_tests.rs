@@ -153,8 +153,7 @@ fn every_reference_value() {
             "x0" => one(daf_divisor(true, get("sigma") / get("mu"), n)),
             "xj" => one(daf_divisor(false, get("sigma") / get("mu"), n)),
             "tt7" => {
-                // Without bytes to the workers the time is in the regime of the bytes of the way back, whatever the
-                // size is.
+                // Equation (7) applies for every size if no bytes are sent to the workers.
                 one(IterationModel { out: 0.0, ..case.model(Asynchronous) }.time(n))
             }
             "tt8" => {
@@ -201,8 +200,8 @@ fn every_reference_value() {
                 vec![capability as f64, if bytes { 11.0 } else { 10.0 }]
             }
             "tt4" => {
-                // If a message starts up faster than its bytes are sent, equation (5) gives the larger time. Equation
-                // (4) results without bytes to all workers but the last.
+                // If a message starts up faster than its bytes are sent, equation (5) gives the larger time. Equation (4) alone results if no
+                // bytes are sent to workers other than the last.
                 let (to, from, work) = (case.list("vm"), case.list("vw"), case.list("work"));
                 let only_last: Vec<f64> = vec![0.0, 0.0, to[2]];
                 one(unbalanced_time(&case.messages(), Asynchronous, &only_last, &from, &work, get("lm"))

@@ -22,7 +22,8 @@ pub(crate) struct Sign {
     /// True if user code runs on the communicating thread although the user has not chosen that: the rank sends nothing during a call, which
     /// may take longer than earlier calls.
     pub(crate) is_interleaved: bool,
-    /// Time since the last heartbeat before which the rank had started a job, ended a job or done other work. Set by the driver.
+    /// Time, measured from heartbeat to heartbeat, in which the rank has started no job, ended no job and done no other work. Set by the
+    /// driver.
     pub(crate) steady: Duration,
     /// Description of the activity for messages, after "rank 3: ".
     pub(crate) state: String,
