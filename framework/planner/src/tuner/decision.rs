@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{Percent, Seconds};
 
-/// State of a stream at one look.
+/// State of a stream at one look, which is a comparison of a candidate with the current arrangement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
     /// Time of the look in seconds, on any monotonic clock that all times of the tuner share.

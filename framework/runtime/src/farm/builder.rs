@@ -163,7 +163,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which a
     /// rank died, and the last worker does not run one in which two ranks died, so that these tasks may fail after fewer tries. If a rank
-    /// died in an unknown task of a chunk, each task of the chunk is tried again alone, and the death counts once the task is known.
+    /// died in an unknown task of a chunk, each task of the chunk is tried again alone, and the death is counted when the task has been
+    /// found.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -274,7 +275,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// must be a function of the results: other tasks than before are refused. For the same reason tasks that failed in
     /// [`iterate_results`](Farm::iterate_results) stay failed.
     ///
-    /// A file belongs to one run: a second run of a farm with a journal returns an error.
+    /// Within a job a file belongs to one run: a second run with the same file returns an error.
     ///
     /// ```
     /// use armature::farm::Farm;

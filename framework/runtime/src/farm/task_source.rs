@@ -47,8 +47,8 @@ pub(super) trait Source<I> {
     /// Returns the number of tasks taken so far, which is the number of the next task.
     fn taken(&self) -> u64;
 
-    /// Returns true if the source is known to have no task left. An iterator may have ended before it is known. A worklist may get more tasks
-    /// as long as results are outstanding.
+    /// Returns true if the source is known to have no task left. An iterator may have ended although its end is not known yet. A worklist may
+    /// get more tasks as long as results are outstanding.
     fn has_ended(&self) -> bool;
 
     /// Ends the source: no more tasks are needed.
@@ -211,7 +211,7 @@ impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSo
             return (here, true);
         }
         let (low, high) = self.hint;
-        // While tasks are being drawn, the hint is outdated. The hint of an endless iterator is no number of tasks.
+        // While tasks are being drawn, the hint is outdated. The size hint of an endless iterator does not give a number of tasks.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),

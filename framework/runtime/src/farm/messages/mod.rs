@@ -229,7 +229,7 @@ pub(crate) struct Status {
     pub(crate) task: Option<u64>,
     /// Number of chunks on the rank that are not begun.
     pub(crate) waiting: u32,
-    /// Thread of the user code, on which it depends whether user code can delay heartbeats.
+    /// Thread of the user code, which determines whether user code can delay heartbeats.
     pub(crate) mode: ExecutionMode,
 }
 
