@@ -84,7 +84,6 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Returns the next frame from `from`.
     fn receive(&mut self, from: usize) -> Frame {
         loop {
             if let Some(frame) = self.arrived[from].pop_front() {

@@ -1,8 +1,8 @@
 //! Silence of other ranks, measured on a clock that runs only while this rank polls.
 //!
-//! All processes of a job may be stopped for a while and resumed later. The first rank to resume has then received nothing during that
-//! time, but it has not polled either. Therefore the silence of other ranks is measured in time during which this rank polled for messages.
-//! This also covers a rank that was in user code or had no core in the meantime.
+//! All processes of a job may be stopped for a while and resumed later. The first rank to resume has then received nothing during that time,
+//! but it has not polled either. Therefore the silence of other ranks is measured in time during which this rank polled for messages. Time in
+//! which this rank was in user code or had no core does not count either.
 
 use std::time::Duration;
 

@@ -46,7 +46,6 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Starts a wait.
     pub(crate) fn new(endpoint: &mut Endpoint) -> Self {
         let began = endpoint.clock().now();
         let start = endpoint.look(began);

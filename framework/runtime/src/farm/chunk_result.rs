@@ -23,7 +23,6 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// Results and failures of a chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkResult<O> {
     /// Results of the tasks that did not fail, in order.

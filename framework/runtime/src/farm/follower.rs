@@ -21,7 +21,6 @@ use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 use crate::wire::{self, Item};
 
-/// Role of the rank.
 #[derive(Debug)]
 enum Role {
     Worker,

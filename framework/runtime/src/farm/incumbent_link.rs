@@ -26,7 +26,6 @@ pub(super) struct IncumbentLink {
     known: Vec<u64>,
     /// Version that has been sent to all ranks that held tasks.
     spread: u64,
-    /// Time from which on the next round may be sent.
     next_round: Duration,
 }
 

@@ -19,7 +19,6 @@ pub(super) struct Link {
     pub(super) clock: Clock,
     pub(super) incumbent: IncumbentLink,
     rank: usize,
-    /// Name of the farm.
     pub(super) farm: String,
     /// Rank for which this one works.
     pub(super) superior: usize,

@@ -84,7 +84,6 @@ impl JobTimer {
         if self.clock.is_simulated() { Duration::ZERO } else { self.clock.now() }
     }
 
-    /// Ends the job.
     pub(super) fn end(&self) -> JobTime {
         JobTime { took: self.took(), since_last: self.since_last }
     }

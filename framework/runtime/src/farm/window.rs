@@ -84,7 +84,6 @@ impl Window {
         self.task.known && self.task.bytes < SMALL
     }
 
-    /// Returns the bytes that are left in the window.
     pub(crate) fn bytes_left(&self, in_flight: InFlight) -> u64 {
         let InFlight { out, back, early, due } = in_flight;
         let (task, result) = (self.task.bytes, self.result.bytes);

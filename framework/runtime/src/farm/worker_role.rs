@@ -41,7 +41,6 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// Accepts a chunk from rank `from`.
     pub(super) fn accept(&mut self, from: usize, header: ChunkHeader, payload: Payload) {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }

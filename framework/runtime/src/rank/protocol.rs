@@ -48,7 +48,6 @@ pub(crate) trait Protocol: Sized {
     /// thread, and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
-    /// Starts the protocol.
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
@@ -163,7 +162,6 @@ pub(crate) struct Moment {
     pub(crate) looks_after_messages: bool,
     /// True if user code ran on this thread after the last empty poll, so that a message may have arrived some time ago.
     pub(crate) is_late: bool,
-    /// Placement of user code.
     pub(crate) user_code: Place,
 }
 
@@ -215,7 +213,6 @@ impl<'e> Outgoing<'e> {
         self.0.run()
     }
 
-    /// Returns the number of ranks.
     pub(crate) fn ranks(&self) -> usize {
         self.0.size()
     }

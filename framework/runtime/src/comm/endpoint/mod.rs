@@ -249,7 +249,6 @@ impl Endpoint {
         self.liveness.heard(rank);
     }
 
-    /// Returns the capabilities of the transport.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.transport.capabilities()
     }

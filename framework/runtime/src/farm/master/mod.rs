@@ -54,7 +54,6 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     /// Trails of workers on this machine.
     trails: BTreeMap<usize, TrailReader>,
     controller: WorkerController,
-    /// Journal of results, if the farm has one.
     journal: Option<ResultJournal>,
     events: EventLog,
     /// Activity of rank 0's own worker.
@@ -153,7 +152,6 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         error.in_farm(&self.name).at_rank(0)
     }
 
-    /// Handles a received message.
     fn on_message(
         &mut self,
         message: Message,

@@ -152,7 +152,6 @@ impl WorkerTable {
         self.count(rank, 0);
     }
 
-    /// Returns the number of parked ranks.
     pub(crate) fn parked(&self) -> usize {
         self.parked
     }
@@ -162,7 +161,6 @@ impl WorkerTable {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
 
-    /// Returns the number of chunks that a rank holds.
     pub(crate) fn held(&self, rank: usize) -> u32 {
         self.held[rank]
     }

@@ -28,7 +28,6 @@ pub(super) enum Stop {
     Caller(crate::error::Error),
 }
 
-/// Result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) recovery: Recovery,

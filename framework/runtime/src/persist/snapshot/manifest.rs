@@ -37,7 +37,6 @@ pub(crate) struct Saved {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Owner {
-    /// Name of the owner.
     pub(super) name: String,
     /// Identity of the run, as JSON text: names everything else that the units depend on.
     pub(super) identity: String,
@@ -45,7 +44,6 @@ pub(super) struct Owner {
     pub(super) units: u64,
 }
 
-/// Manifest of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
