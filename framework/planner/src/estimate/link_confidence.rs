@@ -18,7 +18,7 @@ impl LinkTraffic {
     /// Returns an estimate that does not take a link for slow only because its receiver was busy.
     ///
     /// `offset` is the receiver's clock minus the sender's, if it is known for certain. `back` is the traffic of the other direction, which
-    /// replaces `offset`: the clock offset cancels in the sum of both delays. The rules are:
+    /// is used if `offset` is `None`: the clock offset cancels in the sum of both delays. The rules are:
     ///
     /// - **Bandwidth** is the slope between small and large messages. If only large messages arrived, it follows from their delay minus the prior
     ///   set-up time. The delay is that of one direction with `offset`, or of both directions together, which are then assumed to be equally fast.

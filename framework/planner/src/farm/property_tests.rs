@@ -14,7 +14,7 @@ enum Step {
     Back(usize, u32),
     Die(usize),
     Join(usize),
-    /// Part of a chunk could not be delivered.
+    /// The caller returns one task of the last chunk of the n-th worker, as if the source had fewer tasks.
     Less(usize),
 }
 

@@ -269,14 +269,13 @@ fn figure_6_is_reproduced() {
     printed(100.0 * (40.0 / 23.0 - 1.0), 73.91, 2);
 }
 
-/// Tables 1 to 4 of the paper: expected numbers of workers, for the start-up times that were determined.
+/// Compares the predicted numbers of workers with Tables 1 to 4 of Cesar et al. (2006), for start-up times that were fitted to the tables.
 #[test]
 fn tables_1_to_4_are_reproduced() {
     use Protocol::{Asynchronous, Synchronous};
     let switching = StartUp { small: 1.32, border: 3200.0, large: 2.145 };
     let kib = |k: f64| 1024.0 * k;
-    // Worker counts: the fastest, the most that the master can serve, the least Pi. The paper prints no value for the
-    // 22 in the first row.
+    // Worker counts: the fastest, the most that the master can serve, the least Pi. The 22 in the first row is not in the tables.
     let rows = [
         (kib(100.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [32, 22, 12]),
         (kib(2048.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [64, 10, 9]),

@@ -58,7 +58,7 @@ pub struct WorkerCount {
     most: usize,
 }
 
-/// Effect of a change of the number of workers. Times are those of an iteration, in seconds.
+/// Effect of a change of the number of workers. Times are those of an iteration, or of a task of a stream, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountOutcome {
     /// Number of workers before the change.
@@ -71,8 +71,8 @@ pub struct CountOutcome {
     pub predicted_s: f64,
     /// Median time of the first iterations after the change.
     pub after_s: f64,
-    /// True if the old number of workers is to be restored: the iterations are slower than before and than predicted, and the smaller number of
-    /// workers does not compensate for the loss (or must not).
+    /// True if the old number of workers is to be restored: the iterations are slower than before and than predicted, and the smaller number
+    /// of workers does not compensate for the loss. In a stream nothing compensates for it.
     pub take_back: bool,
 }
 
