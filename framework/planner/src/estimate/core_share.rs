@@ -7,7 +7,7 @@ use crate::range;
 /// Half-life of old measurements in seconds of computing: a hundred turns of a scheduler, and several periods of a cgroup quota.
 const HALF_LIFE: f64 = 0.3;
 
-/// Fraction of the time in which a rank was ready to compute and had a core.
+/// Fraction of a core that a rank gets: of the time in which the rank is ready to compute, the part in which it has a core.
 ///
 /// An item takes longer on a loaded rank, and also in a stage with more work. The core share distinguishes the two cases: the time in which the
 /// thread of a rank was ready without a core is not work of the stage, and affects all stages of the rank equally.
@@ -25,7 +25,7 @@ const HALF_LIFE: f64 = 0.3;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreShare {
-    /// Decayed seconds of computing; `lost` are those of them without a core.
+    /// Decayed seconds in which the rank was ready to compute, and those of them (`lost`) in which it had no core.
     took: f64,
     lost: f64,
 }

@@ -1,4 +1,4 @@
-//! Minimum of recent values.
+//! Minimum of recent message delays.
 
 use serde::{Deserialize, Serialize};
 

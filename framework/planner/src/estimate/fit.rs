@@ -155,7 +155,7 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
 
 /// Maximum number of reweighting rounds.
 const ROUNDS: usize = 60;
-/// Deviation of a logarithm below which the deviation counts by its square.
+/// Deviation of a logarithm below which the deviation counts by its square and not by its size.
 const SHARP: f64 = 1e-3;
 
 fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::range;
 /// Relative difference of the smallest delays of two generations up to which a delay counts as that of the link itself.
 const STEADY: f64 = 1.0 / 8.0;
 
-/// Measured duration of a number of bytes, with the difference between two generations if it is known.
+/// Measured transfer time of a number of bytes, with the difference between two generations if it is known.
 struct Reading {
     bytes: f64,
     seconds: f64,
@@ -18,7 +18,7 @@ impl LinkTraffic {
     /// Returns an estimate that does not take a link for slow only because its receiver was busy.
     ///
     /// `offset` is the receiver's clock minus the sender's, if it is known for certain. `back` is the traffic of the other direction, which
-    /// replaces `offset`: the clock offset cancels in the sum of both delays. The rules are:
+    /// is used if `offset` is `None`: the clock offset cancels in the sum of both delays. The rules are:
     ///
     /// - **Bandwidth** is the slope between small and large messages. If only large messages arrived, it follows from their delay minus the prior
     ///   set-up time. The delay is that of one direction with `offset`, or of both directions together, which are then assumed to be equally fast.

@@ -6,7 +6,7 @@ use super::knowledge::{ChunkDone, Knowledge, Supply};
 use super::policy::{Policy, View, policy};
 use super::statistics::TaskStatistics;
 
-/// Minimum number of tasks per worker that is assumed for a stream of unknown length.
+/// Minimum number of remaining tasks per worker that is assumed for a stream of unknown length.
 const SURE_TO_COME: u64 = 8;
 
 /// Computes the number of tasks of the next chunk for a worker.
@@ -15,8 +15,8 @@ const SURE_TO_COME: u64 = 8;
 /// [simulated](crate::simulate::farm) one. With every policy a size is at least 1 and at most the number of remaining tasks. Requests may arrive in
 /// any order, also several of one worker in a row.
 ///
-/// If the number of tasks is unknown ([`Supply::AtLeast`]), policies assume the largest of three numbers: the tasks that are certain, the tasks
-/// dispatched so far, and 8 per worker. A stream that has run for a while is expected to run for as long again.
+/// If the number of tasks is unknown ([`Supply::AtLeast`]), policies assume the largest of three numbers: the tasks that are certain, the
+/// tasks dispatched so far, and 8 per worker. A stream that has run for some time is expected to run for as long again.
 ///
 /// ```
 /// use armature_planner::farm::{ChunkDone, Chunker, Chunking, Knowledge, Published, Supply};
@@ -46,7 +46,7 @@ pub struct Chunker {
     given: u64,
     workers: Vec<usize>,
     statistics: TaskStatistics,
-    /// True if the policy was informed of this iteration.
+    /// True if the policy has begun this iteration.
     planned: bool,
 }
 
@@ -227,7 +227,7 @@ impl Chunker {
         &self.statistics
     }
 
-    /// Returns R: the number of remaining tasks that policies assume.
+    /// Returns R, the number of remaining tasks that policies assume.
     fn remaining(&self) -> u64 {
         match self.supply {
             Supply::Exactly(left) => left,

@@ -10,12 +10,12 @@ use crate::range;
 const MEMORY: usize = 512;
 /// Minimum number of messages on each side of a border, for separate start-up times.
 const ENOUGH: usize = 8;
-/// Two start-up times are accepted if their squared residuals are less than this fraction of those with one.
+/// Maximum ratio of the squared residuals with two start-up times to those with one start-up time, for two to be accepted.
 const CLEARER: f64 = 0.5;
 /// Weight of the latest iteration in the means.
 const NEWEST: f64 = 0.3;
 
-/// Collects measurements of messages and iterations, and fits mo(size), λ, V, α, Tc and lm.
+/// Collects measurements of messages and iterations, and fits the parameters of an [`IterationModel`]: mo(size), λ, V, α, Tc and lm.
 ///
 /// ```
 /// use armature_planner::farm::{FarmFit, MessageCosts, Protocol};
@@ -103,7 +103,7 @@ impl FarmFit {
             start_up: StartUp { small: lines.small.max(0.0), border, large: lines.large.max(0.0) },
             per_byte: lines.slope.max(0.0),
         };
-        // Differences within rounding errors are not significant.
+        // Two lines are not fitted to residuals that are rounding errors.
         let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
         match two {
             Some((two, border))
@@ -133,7 +133,7 @@ impl FarmFit {
     }
 }
 
-/// Returns the points in order of size, without those of more than four times the median of the eight points around them.
+/// Returns the points in order of size, without points whose time is more than four times the median of the eight points around them.
 fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let usual = |i: usize| {
         let first = i.saturating_sub(ENOUGH / 2).min(points.len().saturating_sub(ENOUGH));

@@ -15,8 +15,8 @@ pub enum Supply {
     AtLeast(u64),
 }
 
-/// Maximum number of queued chunks per worker that policies and simulations use. Each queued chunk is a request of each worker in every simulated
-/// iteration. More of them would take longer than the simulated chunks, and no worker needs more to stay busy.
+/// Maximum number of queued chunks per worker that policies and simulations use. Each queued chunk is a request of each worker in every
+/// simulated iteration. More requests would take longer to simulate than the chunks, and no worker needs more queued chunks to stay busy.
 const MOST_AHEAD: u32 = 64;
 
 /// Properties of a farm other than the times of its tasks. Negative costs and sizes and NaN count as 0, values above 1e60 as 1e60.
@@ -40,7 +40,7 @@ pub struct Knowledge {
 }
 
 impl Default for Knowledge {
-    /// Messages without cost, one chunk at a time, and a master that does not compute.
+    /// Returns the properties of a farm with messages without cost, one chunk at a time, and a master that does not compute.
     fn default() -> Self {
         Knowledge {
             now: 0.0,
@@ -83,8 +83,8 @@ impl Knowledge {
     /// `b_w` bytes of a task and its result. Returns `None` if no size is enough, because the transfers alone take the master longer than the tasks
     /// take the workers.
     ///
-    /// The paper describes the lower limit without a formula. This one follows from equating `n (mo + λ b_m k)` with
-    /// `2 (mo + L) + λ (b_m + b_w) k + k µ`.
+    /// Cesar et al. (2006) describe the lower limit without a formula. The formula follows from equating `n (mo + λ b_m k)` with `2 (mo + L)
+    /// + λ (b_m + b_w) k + k µ`.
     pub fn least_chunk(&self, workers: usize, mean: f64) -> Option<u64> {
         let n = workers as f64;
         let MessageCosts { start_up, per_byte } = self.messages;

@@ -15,7 +15,7 @@ use crate::range::{self, AMOUNT};
 pub enum Protocol {
     /// The master sends the next message as soon as the start-up time of the last one has passed.
     Asynchronous,
-    /// The master sends one message after the other.
+    /// The master sends the next message when the transfer of the last one is complete.
     Synchronous,
 }
 
@@ -86,7 +86,7 @@ impl IterationModel {
         self.messages.per_byte * self.volume
     }
 
-    /// Returns true if start-up times and not bytes limit an asynchronous master: mo ≥ λαV/n, the case of (7).
+    /// Returns true if start-up times and not bytes limit an asynchronous master: mo > λαV/n, the case of (7).
     pub fn is_start_up_bound(&self, n: usize) -> bool {
         n as f64 * self.start_up(n) > self.out * self.carry()
     }
@@ -165,8 +165,8 @@ impl IterationModel {
         }
     }
 
-    /// Returns the largest n of `range` that does not exceed the capability for messages of V/n bytes, or the first of the range if none does not.
-    /// Numbers a million or more above the first are not evaluated.
+    /// Returns the largest n of `range` that does not exceed the capability for messages of V/n bytes, or the first number of the range if
+    /// all numbers exceed it. Numbers a million or more above the first are not evaluated.
     pub fn most_workers(&self, range: RangeInclusive<usize>) -> usize {
         let first = *range.start();
         tried(range).rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
@@ -182,7 +182,7 @@ pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
 /// Returns the real numbers of workers at which (7), (8) or (9) has its shortest time and its smallest Pi, for a start-up time `mo` that does not
 /// depend on the size. The time of (8) decreases with every worker, so its first value is infinite.
 ///
-/// The paper mentions the optima without formulas; they follow from the derivatives.
+/// Cesar et al. (2006) mention the optima without formulas; the formulas follow from the derivatives.
 pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
     let (mo, carry) = (model.messages.start_up.small, model.carry());
     let beta = model.out * carry;

@@ -14,7 +14,7 @@ enum Step {
     Back(usize, u32),
     Die(usize),
     Join(usize),
-    /// Part of a chunk could not be delivered.
+    /// The caller returns one task of the last chunk of the n-th worker, as if the source had fewer tasks.
     Less(usize),
 }
 
@@ -121,7 +121,7 @@ proptest! {
                     books.play(&mut chunker, step, &mut knowledge);
                     prop_assert_eq!(chunker.left(), Supply::Exactly(tasks - books.given), "{}", chunking);
                 }
-                // One remaining worker does the rest.
+                // One worker remains and runs the other tasks.
                 for worker in [0, 1, 2, 4, 5] {
                     books.die(&mut chunker, worker);
                 }

@@ -153,8 +153,7 @@ fn every_reference_value() {
             "x0" => one(daf_divisor(true, get("sigma") / get("mu"), n)),
             "xj" => one(daf_divisor(false, get("sigma") / get("mu"), n)),
             "tt7" => {
-                // Without bytes to the workers the time is in the regime of the bytes of the way back, whatever the
-                // size is.
+                // Equation (7) applies for every size if no bytes are sent to the workers.
                 one(IterationModel { out: 0.0, ..case.model(Asynchronous) }.time(n))
             }
             "tt8" => {
@@ -201,8 +200,8 @@ fn every_reference_value() {
                 vec![capability as f64, if bytes { 11.0 } else { 10.0 }]
             }
             "tt4" => {
-                // If a message starts up faster than its bytes are sent, equation (5) gives the larger time. Equation
-                // (4) results without bytes to all workers but the last.
+                // If a message starts up faster than its bytes are sent, equation (5) gives the larger time. Equation (4) alone results if no
+                // bytes are sent to workers other than the last.
                 let (to, from, work) = (case.list("vm"), case.list("vw"), case.list("work"));
                 let only_last: Vec<f64> = vec![0.0, 0.0, to[2]];
                 one(unbalanced_time(&case.messages(), Asynchronous, &only_last, &from, &work, get("lm"))
@@ -270,14 +269,13 @@ fn figure_6_is_reproduced() {
     printed(100.0 * (40.0 / 23.0 - 1.0), 73.91, 2);
 }
 
-/// Tables 1 to 4 of the paper: expected numbers of workers, for the start-up times that were determined.
+/// Compares the predicted numbers of workers with Tables 1 to 4 of Cesar et al. (2006), for start-up times that were fitted to the tables.
 #[test]
 fn tables_1_to_4_are_reproduced() {
     use Protocol::{Asynchronous, Synchronous};
     let switching = StartUp { small: 1.32, border: 3200.0, large: 2.145 };
     let kib = |k: f64| 1024.0 * k;
-    // Worker counts: the fastest, the most that the master can serve, the least Pi. The paper prints no value for the
-    // 22 in the first row.
+    // Worker counts: the fastest, the most that the master can serve, the least Pi. The 22 in the first row is not in the tables.
     let rows = [
         (kib(100.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [32, 22, 12]),
         (kib(2048.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [64, 10, 9]),

@@ -12,10 +12,10 @@ pub trait Repeated {
     /// Returns the maximum number of workers in `range` for which the time is valid, or the first number of `range`.
     fn most_workers(&self, range: RangeInclusive<usize>) -> usize;
 
-    /// Returns true if enough is known for a comparison.
+    /// Returns true if the model has the measurements that a comparison needs.
     fn is_known(&self) -> bool;
 
-    /// Returns true if a smaller number of workers may compensate for a longer time.
+    /// Returns true if a longer time is acceptable with fewer workers.
     fn trades_time(&self) -> bool;
 }
 

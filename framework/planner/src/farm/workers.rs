@@ -7,8 +7,8 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// Factor of the predicted time, and of the previous Pi, above which a new number of workers is not kept. Times of iterations vary by some per
-/// cent.
+/// Factor by which the time may exceed the predicted and the previous time, and Pi the previous Pi, before a new number of workers is not
+/// kept. Times of iterations vary by some per cent.
 const SLOWER: f64 = 1.1;
 
 /// Decides between iterations how many workers a farm uses.
@@ -53,12 +53,12 @@ pub struct WorkerCount {
     /// Numbers of workers before and after the last decided change.
     change: (usize, usize),
     trades: bool,
-    /// Bounds of the number of workers; numbers outside were slower than predicted.
+    /// Bounds of the number of workers; numbers outside of the bounds were slower than predicted.
     least: usize,
     most: usize,
 }
 
-/// Effect of a change of the number of workers. Times are those of an iteration, in seconds.
+/// Effect of a change of the number of workers. Times are those of an iteration, or of a task of a stream, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountOutcome {
     /// Number of workers before the change.
@@ -71,8 +71,8 @@ pub struct CountOutcome {
     pub predicted_s: f64,
     /// Median time of the first iterations after the change.
     pub after_s: f64,
-    /// True if the old number of workers is to be restored: the iterations are slower than before and than predicted, and the smaller number of
-    /// workers does not compensate for the loss (or must not).
+    /// True if the old number of workers is to be restored: the iterations are slower than before and than predicted, and the smaller number
+    /// of workers does not compensate for the loss. In a stream nothing compensates for it.
     pub take_back: bool,
 }
 
@@ -86,7 +86,7 @@ impl CountOutcome {
             outcome.measured_before.unwrap_or(outcome.predicted_before) / then,
             outcome.measured_after / now,
         );
-        // Fewer workers may be slower if the model predicted that.
+        // Fewer workers may be slower by the ratio that the model has predicted.
         let promised = (predicted_s / predicted_before).max(1.0);
         let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
         let pays = outcome.measured_gain().is_some_and(|gain| (1.0 - gain).powi(2) <= SLOWER);
@@ -102,7 +102,7 @@ impl WorkerCount {
         TunerOptions { threshold: 0.005, cool_down: 0.0, ..TunerOptions::default() }
     }
 
-    /// Creates a decision maker without any looks.
+    /// Creates a decider without measurements.
     ///
     /// # Errors
     /// See [`TunerOptions::validate`].

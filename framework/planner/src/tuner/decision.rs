@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::{Percent, Seconds};
 
-/// State of a stream at one look.
+/// State of a stream at one look, which is a comparison of a candidate with the current arrangement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
     /// Time of the look in seconds, on any monotonic clock that all times of the tuner share.
@@ -19,8 +19,8 @@ pub struct Situation<A> {
     pub current: A,
     /// Predicted seconds per item in the current arrangement, with the latest measurements.
     pub current_time: f64,
-    /// Measured seconds per item where items leave the stream, over the last period; `None` if no items left. The value affects no decision;
-    /// predictions are compared with it.
+    /// Measured seconds per item where items leave the stream, over the last period; `None` if no item has left the stream. The value affects
+    /// no decision; predictions are compared with it.
     pub measured_time: Option<f64>,
     /// Number of remaining items, if it is known.
     pub remaining_items: Option<u64>,

@@ -12,12 +12,14 @@
 //!   of the remaining items in the current arrangement. If their number is unknown, a stream is expected to run for as long again as it has run: of
 //!   all streams observed at a given age, half can be expected to have half of their life ahead, whatever the unit of time.
 //!
-//! A single look at noisy measurements does not lead to a change. Both tests must pass in [several looks](TunerOptions::persistence) in a row. The
-//! candidate may differ between looks; only the gain must persist. The first arrangement may be poor, because nothing was known when it was chosen.
-//! Until the first change, [a large gain](TunerOptions::decisive) can therefore be enough at the second look. Because noise does not persist, half
-//! of the threshold can be enough after [many more looks](TunerOptions::patience). After a change there is a pause. Its length is proportional to
-//! the cost of the change, and grows after each change with less than half of its predicted gain. A return to an earlier arrangement requires a
-//! larger gain, unless the arrangement is now predicted to be clearly faster than when it was left. These rules prevent oscillation due to noise.
+//! A *look* is one comparison of the candidate with the current arrangement, with the latest measurements. A single look does not lead to a
+//! change, because measurements are noisy. Both tests must pass in [several looks](TunerOptions::persistence) in a row. The candidate may
+//! differ between looks; only the gain must persist. The first arrangement may be poor, because nothing was known when it was chosen. Until
+//! the first change, [a large gain](TunerOptions::decisive) can therefore be enough at the second look. Because noise does not persist, half
+//! of the threshold can be enough after [many more looks](TunerOptions::patience). After a change there is a pause. Its length is
+//! proportional to the cost of the change, and grows after each change with less than half of its predicted gain. A return to an earlier
+//! arrangement requires a larger gain, unless the arrangement is now predicted to be clearly faster than when it was left. These rules
+//! prevent oscillation due to noise.
 //!
 //! Every [`Decision`] contains its input, and its `Display` is one sentence. Some periods after a change, [`Tuner::outcome`] returns the measured
 //! effect of the change.

@@ -28,16 +28,16 @@ pub struct TunerOptions {
     /// Gain with which two looks are enough before the first change, as a fraction of the current time per item; at least 0 and less than 1. With
     /// `None` no gain is large enough.
     pub decisive: Option<f64>,
-    /// Number of looks in a row after which half of the threshold is enough; `None` never accepts half of the threshold. The option does not apply
-    /// to an arrangement that was left.
+    /// Number of looks in a row after which half of the threshold is enough, at least 1; `None` never accepts half of the threshold. The
+    /// option does not apply to an arrangement that was left.
     pub patience: Option<u32>,
-    /// Minimum pause after a change, in seconds.
+    /// Minimum pause after a change, in seconds; 0 or more.
     pub cool_down: f64,
-    /// Minimum pause after a change, as a multiple of the cost of the change.
+    /// Minimum pause after a change, as a multiple of the cost of the change; 0 or more.
     pub cool_down_costs: f64,
     /// Factor by which the threshold is higher for an arrangement that was left; 1 or more.
     pub return_factor: f64,
-    /// Time in seconds for which the tuner remembers an arrangement that was left.
+    /// Time in seconds for which the tuner remembers an arrangement that was left; 0 or more.
     pub memory: f64,
     /// Number of whole periods after a change whose measurements determine the outcome; at least 1.
     pub outcome_periods: u32,

@@ -23,7 +23,7 @@ pub struct Outcome {
     pub predicted_before: f64,
     /// Predicted seconds per item after the change.
     pub predicted_after: f64,
-    /// Measured seconds per item in the last periods before the decision; `None` if no items left in them.
+    /// Measured seconds per item in the last periods before the decision; `None` if no item left the stream in these periods.
     pub measured_before: Option<f64>,
     /// Measured seconds per item in the first whole periods after the change.
     pub measured_after: f64,

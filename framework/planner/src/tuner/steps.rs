@@ -269,7 +269,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             self.forget();
             return Verdict::Keep(reason);
         }
-        // Looks during the pause count for the small threshold, whose number of looks is larger than the pause is meant to cover.
+        // Looks during the pause count towards `patience`, which requires more looks than a pause is meant to cover.
         self.seen_small = self.seen_small.saturating_add(1);
         if let State::Changed { until, .. } = self.state
             && situation.now < until

@@ -53,14 +53,14 @@ fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
         |decisions: &[Decision<u32>]| decisions.iter().map(|d| (d.verdict, d.looks)).collect::<Vec<_>>();
     let large = verdicts(&mut tuner(options), 0.005);
     assert_eq!(told(&large[..2]), [waits(1), (Verdict::Act, 2)]);
-    // A smaller gain has to last.
+    // A smaller gain must last for three looks.
     let smaller = verdicts(&mut tuner(options), 0.0051);
     assert_eq!(told(&smaller), [waits(1), waits(2), (Verdict::Act, 3)]);
     // A change that does not pay is rejected.
     let mut dear = tuner(options);
     let dear = [1.0, 2.0].map(|now| dear.consider(look(now), to(1, 0.005, 40.0)).verdict);
     assert_eq!(dear, [kept(Reason::NotWorthCost); 2]);
-    // An arrangement that was chosen by measurements is not left so early.
+    // After the first change two looks are not enough, because the arrangement was chosen by measurements.
     let mut later = tuner(options);
     later.acted(1.0, 0.1);
     assert_eq!(told(&verdicts(&mut later, 0.001)), [waits(1), waits(2), (Verdict::Act, 3)]);
@@ -97,7 +97,7 @@ fn half_of_the_threshold_is_enough_where_it_lasts() {
     assert_eq!(in_a_row, [waits(1, 4), waits(2, 4), waits(3, 4), Verdict::Act]);
     let broken = verdicts(&[small, small, tiny, small]);
     assert_eq!(broken[2..], [kept(Reason::GainTooSmall), waits(1, 4)]);
-    // Large gains also count as small ones, but small gains do not count as large ones.
+    // A look with a large gain counts for `patience` as well; a look with a small gain does not count for `persistence`.
     assert_eq!(verdicts(&[small, large, large, small])[1..], [waits(1, 3), waits(2, 3), Verdict::Act]);
     assert_eq!(verdicts(&[large, small, large])[1..], [waits(2, 4), waits(1, 3)]);
 }
@@ -175,14 +175,14 @@ fn an_arrangement_that_was_left_is_returned_to_only_with_a_larger_gain() {
     assert!(tuner.consider(look(1.0), to(1, 0.0088, 0.0)).is_act());
     tuner.acted(1.0, 0.0);
     let at = |now, time| Situation { current: 1, current_time: time, ..look(now) };
-    // A return to arrangement 0 for 15 % is rejected while it is remembered …
+    // A return to arrangement 0 for 15 % is rejected while the tuner remembers that arrangement 0 was left.
     let back = tuner.consider(at(10.0, 0.0105), to(0, 0.0089, 0.0));
     assert_eq!((back.verdict, back.threshold), (kept(Reason::ReturnTooSoon), 0.2));
-    // … unless arrangement 0 has become much faster than it was when it was left,
+    // A return is accepted if arrangement 0 has become much faster than it was when it was left.
     assert!(tuner.clone().consider(at(11.0, 0.0090), to(0, 0.0078, 0.0)).is_act());
-    // the gain is twice the usual threshold,
+    // A return is accepted if the gain is more than twice the threshold.
     assert!(tuner.clone().consider(at(11.0, 0.0125), to(0, 0.0095, 0.0)).is_act());
-    // or arrangement 0 was left long ago.
+    // A return is accepted if arrangement 0 was left long ago.
     assert!(tuner.consider(at(611.0, 0.0105), to(0, 0.0089, 0.0)).is_act());
 }
 

@@ -30,8 +30,8 @@ impl Clock {
         }
     }
 
-    /// Returns the CPU time of the calling thread, so that time in which the thread has no core does not count. Under the simulator ranks
-    /// do not share hosts, and the result is the time of the clock.
+    /// Returns the CPU time of the calling thread, which does not include time in which the thread has no core. Under the simulator ranks do
+    /// not share hosts, and the result is the time of the clock.
     ///
     /// If both times are read, read [`now`](Clock::now) first at the start and last at the end of an interval. A thread that shares its
     /// core often loses it while it reads its CPU time, and the measured work would lack that time.
@@ -41,7 +41,7 @@ impl Clock {
             return self.now();
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        // Both numbers are non-negative.
+        // The seconds and nanoseconds are non-negative.
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
     }
 
@@ -64,7 +64,7 @@ impl Clock {
 
 /// The clock of a [`Session`](crate::Session), for user code that runs while a skeleton borrows the session, for example in a sink.
 ///
-/// Under a simulator it shows simulated time. It is valid on the rank on which it was obtained.
+/// Under a simulator the clock shows simulated time. It is valid on the rank on which it was obtained.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(pub(crate) Clock);
 

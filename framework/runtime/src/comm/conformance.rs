@@ -84,7 +84,6 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Returns the next frame from `from`.
     fn receive(&mut self, from: usize) -> Frame {
         loop {
             if let Some(frame) = self.arrived[from].pop_front() {
@@ -269,7 +268,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("keeps_the_alignment_of_bulk_numbers");
     }
 
-    /// Rank 0 is slow: it polls only after all other ranks have queued all their messages.
+    /// Rank 0 polls late, so that the other ranks queue many messages before it receives the first one.
     fn queues_more_than_the_receiver_takes(&mut self, bulk: usize) {
         const MANY: usize = 500;
         let frame = |from: usize, number: usize| match number % 50 {
@@ -334,7 +333,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 
     fn wakes_early_and_waits_no_longer_than_told(&mut self) {
-        // With simulated time there is no second thread that could call the waker.
+        // In a simulator there is no second thread that could call the waker.
         if !self.transport.clock().is_simulated() {
             let waker = self.transport.waker();
             let start = Instant::now();

@@ -1,8 +1,8 @@
 //! Silence of other ranks, measured on a clock that runs only while this rank polls.
 //!
-//! All processes of a job may be stopped for a while and resumed later. The first rank to resume has then received nothing during that
-//! time, but it has not polled either. Therefore the silence of other ranks is measured in time during which this rank polled for messages.
-//! This also covers a rank that was in user code or had no core in the meantime.
+//! All processes of a job may be stopped for a while and resumed later. The first rank to resume has then received nothing during that time,
+//! but it has not polled either. Therefore the silence of other ranks is measured in time during which this rank polled for messages. Time in
+//! which this rank was in user code or had no core does not count either.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// limits of silence, which are given in seconds. A check reads one file per rank, which takes some microseconds.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Maximum time between two polls that counts as silence. A waiting rank polls every few milliseconds.
+/// Maximum time between two polls that counts as polled: a longer interval counts as this time. A waiting rank polls every few milliseconds.
 const GAP: Duration = Duration::from_millis(250);
 
 /// A clock that stops while its rank does not poll, and the silence of each rank on this clock.
@@ -19,7 +19,7 @@ pub(crate) struct Liveness {
     gap: Duration,
     looked: Duration,
     here: Duration,
-    /// Time of the last message of each rank, as of the poll before it.
+    /// By rank, the time on this clock at which the last message of the rank arrived, as of the last call of `look`.
     heard: Vec<Duration>,
 }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct World {
     boxes: Vec<Mailbox>,
-    /// Set once, when a rank fails. It is checked at every poll, so it is an atomic in addition to the mutex.
+    /// Set once, when a rank fails. An atomic in addition to the mutex, because every poll reads it.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
     /// The enclosing world, if this world is a group of ranks.
@@ -51,7 +51,7 @@ impl Mailbox {
     }
 }
 
-/// Locks a mutex, ignoring poison: the mutexes here guard plain queues that are valid at every step, so a panic elsewhere does not corrupt
+/// Locks a mutex, ignoring poison: the mutexes of this module guard plain queues that are valid at every step, so a panic does not corrupt
 /// them.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-/// The endpoint of one rank in a [`World`].
+/// Transport of one rank in a [`World`].
 #[derive(Debug)]
 pub(crate) struct LocalTransport {
     world: Arc<World>,

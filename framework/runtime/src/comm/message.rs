@@ -64,7 +64,6 @@ tags! {
         Failure = 5,
         /// From rank 0: announcement of the next run.
         Announce = 6,
-        /// Heartbeat.
         Heartbeat = 7,
         /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, not the last one. The first piece also announces the
         /// run.
@@ -122,7 +121,6 @@ pub(super) fn is_failure(frame: &Frame) -> Result<bool> {
 /// A received frame and its sender.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    /// Rank of the sender.
     pub(super) from: usize,
     pub(super) frame: Frame,
 }

@@ -52,7 +52,7 @@ impl Process {
     }
 }
 
-/// Returns true unless the process of this machine with this number has ended.
+/// Returns true unless the process of this machine with this number is known to have ended.
 pub(crate) fn is_alive(number: u32) -> bool {
     match look_at(number) {
         Ok(Some((state, _))) => !matches!(state, 'Z' | 'X'),

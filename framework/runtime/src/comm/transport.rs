@@ -42,13 +42,13 @@ impl Frame {
 /// Properties of the ranks of a transport. Code that depends on them queries this type instead of the name of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
-    /// Each rank is a separate process on a real machine: it can die alone, its death can be observed, and it can be ended alone.
+    /// True if each rank is a separate process on a real machine: it can die alone, its death can be observed, and it can be ended alone.
     pub(crate) processes: bool,
-    /// Time is real, so that a wait can have a limit. A simulator detects deadlocks instead.
+    /// True if time is real, so that a wait can have a limit. A simulator detects deadlocks instead.
     pub(crate) real_time: bool,
-    /// A rank may have threads besides the communicating one. In a simulator each rank is one thread of the simulator.
+    /// True if a rank may have threads besides the communicating one. In a simulator each rank is one thread of the simulator.
     pub(crate) threads: bool,
-    /// The launcher keeps the other ranks running if one rank ends without finalising.
+    /// True if the launcher keeps the other ranks running when one rank ends without finalising.
     pub(crate) ranks_may_end: bool,
 }
 
@@ -120,8 +120,8 @@ pub(crate) trait Transport {
     /// Returns the clock of this transport: wall time, or the simulated time of this rank.
     fn clock(&self) -> crate::comm::clock::Clock;
 
-    /// Makes `error`, which is a failure of the calling rank, the result of every further call on ranks that share memory with it. Other
-    /// ranks get a message.
+    /// Makes `error`, a failure of the calling rank, the result of every further call on ranks that are threads of this process. Ranks that
+    /// are other processes receive a message instead.
     fn fail(&mut self, _error: &Error) {}
 
     /// Ends the job on every rank at once. Does not return if ranks are processes; has no effect on threads and in a simulator.
@@ -135,7 +135,7 @@ pub(crate) trait Transport {
     /// stopped. A rank that is a thread or simulated ends when its user code returns.
     fn leave_within(&mut self, _grace: Duration) {}
 
-    /// Returns true if the ranks are all processes of the job.
+    /// Returns true if the ranks of this transport are all processes of the job.
     #[cfg(feature = "mpi")]
     fn has_all_processes(&self) -> bool {
         true

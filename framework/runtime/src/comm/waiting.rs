@@ -8,7 +8,7 @@ use super::liveness::HEARTBEAT_PERIOD;
 use super::message::{Control, Message, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time after which a rank logs which ranks it waits for. Usual waits of a run end sooner; at about this time users begin to wonder.
+/// Time after which a rank logs which ranks it waits for. The usual waits of a run are shorter, so that a longer wait needs an explanation.
 pub(crate) const FIRST_WORD: Duration = Duration::from_secs(10);
 
 /// Schedule of the log messages about a long wait: after ten seconds, and whenever the duration of the wait has doubled.
@@ -46,7 +46,6 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Starts a wait.
     pub(crate) fn new(endpoint: &mut Endpoint) -> Self {
         let began = endpoint.clock().now();
         let start = endpoint.look(began);

@@ -161,9 +161,10 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 
     /// Sets how many times a failed task is tried again, on another rank if there is one. The default is 0.
     ///
-    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which a rank
-    /// died, and the last worker does not run one in which two ranks died, so that these tasks may fail after fewer tries. If a rank died in an
-    /// unknown task of a chunk, each task of the chunk is tried again alone, and nothing is counted.
+    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which a
+    /// rank died, and the last worker does not run one in which two ranks died, so that these tasks may fail after fewer tries. If a rank
+    /// died in an unknown task of a chunk, each task of the chunk is tried again alone, and the death is counted when the task has been
+    /// found.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -220,8 +221,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sets whether the number of workers changes during the run. The default is [`Config::balance`](crate::Config::balance), and without
-    /// it a change whenever it pays.
+    /// Sets whether the number of workers changes during the run. The default is [`Config::balance`](crate::Config::balance); if that is not
+    /// set, the number changes whenever a change pays.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.options.balance = Some(balance);
         self
@@ -244,8 +245,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sets the number of chunks that a worker holds besides the one it computes. By default it is as large as needed to keep the worker
-    /// busy until the master answers.
+    /// Sets the number of chunks that a worker holds besides the one it computes. By default the number is as large as needed to keep the
+    /// worker busy until the master answers.
     pub fn request_ahead(mut self, chunks: usize) -> Self {
         self.options.ahead = Some(u32::try_from(chunks).unwrap_or(u32::MAX));
         self
@@ -254,10 +255,10 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// Sets the maximum time of a task. A task that exceeds it counts as failed, and is [tried again](Farm::retries) on another rank if the
     /// farm has retries; its rank gets no more tasks. By default the time is not limited.
     ///
-    /// The rank cannot stop the task: it stays in the task, without returning from the run of the farm, until the end of the job, and then
+    /// The rank cannot stop the task. It therefore stays in the task until the end of the job, does not return from the run of the farm, and
     /// leaves with the other ranks. With a limit rank 0 runs no tasks, because no rank could replace it.
     ///
-    /// The ranks must be at least two processes, because a thread cannot be ended. Otherwise the run returns an error.
+    /// The job must have at least two ranks, which must be processes, because a thread cannot be ended. Otherwise the run returns an error.
     pub fn task_limit(mut self, limit: Duration) -> Self {
         self.options.task_limit = Some(limit);
         self
@@ -274,7 +275,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// must be a function of the results: other tasks than before are refused. For the same reason tasks that failed in
     /// [`iterate_results`](Farm::iterate_results) stay failed.
     ///
-    /// A file belongs to one run: a second run of a farm with a journal returns an error.
+    /// Within a job a file belongs to one run: a second run with the same file returns an error.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -302,17 +303,18 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sets the silence after which the tasks of a worker are given to other workers. The default is 10 s, or
+    /// Sets the silence after which the tasks of a worker are sent to other workers. The default is 10 s, or
     /// [`Config::peer_limit`](crate::Config::peer_limit) if that is shorter.
     ///
-    /// A long task does not delay signs of life, because tasks run on a thread of their own. Only chunks of less than a millisecond run
-    /// between messages. A rank that falls silent there is either dead, or has a task that is much longer than earlier ones. It takes part
-    /// again as soon as it sends a message; it counts as dead after [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has
-    /// ended without it. The ranks that take over its tasks run them on a compute thread. With [`Driver::Inline`](crate::Driver::Inline) a
-    /// long task cannot be told from a death, and only [`Config::peer_limit`](crate::Config::peer_limit) applies.
+    /// A long task does not delay heartbeats, because tasks run on a separate thread. Only chunks of less than 5 ms on average run between
+    /// messages, on the communicating thread. A rank that falls silent during such chunks is either dead, or has a task that is much longer
+    /// than earlier ones. The rank takes part again as soon as it sends a message; it counts as dead after
+    /// [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has ended without it. Other ranks run its tasks, on a compute
+    /// thread. With [`Driver::Inline`](crate::Driver::Inline) a long task cannot be distinguished from a death, and only
+    /// [`Config::peer_limit`](crate::Config::peer_limit) applies.
     ///
-    /// A rank that has not reached the farm is in the code of the program, where no other rank can replace it: if it dies there, or takes
-    /// longer than [`Config::join_limit`](crate::Config::join_limit), the job fails.
+    /// A rank that has not reached the farm runs the code of the program, in which no other rank can replace it: if the rank dies there, or
+    /// takes longer than [`Config::join_limit`](crate::Config::join_limit), the job fails.
     pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.options.silence = Some(limit);
         self

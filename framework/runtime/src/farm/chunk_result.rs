@@ -23,7 +23,6 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// Results and failures of a chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkResult<O> {
     /// Results of the tasks that did not fail, in order.
@@ -41,7 +40,7 @@ impl<O> ChunkResult<O> {
     }
 }
 
-/// Current activity of the compute side; read by the thread that communicates.
+/// Current activity of the compute side, which the communicating thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Incremented whenever `task` is set.
@@ -65,8 +64,8 @@ impl Activity {
     }
 }
 
-/// Time for which a worker runs a chunk before it sends the results so far. It runs the rest after a poll for messages, so that results
-/// arrive, are kept and are shown however many tasks a chunk has, and a farm that is stopped ends soon.
+/// Time for which a worker runs a chunk before it sends the results so far. It runs the rest of the chunk after a poll for messages. However
+/// many tasks a chunk has, its results therefore reach the journal and the display soon, and a stopped farm ends soon.
 pub(crate) const PART: Duration = Duration::from_millis(100);
 
 /// Reads the clock while a chunk runs. It times tasks one by one, where each reading ends one task and starts the next, or only checks after a number
@@ -75,7 +74,7 @@ pub(crate) const PART: Duration = Duration::from_millis(100);
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Trail in which the start of a task is noted, and the number of its chunk.
+    /// Trail that records the start of each task, and the number of the chunk.
     pub(crate) trail: Option<(&'a mut Trail, u64)>,
     /// Number of tasks between two readings, if tasks are not timed one by one.
     pub(crate) stride: Option<usize>,
@@ -100,7 +99,7 @@ impl TaskTimer<'_> {
         chunk.squares += took * took;
     }
 
-    /// Returns true if the time of the chunk was over at the last reading.
+    /// Returns true if the clock had reached `end` at the last reading.
     fn is_over(&self) -> bool {
         self.last >= self.end
     }
@@ -146,7 +145,7 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
             });
             let Err(panic) = whole else { return };
             timer.lap(chunk);
-            // Only a task can have panicked, so at least one has begun.
+            // Only a task can panic here, so at least one task has begun.
             let place = begun.saturating_sub(1);
             let message = panic.message().to_string();
             chunk.failures.push(Failure { place, panicked: true, message });

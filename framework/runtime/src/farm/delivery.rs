@@ -1,5 +1,5 @@
-//! Delivery of results to the user's sink. The sink is called between messages if it is fast, and otherwise on a thread: it may take any
-//! time while rank 0 gives signs of life to its workers.
+//! Delivery of results to the user's sink. The sink is called between messages if it is fast, and otherwise on a thread: it may take any time
+//! while rank 0 sends heartbeats to its workers.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -209,12 +209,12 @@ impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
                     self.queue.push_front(rest);
                 }
             }
-            // After a long job, messages come first.
+            // After a long job, rank 0 receives messages before it submits the next one.
             if long || !self.executor.has_room() || self.executor.wants_pause() {
                 return Ok(moved);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(moved) };
-            // On a thread two jobs may be outstanding, so that no job is divided there.
+            // Jobs on a thread are not limited: two of them may be outstanding, and the second would overtake the rest of the first.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }
@@ -224,7 +224,7 @@ impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
         self.undelivered.0 == 0
     }
 
-    /// Returns true if rank 0's thread may spin while it waits.
+    /// Returns true if no thread of the sink has work, so that rank 0's thread may spin while it waits.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }

@@ -47,7 +47,7 @@ impl<I> Extend<I> for More<I> {
     }
 }
 
-/// A task of an [`Exploration`] as it is sent to a rank, with the limit of the rank's search below it.
+/// A task of an [`Exploration`] as it is sent to a rank, with the time limit of the rank's search below it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part<I> {
     pub(super) task: I,
@@ -197,14 +197,14 @@ where
 
     fn work(&mut self, part: Part<I>, cx: &mut Context) -> Result<Explored<I, O>, BoxError> {
         let Part { task, number, alone, budget } = part;
-        // A rank may have died in a task below this one.
+        // The dead rank may have been in a task below this one.
         let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
         // Open tasks, the next one last.
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // Tasks of nanoseconds produce more results in this time than one message should have.
+        // Within `budget`, tasks of nanoseconds produce more results than one message should contain.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };

@@ -59,8 +59,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.work_off(session, self.failing_fast(), "worklist", first, sink)
     }
 
-    /// Like [`worklist`](Farm::worklist), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run goes
-    /// on.
+    /// Like [`worklist`](Farm::worklist), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run
+    /// continues.
     ///
     /// # Errors
     /// The errors of [`for_each_result`](Farm::for_each_result).
@@ -112,8 +112,8 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
     /// The number of tasks that wait on rank 0 is therefore about that of the open tasks of a serial depth-first search, times the number
     /// of ranks.
     ///
-    /// With a [`journal`](Farm::journal) a job that is started again passes the known results to the sink first and continues from there;
-    /// it does not know which tasks ended processes.
+    /// With a [`journal`](Farm::journal) a job that is started again passes the known results to the sink first and continues from there; the
+    /// journal does not record in which tasks ranks died.
     ///
     /// # Errors
     /// The errors of [`for_each`](Farm::for_each).
@@ -127,8 +127,8 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
         self.explored(session, self.failing_fast(), "explore", roots, sink)
     }
 
-    /// Like [`explore`](Farm::explore), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run goes
-    /// on. The tasks that it would have created are not run.
+    /// Like [`explore`](Farm::explore), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run
+    /// continues. The tasks that it would have created are not run.
     ///
     /// # Errors
     /// The errors of [`for_each_result`](Farm::for_each_result).

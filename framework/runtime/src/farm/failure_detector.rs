@@ -1,5 +1,5 @@
-//! Failure detector: evaluates the signs of life of ranks and limits their silence. The master loses a silent worker and continues without
-//! it; a worker that loses its master ends with an error.
+//! Failure detector: evaluates the heartbeats of ranks and limits their silence. The master loses a silent worker and continues without it; a
+//! worker that loses its master ends with an error.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::rank::trail::TrailReader;
 use crate::session::Config;
 use crate::wire;
 
-/// State of other ranks, according to their signs of life.
+/// State of other ranks, according to their heartbeats.
 #[derive(Debug)]
 pub(crate) struct FailureDetector {
     /// Silence after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it computes short
@@ -35,7 +35,8 @@ pub(crate) struct Loss {
     pub(crate) rank: usize,
     /// True if the worker is dead; false if it may be in a task that takes longer than earlier ones.
     pub(crate) certain: bool,
-    /// True if the worker may have died of its tasks; false if its process is seen to live although it is silent.
+    /// True if the worker may have died of one of its tasks; false if its process is known to run although it is silent, or if ranks are
+    /// threads.
     pub(crate) died: bool,
     pub(crate) why: String,
 }
@@ -52,8 +53,8 @@ impl FailureDetector {
         }
     }
 
-    /// Starts the supervision of a rank that belongs to this one from now on, or leads it; earlier messages do not count. If the rank
-    /// `has_come`, it may compute on the communicating thread.
+    /// Starts the supervision of a rank that becomes a member or the superior of this rank; earlier messages of the rank do not count. A rank
+    /// that has joined the farm (`has_come`) is assumed to compute on its communicating thread.
     pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_come: bool) {
         endpoint.heard_now(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
@@ -61,11 +62,11 @@ impl FailureDetector {
             (has_come.then_some(status), has_come, None);
     }
 
-    /// Handles a sign of life of a rank that holds `held` chunks. It arrived at time `here`, as the endpoint counts silence. Returns the
-    /// loss of the rank, if it has reported for too long that it holds nothing.
+    /// Handles a heartbeat of a rank that holds `held` chunks. The heartbeat arrived at time `here`, as the endpoint counts silence. Returns
+    /// the loss of the rank, if it has reported for too long that it holds nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if the sign of life is not that of a farm's rank.
+    /// [`ErrorKind::Wire`] if the heartbeat is not that of a farm's rank.
     pub(crate) fn on_sign(
         &mut self,
         from: usize,
@@ -74,14 +75,14 @@ impl FailureDetector {
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
-        // The sign of life of the master has no details.
+        // Heartbeats of the master have no details.
         if sign.details.is_empty() {
             return Ok(None);
         }
         let status: Status = wire::from_bytes(&sign.details)?;
         let is_idle = status.task.is_none() && status.waiting == 0 && held > 0;
         self.last_status[from] = Some(status);
-        // A message in transit arrives soon; a message that never arrives must not be waited for.
+        // A chunk in transit arrives soon; a chunk that has not arrived within the limit is lost.
         let since = if is_idle { Some(*self.empty[from].get_or_insert(here)) } else { None };
         self.empty[from] = since;
         let is_lost = since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit);
@@ -89,7 +90,7 @@ impl FailureDetector {
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
-    /// Records another message of a rank: the rank has joined and is not idle.
+    /// Records a message of a rank other than a heartbeat: the rank has joined and is not idle.
     pub(crate) fn active(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
@@ -128,8 +129,8 @@ impl FailureDetector {
         Loss { rank, certain, died, why }
     }
 
-    /// Returns the last activity of a lost rank, from its trail or from its last sign of life. `died` is true if the rank may have died of
-    /// that activity.
+    /// Returns the last activity of a lost rank, from its trail or from its last heartbeat. `died` is true if the rank may have died of that
+    /// activity.
     pub(crate) fn last_activity(
         &self,
         trails: Option<&TrailReader>,

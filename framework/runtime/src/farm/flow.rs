@@ -67,7 +67,7 @@ pub(crate) fn answer(flow: impl Flow) -> Answer {
     }
 }
 
-/// Passes a result to a sink that gets plain results. A failed task has ended the job before it would come here.
+/// Passes a result to a sink that gets plain results. A failed task ends the job before it is passed to such a sink.
 #[inline]
 pub(crate) fn plain<O, R: Flow>(result: Result<O, FailedTask>, sink: impl FnOnce(O) -> R) -> Answer {
     match result {

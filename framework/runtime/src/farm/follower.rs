@@ -21,7 +21,6 @@ use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 use crate::wire::{self, Item};
 
-/// Role of the rank.
 #[derive(Debug)]
 enum Role {
     Worker,
@@ -118,7 +117,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
                 if !self.link.attach(from, order, out) {
                     return Ok(());
                 }
-                // Chunks of another sub-master are dropped: that sub-master is dead, and other ranks run them.
+                // Chunks of another sub-master are dropped: that sub-master is dead, and other ranks run its chunks.
                 self.worker.keep_chunks_of(from);
                 self.link.join(from, out)
             }
@@ -254,7 +253,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         }
     }
 
-    /// Returns true if the execution mode has changed, because the limit of silence of this rank depends on it.
+    /// Returns true if the execution mode has changed, on which the limit of silence of this rank depends.
     fn has_news(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_news(WorkerRole::<I>::mode(self.role.holds(), self.user_code))

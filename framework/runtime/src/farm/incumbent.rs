@@ -44,10 +44,10 @@ use crate::wire::{self, Item};
 /// [`improve`](Incumbent::improve). The best value is then that of the serial program on every number of ranks, although the number of
 /// tasks and the other results differ.
 ///
-/// If the solution is needed besides its value, make it a part of the incumbent, such as `(length, tour)`: tuples are compared by their
-/// first element first. Results of tasks are not a safe place for the solution if the farm has [retries](super::Farm::retries). A task may fail
-/// or its rank may die after it has improved the incumbent, and then the next attempt skips the solution, as it is not
-/// better than the incumbent. If several solutions are optimal, a run may find any of them.
+/// If the solution is needed besides its value, make it a part of the incumbent, such as `(length, tour)`: tuples are compared by their first
+/// element first. Results of tasks are not a safe place for the solution if the farm has [retries](super::Farm::retries). A task may fail or
+/// its rank may die after it has improved the incumbent, and then the next attempt skips the solution, because it is not better than the
+/// incumbent. If several solutions are optimal, a run may find any of them.
 ///
 /// # Reads and improvements
 /// [`get`](Incumbent::get) returns the value of this rank, and never waits for a message. [`improve`](Incumbent::improve) changes the value
@@ -59,8 +59,8 @@ use crate::wire::{self, Item};
 /// receiver, so that they take about 1 % of the time of a rank even if the value improves all the time. Rank 0 and sub-masters forward improvements
 /// to all ranks that hold tasks.
 ///
-/// A rank receives messages during a task only if tasks run on a separate thread. With [`Driver::Inline`](crate::Driver::Inline), and among tasks of
-/// less than a millisecond, the value of the other ranks arrives between two chunks.
+/// A rank receives messages during a task only if tasks run on a separate thread. With [`Driver::Inline`](crate::Driver::Inline), and if
+/// chunks are so short that they run between messages, the value of other ranks arrives between two chunks.
 ///
 /// # After a run
 /// Every rank has the best value of all ranks, except of ranks that died before they sent it. If the sink has ended the run early, rank 0
@@ -129,8 +129,8 @@ impl<T: PartialOrd + Clone> Incumbent<T> {
         read(&self.shared.lock())
     }
 
-    /// Replaces the value if `value` is better. Returns true if it was better than all that this rank knew. A value without an order, such
-    /// as a NaN, is never better.
+    /// Replaces the value if `value` is better. Returns true if `value` was better than every value that this rank knew. A value without an
+    /// order, such as a NaN, is never better.
     ///
     /// ```
     /// use armature::farm::Incumbent;
@@ -166,7 +166,7 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Locks the value. It is whole even after a panic of user code, which can only read it.
+    /// Locks the value. The value is consistent even after a panic of user code, which can only read it.
     fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,7 +182,7 @@ impl<T: PartialOrd> Shared<T> {
         let old = std::mem::replace(&mut *current, value);
         let version = self.version.fetch_add(1, atomic::Ordering::Release) + 1;
         drop(current);
-        // Dropped after the lock, as it is a type of the user.
+        // The old value is dropped after the lock is released, because dropping a user type may run user code.
         drop(old);
         Some(version)
     }

@@ -22,17 +22,16 @@ const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 pub(super) struct IncumbentLink {
     incumbent: Option<Arc<dyn AnyIncumbent>>,
     farm: String,
-    /// Version of the value that a rank has received from this one or sent to it; 0 for none.
+    /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
     /// Version that has been sent to all ranks that held tasks.
     spread: u64,
-    /// Time from which on the next round may be sent.
     next_round: Duration,
 }
 
 impl IncumbentLink {
     pub(super) fn new(incumbent: Option<Arc<dyn AnyIncumbent>>, farm: &str, ranks: usize) -> Self {
-        // Values of the start of the run reach other ranks with chunks and results.
+        // The value at the start of the run reaches other ranks with chunks and results.
         let spread = incumbent.as_ref().map_or(0, |incumbent| incumbent.version());
         let (farm, known) = (farm.to_string(), vec![0; ranks]);
         IncumbentLink { incumbent, farm, known, spread, next_round: Duration::ZERO }

@@ -355,7 +355,7 @@ impl Rank {
         self.link.send_round(to.iter().copied(), now, &mut Outgoing::new(&mut self.endpoint)).unwrap()
     }
 
-    /// Receives a message. Returns true if it was one without other content.
+    /// Receives a message. Returns true if the message carried nothing but the incumbent.
     fn receive(&mut self) -> bool {
         let message = self.endpoint.poll().unwrap().unwrap();
         self.link.take(message).unwrap().is_none()

@@ -19,7 +19,6 @@ pub(super) struct Link {
     pub(super) clock: Clock,
     pub(super) incumbent: IncumbentLink,
     rank: usize,
-    /// Name of the farm.
     pub(super) farm: String,
     /// Rank for which this one works.
     pub(super) superior: usize,
@@ -61,7 +60,7 @@ impl Link {
     }
 
     /// Returns true if the superior does not know yet that user code runs in this `mode`. The superior waits longer for a rank that cannot
-    /// give signs of life meanwhile.
+    /// send heartbeats while user code runs.
     pub(super) fn has_news(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
@@ -91,7 +90,7 @@ impl Link {
         self.superior = to;
         self.forget_announced();
         self.incumbent.repeat_round();
-        // A rank that takes charge of others has joined.
+        // The new superior has joined the farm: it is rank 0 or an active sub-master.
         self.detector.expect(out.endpoint(), to, true);
         true
     }

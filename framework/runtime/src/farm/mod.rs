@@ -23,11 +23,11 @@
 //!
 //! # Failures
 //! - A task that returns an error or panics ends the job. With [`Farm::retries`] it is tried again first, on another rank.
-//! - The methods [`for_each_result`](Farm::for_each_result), [`collect_results`](Farm::collect_results) and others with such names go on
-//!   after a failed task, and return it as a [`FailedTask`].
-//! - A worker without signs of life ([`Farm::silence_limit`]) counts as dead, and its tasks are sent to other workers. Its late results are
-//!   ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue. The death counts as a
-//!   try of the task that the worker was in, so that the farm needs a [retry](Farm::retries) to survive it.
+//! - The methods [`for_each_result`](Farm::for_each_result), [`collect_results`](Farm::collect_results) and the other methods with `_results`
+//!   in their names continue after a failed task, and return it as a [`FailedTask`].
+//! - A worker without heartbeats ([`Farm::silence_limit`]) counts as dead, and its tasks are sent to other workers. Its late results are
+//!   ignored: the result of each task is delivered exactly once. The launcher has to let the other ranks continue. The death counts as a try
+//!   of the task that the worker was in, so that the farm needs a [retry](Farm::retries) to survive it.
 //! - The time of a task is not limited, unless [`Farm::task_limit`] is set.
 //! - The death of rank 0 ends the job. With a [journal](Farm::journal) a job that is started again runs only the missing tasks.
 //!

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     pub(crate) incumbent: Option<Arc<dyn AnyIncumbent>>,
 }
 
-/// Default limit of silence, after which a worker with a communicating thread counts as dead.
+/// Default limit of silence, after which a worker that computes on a separate thread counts as dead.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Default for Options {

@@ -27,8 +27,7 @@ impl Gate {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Checks that the sink receives the first result while all other tasks wait for that, and that the sink can end the
-/// run.
+/// Checks that the sink receives the first result while all other tasks wait for the sink, and that the sink can end the run.
 fn first_result_comes_first(tasks: impl Iterator<Item = u64> + Clone + Send + Sync) {
     for ranks in [2, 3] {
         let gate = Gate::default();

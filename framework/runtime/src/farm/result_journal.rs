@@ -36,7 +36,7 @@ pub(crate) struct ResultJournal {
     records: Range<u64>,
     /// Number of the next record of an exploration.
     next: u64,
-    /// The replay of an exploration is not complete.
+    /// True while the replay of an exploration is not complete.
     replaying: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the layout of results in records, together with the version of the codecs.
+    /// Returns the layout of results in records, with the version of armature, on which the codecs depend.
     fn layout(self) -> &'static str {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
@@ -141,7 +141,7 @@ impl ResultJournal {
     /// Takes the result or failure of a task, if the journal has it.
     ///
     /// # Errors
-    /// If the record is not a result of this farm, because the identity is incomplete.
+    /// If the record is not a result of this farm. The identity then does not name everything that the results depend on.
     pub(crate) fn take<O: Item>(
         &mut self,
         task: u64,
@@ -219,7 +219,7 @@ impl ResultJournal {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn note(&mut self, tasks: Range<u64>, attempt: u32, suspicion: Suspicion) -> Result<()> {
-        // The next run of the job numbers its tasks differently.
+        // The next run of the exploration numbers its tasks differently.
         if self.kind == Kind::Exploration {
             return Ok(());
         }

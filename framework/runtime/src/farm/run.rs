@@ -57,8 +57,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.run(session, self.failing_fast(), "for_each", script).map(Outcome::of)
     }
 
-    /// Like [`for_each`](Farm::for_each), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run goes
-    /// on.
+    /// Like [`for_each`](Farm::for_each), but a task that fails at every attempt is passed to `sink` as a [`FailedTask`], and the run
+    /// continues.
     ///
     /// # Errors
     /// The errors of [`for_each`](Farm::for_each), except for failed tasks.
@@ -153,7 +153,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         Ok(Outcome::new(summary.map(|summary| (results, summary))))
     }
 
-    /// Like [`collect`](Farm::collect), but a task that fails at every attempt is returned as a [`FailedTask`], and the run goes on.
+    /// Like [`collect`](Farm::collect), but a task that fails at every attempt is returned as a [`FailedTask`], and the run continues.
     ///
     /// # Errors
     /// The errors of [`for_each`](Farm::for_each), except for failed tasks.
@@ -221,7 +221,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.failing_fast() };
-        // A failed task has ended the job.
+        // A failed task has ended the job, so all results are present.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
@@ -247,7 +247,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         Options { fail_fast: true, ..self.options.clone() }
     }
 
-    /// Settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
+    /// Returns the settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
     fn announcement(&self, options: &Options, form: &str) -> Announcement {
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
         let what = what
@@ -280,7 +280,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // A run that waited for a task which never ends would never end itself.
+            // A run in which a task never ends would wait for the thread of that task and never end.
             let text = "a task limit needs workers that are processes, since a task cannot be ended, nor its thread: \
                         start the program by mpirun on two ranks or more, or leave the limit away";
             let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(rank);
@@ -298,7 +298,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // The death of rank 0 is the job's, whatever it was doing.
+        // Rank 0 leaves no trail: its death ends the job, in whatever task it was.
         let trail = (endpoint.is_process() && rank > 0).then(|| runner.leave_trail()).flatten();
         let waker = endpoint.transport().waker();
         // With a time limit a rank must be able to report its current task during the task.
@@ -318,8 +318,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
                 let follower = Follower::new(endpoint, (activity, trail), name, &options, config);
                 follower.run(driver, endpoint).map(|()| None)
             };
-            // The scope waits for the compute thread, which may be in user code for long. The others must not
-            // wait for that, so a failure is told before.
+            // The scope waits for the compute thread, which may be in user code for a long time. A failure is reported first, so that the
+            // other ranks do not wait for that thread.
             result.inspect_err(|error| endpoint.report(error))
         })
     }
@@ -330,11 +330,11 @@ fn shown(limit: Option<Duration>) -> String {
     limit.map_or("unset".to_string(), |limit| format!("{limit:?}"))
 }
 
-/// Script of a stream of independent tasks.
+/// Script of a stream of tasks.
 struct Stream<T, S> {
     tasks: T,
     sink: S,
-    /// The sink belongs to the framework and is never slow.
+    /// True for a sink of the framework, which is never slow.
     is_short: bool,
 }
 

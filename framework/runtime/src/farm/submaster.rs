@@ -132,7 +132,6 @@ impl Submaster {
         self.state.workers()
     }
 
-    /// Handles the loss of a member.
     pub(super) fn lose(&mut self, link: &Link, loss: Loss, out: &mut Outgoing<'_>) -> Result<()> {
         log::warn!("farm {}: the tasks of rank {} go to others: {}", shown(&link.farm), loss.rank, loss.why);
         let Loss { rank, certain, died, why } = loss;

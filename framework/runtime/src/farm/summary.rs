@@ -18,7 +18,7 @@ pub struct RankReport {
     pub chunks: u64,
     /// Time in tasks.
     pub busy: Duration,
-    /// Time of creating the worker.
+    /// Time for the creation of the worker.
     pub warm_up: Duration,
 }
 
@@ -37,7 +37,7 @@ impl RankReport {
 pub struct Summary {
     /// Name of the farm.
     pub name: String,
-    /// Number of tasks that succeeded or finally failed.
+    /// Number of tasks that succeeded or failed at every attempt.
     pub tasks: u64,
     /// Number of tasks whose results were in the journal.
     pub known: u64,
@@ -45,13 +45,13 @@ pub struct Summary {
     pub failed: u64,
     /// Number of retries after an error or a death in a task.
     pub retried: u64,
-    /// Number of tasks that were sent again because their rank was lost.
+    /// Number of tasks that were sent to another rank because their rank was lost.
     pub again: u64,
     /// Ranks that died or hung.
     pub lost: Vec<usize>,
     /// Number of chunks sent.
     pub chunks: u64,
-    /// Chunking in use.
+    /// Chunking of the farm, as set by [`Farm::chunking`](super::Farm::chunking).
     pub chunking: String,
     /// Number of iterations; 1 for a stream.
     pub iterations: usize,
@@ -63,7 +63,7 @@ pub struct Summary {
     pub started_with: usize,
     /// Number of ranks that ran tasks at the end.
     pub ended_with: usize,
-    /// Reason for the last change of that number, in one sentence; `None` if it never changed.
+    /// Reason for the last change of the number of ranks that run tasks, in one sentence; `None` if the number never changed.
     pub change: Option<String>,
     /// Sub-masters at the end.
     pub sub_masters: Vec<usize>,

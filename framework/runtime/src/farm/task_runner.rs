@@ -93,16 +93,16 @@ pub(crate) struct TaskRunner<'w, 'f, I, O> {
     task_time: Option<f64>,
     /// Last measured time of a chunk.
     chunk_time: Option<Duration>,
-    /// The start of every task is reported, however short tasks are, so that a hanging task is known.
+    /// True if the start of every task is recorded, however short tasks are, so that a task that exceeds its time limit is known.
     every: bool,
     /// Trail of the rank, from which other processes read its last activity if this process dies.
     trail: Option<Trail>,
 }
 
-/// Time in seconds below which tasks are not timed one by one, because that would cost a considerable part of their time.
+/// Time in seconds below which tasks are not timed one by one, because the readings of the clock would take a considerable part of that time.
 const TIME_EACH: f64 = 1e-6;
 /// Interval in seconds between two readings of the clock if tasks are not timed one by one. A reading takes less than a five-hundredth of
-/// it.
+/// this interval.
 const LOOK_EVERY: f64 = 20e-6;
 /// Maximum number of tasks between two readings of the clock.
 const MOST_UNTIMED: usize = 4096;
@@ -133,7 +133,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         }
     }
 
-    /// Makes the runner report the start of every task.
+    /// Makes the runner record the start of every task.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }
@@ -177,7 +177,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
     fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
         if let Some(trail) = &mut self.trail {
-            // Short chunks are too many to note each of them.
+            // The trail does not name short chunks, because they are too many.
             let long = header.suspect || header.alone || is_noted(self.chunk_time.map(|t| t.as_secs_f64()));
             if long { trail.begin(header.id, None) } else { trail.end() }
         }
@@ -205,11 +205,11 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         let mut result = ChunkResult::with_room(tasks.len());
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
-        // The number of tasks saturates if they take no time.
+        // The conversion saturates if tasks take no time.
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
         let stride =
             self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
-        // Each task in which ranks may have died is noted, so that the next death identifies the task.
+        // The trail names each task in which ranks may have died, so that the next death identifies the task.
         let notes_each = header.alone || is_noted(self.task_time);
         let trail = self.trail.as_mut().filter(|_| notes_each).map(|trail| (trail, header.id));
         let (activity, end) = (self.activity.clone(), start + PART);
@@ -244,14 +244,14 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
     }
 }
 
-/// Returns true if the trail notes the start of tasks, or chunks, of this time. Those of unknown time are noted.
+/// Returns true if the trail names tasks, or chunks, that take this time. Tasks and chunks of unknown time are named.
 fn is_noted(time: Option<f64>) -> bool {
     time.is_none_or(|time| time >= NOTED.as_secs_f64())
 }
 
 /// Divides a chunk into its completed tasks and the rest. Returns the header of the completed tasks, and the rest if there is one.
 fn divide<I>(header: ChunkHeader, tasks: vec::IntoIter<I>, away: bool) -> (ChunkHeader, Option<Rest<I>>) {
-    // At most the number of tasks in the chunk, which is a `u32`.
+    // The conversion is exact: at most `header.count` tasks are left, which is a `u32`.
     let left = tasks.len() as u32;
     if left == 0 {
         return (header, None);

@@ -1,5 +1,5 @@
 //! Source of tasks: the user's iterator, from which tasks are drawn as chunks are dispatched. The iterator is called between messages if it
-//! answers soon, and otherwise on a thread: it may take any time while rank 0 gives signs of life to its workers.
+//! answers soon, and otherwise on a thread: it may take any time while rank 0 sends heartbeats to its workers.
 
 use std::collections::VecDeque;
 use std::thread::Scope;
@@ -47,8 +47,8 @@ pub(super) trait Source<I> {
     /// Returns the number of tasks taken so far, which is the number of the next task.
     fn taken(&self) -> u64;
 
-    /// Returns true if no more tasks are left. An iterator that does not return true yet may still have ended; a worklist may get more
-    /// tasks as long as results are outstanding.
+    /// Returns true if the source is known to have no task left. An iterator may have ended although its end is not known yet. A worklist may
+    /// get more tasks as long as results are outstanding.
     fn has_ended(&self) -> bool;
 
     /// Ends the source: no more tasks are needed.
@@ -68,7 +68,7 @@ pub(super) trait Source<I> {
         u64::MAX
     }
 
-    /// Holds back all tasks while `held`, because the replay of their results is not complete.
+    /// Holds back all tasks while `held` is true, because the replay of known results is not complete.
     fn hold(&mut self, _held: bool) {}
 
     /// Returns true if ranks may have died in the tasks of the last draw, which are separate from all other tasks.
@@ -76,7 +76,7 @@ pub(super) trait Source<I> {
         false
     }
 
-    /// Returns true if rank 0's thread may spin while it waits.
+    /// Returns true if no thread of the source has work, so that rank 0's thread may spin while it waits.
     fn leaves_the_core(&self) -> bool;
 
     /// Returns true if the user's iterator currently runs on rank 0's thread, because it has been fast so far.
@@ -211,7 +211,7 @@ impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSo
             return (here, true);
         }
         let (low, high) = self.hint;
-        // While tasks are being drawn, the hint is outdated. The hint of an endless iterator does not tell the number of tasks.
+        // While tasks are being drawn, the hint is outdated. The size hint of an endless iterator does not give a number of tasks.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),

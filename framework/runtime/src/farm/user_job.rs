@@ -1,8 +1,9 @@
-//! Calls of the user's source and sink as jobs of an executor: how long a job may keep rank 0 from its messages, and what its time tells
-//! about later jobs.
+//! Calls of the user's source and sink as jobs of an executor: how long a job may keep rank 0 from its messages, and what its time predicts
+//! for later jobs.
 //!
 //! On the communicating thread a job stops at the duration above which executors move jobs to a thread, and the rest is another job. Short
-//! jobs that follow each other at long intervals stay on their thread, because a transfer to another thread costs little in comparison.
+//! jobs at long intervals do not move later jobs back from a thread, because a transfer to a thread costs little compared with such
+//! intervals.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ pub(super) struct JobTime {
 }
 
 impl JobTime {
-    /// Returns the time of the job, or `None` if it says nothing about later jobs, because the job is short and such jobs are rare.
+    /// Returns the time of the job, or `None` if the time must not decide where later jobs run, because the job is short and such jobs are
+    /// rare.
     pub(super) fn took(self) -> Option<Duration> {
         let often = self.since_last.is_some_and(|interval| interval < SHORT);
         (often || self.took > SHORT).then_some(self.took)
@@ -82,7 +84,6 @@ impl JobTimer {
         if self.clock.is_simulated() { Duration::ZERO } else { self.clock.now() }
     }
 
-    /// Ends the job.
     pub(super) fn end(&self) -> JobTime {
         JobTime { took: self.took(), since_last: self.since_last }
     }

@@ -4,7 +4,7 @@
 //! be as large as the largest so far, so that the limit holds for varying sizes. A type that owns no memory has its size in memory. The
 //! size of other types is not known before the first value; until then each worker has one task.
 
-/// Size in bytes below which tasks are small: the time that they cost is not determined by their bytes.
+/// Size in bytes below which tasks are small: the cost of a small task does not depend on its bytes.
 const SMALL: f64 = 4096.0;
 
 /// Largest size of a task, or of a result, so far.
@@ -84,7 +84,6 @@ impl Window {
         self.task.known && self.task.bytes < SMALL
     }
 
-    /// Returns the bytes that are left in the window.
     pub(crate) fn bytes_left(&self, in_flight: InFlight) -> u64 {
         let InFlight { out, back, early, due } = in_flight;
         let (task, result) = (self.task.bytes, self.result.bytes);

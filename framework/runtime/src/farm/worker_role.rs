@@ -1,4 +1,4 @@
-//! Worker: a rank that runs tasks. The executor runs received chunks, and their results are sent to the sender of the chunk.
+//! Worker: a rank that runs tasks. The executor runs received chunks, and the result of each chunk is sent to the sender of the chunk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,7 +41,6 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// Accepts a chunk from rank `from`.
     pub(super) fn accept(&mut self, from: usize, header: ChunkHeader, payload: Payload) {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
@@ -67,7 +66,7 @@ impl<I> WorkerRole<I> {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // A sub-master that was replaced gets no result, and other ranks run the rest of its chunk.
+                // A replaced sub-master receives no result, and other ranks run the rest of its chunk.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, link.incumbent.add(sender, frame)?)?;
@@ -123,10 +122,10 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// Returns the execution mode of the rank. `led` is the number of chunks that it holds if it is a sub-master.
+    /// Returns the execution mode of the rank. `led` is the number of chunks that it holds for its members if it is a sub-master.
     pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
-            // A sub-master that runs no task can send signs of life at any time.
+            // A sub-master that runs no task can send heartbeats at any time.
             _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
             (false, _) => ExecutionMode::OnThread,
             (true, false) => ExecutionMode::Interleaved,
@@ -134,8 +133,7 @@ impl<I> WorkerRole<I> {
         }
     }
 
-    /// Returns the status of the rank for its signs of life. `led` is the number of chunks that it holds for its members if it is a
-    /// sub-master.
+    /// Returns the status of the rank for its heartbeats. `led` is the number of chunks that it holds for its members if it is a sub-master.
     pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
         let mode = Self::mode(led, user_code);
         // A chunk that waits at the executor counts as a task without a known number.

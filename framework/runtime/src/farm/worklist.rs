@@ -74,7 +74,7 @@ pub(super) struct WorklistSource<I> {
     on_take: OnTake<I>,
     ranks: u64,
     taken: u64,
-    /// Ranks may have died in the tasks of the last draw.
+    /// True if ranks may have died in the tasks of the last draw.
     drew_suspects: bool,
     held: bool,
     stopped: bool,
@@ -150,7 +150,7 @@ impl<I: Item> Source<I> for WorklistSource<I> {
             return Ok(drawn);
         }
         let Tasks { waiting, .. } = &mut *self.list.lock();
-        // There is not one task for each rank to run and one to hold in advance.
+        // Fewer tasks wait than each rank can hold: one to run, and one in advance.
         let scarce = (waiting.len() as u64) < 2 * self.ranks;
         let mut weight = 0;
         while (drawn.len() as u64) < wanted.most && weight < wanted.bytes {

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct RunIdentity(Result<Vec<u8>, String>);
 
 impl RunIdentity {
-    /// Encodes an identity. An error is kept for the run, because options cannot fail.
+    /// Encodes an identity. An error is stored and returned by the run, because setting an option cannot fail.
     pub(crate) fn of(identity: &(impl Serialize + ?Sized)) -> Self {
         RunIdentity(serde_json::to_vec(identity).map_err(|error| error.to_string()))
     }

@@ -14,11 +14,12 @@ use crate::error::Result;
 use crate::observe::{Display, Doing, Recorder};
 use crate::session::{Config, Progress};
 
-/// Maximum number of messages received before the rank checks its own work; large enough that the check costs little in comparison.
+/// Maximum number of messages received before the rank checks its own work; large enough that the check costs little compared with the
+/// messages.
 pub(crate) const BURST: usize = 16;
 /// Maximum number of inline jobs of less than a microsecond between two polls for messages: a poll costs as much as one such job.
 const TINY_BURST: u32 = 8;
-/// Longest sleep of a parked rank between two polls, and so the delay with which a parked rank is woken.
+/// Longest sleep of a parked rank between two polls, which is also the longest delay of its waking.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
 /// Runs a [`Protocol`] on a rank.
@@ -36,7 +37,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     steady: (u64, Duration),
     display: Display,
     turns: u32,
-    /// User code ran on this thread after the last empty poll.
+    /// True if user code ran on this thread after the last empty poll.
     is_late: bool,
     recorder: Recorder,
 }
@@ -69,7 +70,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         kinds: Vec<String>,
     ) -> Self {
         let begin = endpoint.clock().now();
-        // Nobody watches the progress of a simulation in simulated time.
+        // Progress is not shown in a simulator, whose clock shows simulated time.
         let is_shown = endpoint.rank() == 0 && endpoint.capabilities().real_time;
         let progress = if is_shown { config.progress } else { Progress::Off };
         Driver {
@@ -155,7 +156,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.executor.submit(task)
     }
 
-    /// Ends the event log and returns the user code once it is idle.
+    /// Ends the event log, waits until user code is idle, and returns it.
     pub(crate) fn finish(mut self) -> Result<C> {
         self.recorder.end();
         self.executor.finish()
@@ -308,7 +309,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_tiny() {
                 tiny += 1;
             } else if self.executor.is_inline() {
-                // The duration of the job was unknown in advance, so other ranks may have waited for a heartbeat.
+                // The job may have been long, so a tick is due now: other ranks may wait for a heartbeat.
                 self.turns = P::TURNS_PER_TICK;
                 // The outcome is fetched in the next turn, after a poll for messages.
                 return Ok(turn);
@@ -328,7 +329,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 note_done(endpoint, protocol);
             }
         }
-        // The simulator detects its own deadlocks.
+        // A simulator detects deadlocks itself, so its ranks send no heartbeats.
         if !self.real_time {
             return Ok(has_task);
         }
@@ -352,8 +353,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// A thread that only communicates leaves the core to the compute thread and sleeps even while the compute thread is idle: a rank that
     /// others wait for has either short jobs, which run inline, or jobs of a millisecond or more, compared with which a wake-up is short. A
     /// spinning rank would also keep compute threads of other ranks from waking up on its core: a pipeline of one item on two ranks would
-    /// take twice as long. While a job runs, the first sleep is longer, because a message that arrives then is rarely one that this rank
-    /// needs at once: results were requested ahead of time.
+    /// take twice as long. While a job runs, the first sleep is longer, because this rank rarely needs a message during a job: input is
+    /// requested ahead.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;

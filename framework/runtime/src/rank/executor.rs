@@ -1,8 +1,8 @@
 //! Runs user code, on the thread that communicates or on a compute thread.
 //!
-//! A rank starts with a compute thread, so that it can answer messages while user code is set up, which may load data for long. User code
-//! moves to the communicating thread when jobs become so short that passing them to another thread costs more than the jobs, and back when
-//! jobs become long.
+//! A rank starts with a compute thread, so that it can answer messages while user code is set up, which may take long. User code moves to the
+//! communicating thread when jobs become so short that passing them to another thread costs more than the jobs, and back when jobs become
+//! long.
 //!
 //! The simulator gives a rank one thread. User code then runs on that thread, but its declared time passes concurrently with communication,
 //! as on a real rank with a compute thread.
@@ -26,11 +26,11 @@ use crate::user_code;
 const GAP: u32 = 5;
 /// Minimum number of jobs before user code moves: the decayed mean covers about the last eight jobs.
 const JOBS_BEFORE_CHANGE: u32 = 16;
-/// Jobs shorter than this are queued two at a time on the compute thread, so that it does not wait for the next job. Longer jobs are not:
-/// another rank might run the queued one sooner.
+/// Jobs shorter than this are queued two at a time on the compute thread, so that it does not wait for the next job. Longer jobs are not
+/// queued, because another rank might run them sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
-/// Jobs shorter than this cost less than one poll for messages.
+/// Time of a job below which the job costs less than one poll for messages.
 const TINY: Duration = Duration::from_micros(1);
 
 /// Runs user code inline or on a compute thread.
@@ -43,7 +43,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
-    /// The first task starts the compute thread, because the time of a task is unknown.
+    /// True if the first task has to start the compute thread, because the time of a task is unknown.
     is_new: bool,
     /// Outcome of the last inline task that has not been fetched.
     ready: Option<Result<W::Outcome>>,
@@ -147,8 +147,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(executor)
     }
 
-    /// Like [`new`](Executor::new), but starts the thread with the first task, because some runs have no task and take microseconds. `usual` is the
-    /// job time if it is known; no thread is started while jobs are short. Without a `scope`, user code always runs inline.
+    /// Like [`new`](Executor::new), but starts the thread with the first task, because runs without tasks, which take microseconds, need no
+    /// thread. `usual` is the job time if it is known; no thread is started while jobs are short. Without a `scope`, user code always runs
+    /// inline.
     pub(crate) fn at_first_task(
         scope: Option<&'scope Scope<'scope, 'env>>,
         rank: usize,
@@ -161,7 +162,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let simulated = (clock.is_simulated() && choice != Driver::Inline)
             .then_some(SimulatedThread { start: Duration::ZERO, done: Duration::ZERO });
         let is_inline_by_choice = choice == Driver::Inline;
-        // The simulator's ranks are threads that it controls; user code has to run on them.
+        // A simulator controls the threads of its ranks, so user code must run on these threads.
         let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
         let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < W::THREADED_ABOVE / GAP);
         Executor {
@@ -257,7 +258,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     }
 
     /// Returns true if the communicating thread may spin while it waits, because no other thread of the rank computes. A master that only
-    /// dispatches has an idle compute thread; if it slept, every worker would wait for its sleeps.
+    /// dispatches has an idle compute thread; if the master slept, every worker would wait for it to wake up.
     pub(crate) fn leaves_the_core(&self) -> bool {
         self.is_inline() || self.is_idle()
     }
@@ -352,7 +353,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if user code should move inline, which needs an empty queue.
+    /// Returns true if no task must be submitted now, because user code is to move inline, for which the queue must be empty.
     pub(crate) fn wants_pause(&self) -> bool {
         self.choice == Driver::Auto
             && !self.is_inline()
@@ -381,7 +382,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let thread_id = self.thread_id.clone();
         let left = Left::default();
         let leaves = Arc::clone(&left);
-        // Boxed, so that the standard library's code for threads is compiled once instead of once for each type.
+        // The closure is boxed, so that the standard library's code for threads is compiled once instead of once for each type of user code.
         let compute: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             name_rank(rank);
             thread_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
@@ -422,8 +423,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(())
     }
 
-    /// Returns the error of a compute thread that has ended: that of user code, or a panic of the framework, since panics of user code are
-    /// caught.
+    /// Returns the error of a compute thread that has ended: the error of user code, or a panic of the framework, because panics of user code
+    /// are caught.
     fn thread_died(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Threaded { thread, outcomes, .. } => match thread.join() {

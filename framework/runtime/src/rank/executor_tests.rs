@@ -73,7 +73,7 @@ fn a_job_is_work_from_its_begin_to_its_end() {
         within_10_s(&|| work() >= LONG);
         assert!(clock.now().saturating_sub(submitted) >= LONG, "it runs for longer than it is there");
         first.send(()).expect("it is waited for");
-        // The job has ended when its time does not grow any more.
+        // The job has ended if its recorded time no longer grows.
         within_10_s(&|| {
             let before = work();
             std::thread::sleep(Duration::from_millis(5));

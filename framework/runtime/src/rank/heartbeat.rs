@@ -1,4 +1,4 @@
-//! Heartbeats between rank 0 and the other ranks, and the messages when they stop.
+//! Heartbeats between rank 0 and the other ranks, and the error messages about ranks whose heartbeats stop.
 //!
 //! Workers need not know each other: each worker exchanges heartbeats with rank 0 only, unless its protocol asks for more. The silence of a rank is
 //! counted by `comm/liveness`, in time in which this rank polled for messages.
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
 
-/// Minimum number of heartbeats within a limit of silence, so that one late heartbeat does not reach the limit.
+/// Minimum number of heartbeats within a limit of silence, so that a rank with one late heartbeat does not exceed the limit.
 const SIGNS_PER_LIMIT: u32 = 4;
 
 /// Supervision of one rank by another.
@@ -31,7 +31,7 @@ pub(crate) enum Watch {
     Within {
         /// Longest silence allowed.
         limit: Duration,
-        /// The rank has reached the skeleton.
+        /// True if the rank has reached the skeleton.
         has_come: bool,
     },
 }
@@ -40,7 +40,7 @@ pub(crate) enum Watch {
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) rank: usize,
-    /// The process has ended.
+    /// True if the process has ended.
     pub(crate) has_ended: bool,
     /// Time since the last message of the rank.
     pub(crate) silent: Duration,
@@ -61,7 +61,7 @@ pub(crate) struct Heartbeat {
     is_interleaved: Option<bool>,
     /// Last heartbeat in this run, by rank.
     signs: Vec<Option<Sign>>,
-    /// Ranks that have sent a message in this run.
+    /// True for ranks that have sent a message in this run.
     has_come: Vec<bool>,
     /// Time since which no rank has computed although rank 0 waits for results. Only on rank 0; counted as the endpoint counts silence.
     standstill: Option<Duration>,
@@ -101,8 +101,8 @@ impl Heartbeat {
         self.every = every;
     }
 
-    /// Sets whether user code may block this rank. Returns true if a heartbeat has to report a change at once; not on the first call, because the
-    /// limit for a rank that has sent no heartbeat is longer anyway.
+    /// Sets whether user code may block this rank. Returns true if a heartbeat must report a change at once. The first call returns false,
+    /// because a longer limit applies to a rank that has sent no heartbeat.
     pub(crate) fn is_news(&mut self, is_interleaved: bool) -> bool {
         self.is_interleaved.replace(is_interleaved).is_some_and(|told| told != is_interleaved)
     }
@@ -149,7 +149,7 @@ impl Heartbeat {
     ) -> Result<()> {
         let mine = &Sign { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
-            // A lost rank that is still present waits for rank 0 until the end of the job.
+            // A lost rank that is still present waits for rank 0 until the end of the job, and needs its heartbeats.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
             if stays || matches!(watch, Watch::Within { .. }) {
                 endpoint.send(to, Control::Heartbeat, mine)?;
@@ -162,9 +162,8 @@ impl Heartbeat {
     /// `on_lost` decides whether the job continues without a rank.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if a rank that the job needs has died or has been silent for too long, or if no rank has made progress for
-    /// too long. A rank that has not reached the skeleton is always needed: it was in the code of the program, where no other rank can take
-    /// its place.
+    /// [`ErrorKind::Timeout`] if a rank that the job needs has died or has been silent for too long, or if no rank has made progress for too
+    /// long. A rank that has not reached the skeleton is always needed, because no other rank can run the code of the program in its place.
     pub(crate) fn beat(
         &mut self,
         endpoint: &mut Endpoint,
@@ -254,8 +253,8 @@ impl Heartbeat {
         format!("has waited {seconds:.0} s for a sign of life from rank {other}; {last}")
     }
 
-    /// Ends the job if rank 0 has waited for results for the peer limit while no rank computed. This is a fault of the framework; the error contains
-    /// the state of every rank.
+    /// Returns an error with the state of every rank if rank 0 has waited for results for longer than the peer limit while no rank computed,
+    /// which is a fault of the framework.
     fn check_standstill(&mut self, mine: &Sign, is_held_up: bool, here: Duration) -> Result<()> {
         let is_quiet = !mine.is_computing() && !self.signs.iter().skip(1).flatten().any(Sign::is_computing);
         // The limit counts from the first check at which no rank computes, and not from the start of rank 0's wait, during which another rank may

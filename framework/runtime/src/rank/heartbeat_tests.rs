@@ -48,7 +48,7 @@ fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
     assert!(error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"), "{error}");
 }
 
-/// The user code of the rank was short before, but may take long.
+/// The calls of the rank were short so far, but the next call may take long.
 #[test]
 fn a_rank_whose_user_code_keeps_it_from_communicating_is_waited_for() {
     let (mut heartbeat, mut endpoint) = heartbeat();

@@ -1,4 +1,4 @@
-//! Finds the ranks that other ranks wait for, from the heartbeats. This module has no clock and no transport.
+//! Finds, from heartbeats, the ranks that other ranks wait for. This module has no clock and no transport.
 
 use std::time::Duration;
 
@@ -46,9 +46,9 @@ impl HoldUps {
         HoldUps { reminder: Reminder::new() }
     }
 
-    /// Returns the message that is due, if any: the ranks that have waited for ten seconds or more, and the ranks that they wait for. The
-    /// message describes the rank that has been in its state for the longest time. A rank that computes one job after another counts as
-    /// well if another rank has nothing to do meanwhile.
+    /// Returns the message that is due, if any: the ranks that have waited for ten seconds or more, and the ranks that they wait for. Ranks
+    /// are waited for if they compute, however short their jobs are, or if they are silent; the message describes the one that has not
+    /// changed its state for the longest time.
     pub(super) fn word(&mut self, ranks: &[Standing<'_>]) -> Option<String> {
         let waiting: Vec<&Standing<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
         let waited = waiting.iter().map(|rank| rank.sign.steady).max()?;
@@ -114,8 +114,7 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(told.as_deref(), Some(expected));
         let told = word(&mut HoldUps::new(), &[busy(0), waits(10), busy(3)]);
-        // One rank computes one job after another; another rank started its job shortly after the first one began to
-        // wait.
+        // Rank 0 runs one short job after another; rank 2 has been in one job for 4 s.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(told.as_deref(), Some(expected));
     }

@@ -1,5 +1,5 @@
-//! Tests of user code that was short for a long time, so that it runs on the communicating thread, and then takes
-//! longer once than ranks may be silent.
+//! Tests of user code that runs on the communicating thread, because its calls were short, until one call takes longer than a rank may be
+//! silent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;

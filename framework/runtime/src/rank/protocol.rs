@@ -22,15 +22,15 @@ pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 /// job.
 pub(crate) const FREQUENT_LOOKS: u32 = 64;
 
-/// Protocol of a skeleton on one rank. It has no thread and no transport and reads no clock: each event comes with its time.
+/// Protocol of a skeleton on one rank. A protocol has no thread and no transport, and its events carry their time.
 ///
-/// Messages have been sent when a method returns. An error ends the job; the driver adds the rank.
+/// A method sends its messages before it returns. An error ends the job; the driver adds the rank to the error.
 pub(crate) trait Protocol: Sized {
     /// User code of the rank.
     type Code: UserCode;
 
-    /// Polls for messages during a job in a simulator: with n, a message waits for at most one n-th of the time that the job has run. 1 if
-    /// no message needs an answer before the job ends; more polls only slow down the simulation.
+    /// Frequency of polls for messages during a job in a simulator: with n, a message waits for at most one n-th of the time that the job has
+    /// run. 1 if no message needs an answer before the job ends; more polls only slow down the simulation.
     const LOOKS_PER_SIMULATED_JOB: u32 = 1;
 
     /// Number of messages received between two inline jobs. One by default, so that the sender can continue as soon as it has its answer;
@@ -48,7 +48,6 @@ pub(crate) trait Protocol: Sized {
     /// thread, and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
-    /// Starts the protocol.
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
@@ -59,8 +58,8 @@ pub(crate) trait Protocol: Sized {
     /// Handles an outcome of user code.
     fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    /// Does what is due at `now`. Called before each wait, and periodically while there is work. Returns true if [`next`](Protocol::next)
-    /// should be called at once instead of after the wait.
+    /// Does periodic work that is due at `now`. Called before each wait, and periodically while there is work. Returns true if
+    /// [`next`](Protocol::next) should be called at once instead of after the wait.
     fn on_tick(&mut self, _now: Duration, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
@@ -73,7 +72,7 @@ pub(crate) trait Protocol: Sized {
         Ok(())
     }
 
-    /// Handles the death or the silence of a rank. Returns an error if the job cannot continue without it. The rank is reported again
+    /// Handles the death or the silence of a rank. Returns an error if the job cannot continue without the rank. The rank is reported again
     /// unless [`watch`](Protocol::watch) returns [`Watch::No`] for it or the endpoint counts it as lost.
     fn on_lost(&mut self, silence: Silence, _out: &mut Outgoing<'_>) -> Result<()> {
         Err(silence.error)
@@ -88,7 +87,8 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns the supervision of another rank. A rank that has finished its part may be in the code of the program.
+    /// Returns the supervision of another rank. A rank that has finished its part may run the code of the program, where it sends no
+    /// heartbeats.
     fn watch(&self, _rank: usize) -> Watch {
         Watch::Usual
     }
@@ -134,7 +134,7 @@ pub(crate) trait Protocol: Sized {
         None
     }
 
-    /// Returns true if rank 0 waits for results of other ranks. If no rank computes meanwhile, none will ever arrive.
+    /// Returns true if rank 0 waits for results of other ranks. If no rank computes meanwhile, no result will ever arrive.
     fn is_held_up(&self) -> bool {
         false
     }
@@ -147,7 +147,7 @@ pub(crate) enum Next<T> {
     Task(T),
     /// Wait for a message, an outcome, or the next tick.
     Wait,
-    /// Poll for messages again at once: because sends progress in polls, or because a decision needs all messages that have arrived.
+    /// Poll for messages again at once, because sends progress only in polls, or because a decision needs all messages that have arrived.
     LookAgain,
     /// The rank has finished its part.
     Finished,
@@ -157,23 +157,22 @@ pub(crate) enum Next<T> {
 #[derive(Debug)]
 pub(crate) struct Moment {
     clock: Clock,
-    /// The communicating thread continues to poll, because user code runs on another thread. A thread that runs user code itself does not
-    /// poll after it has sent a large message, which MPI may only transfer in polls.
+    /// True if messages progress while user code runs, because user code runs on another thread or in a simulator. A thread that runs user
+    /// code does not poll meanwhile, and MPI may transfer a large message only in polls.
     pub(crate) looks_after_messages: bool,
-    /// User code ran on this thread after the last empty poll, so a message may have arrived some time ago.
+    /// True if user code ran on this thread after the last empty poll, so that a message may have arrived some time ago.
     pub(crate) is_late: bool,
-    /// Placement of user code.
     pub(crate) user_code: Place,
 }
 
 /// Placement of the user code of a rank, and whether it is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// User code runs on the communicating thread.
+    /// True if user code runs on the communicating thread and blocks it.
     pub(crate) is_inline: bool,
-    /// User code never moves, whatever the job times are.
+    /// True if user code never moves, whatever the job times are.
     pub(crate) is_fixed: bool,
-    /// User code has nothing to do.
+    /// True if user code has nothing to do.
     pub(crate) is_idle: bool,
 }
 
@@ -188,8 +187,8 @@ impl Moment {
         Moment { clock, looks_after_messages: !is_inline || !real_time, is_late, user_code }
     }
 
-    /// Returns the time by the rank's clock. Read only on demand, because a reading costs as much as the rest of a turn with jobs of a
-    /// microsecond.
+    /// Returns the time by the rank's clock. The clock is read only on demand, because a reading costs as much as the rest of a turn with
+    /// jobs of a microsecond.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()
@@ -209,12 +208,11 @@ impl<'e> Outgoing<'e> {
         Outgoing(endpoint)
     }
 
-    /// Number of the run, with which every message begins.
+    /// Returns the number of the run, with which every message begins.
     pub(crate) fn run(&self) -> u32 {
         self.0.run()
     }
 
-    /// Returns the number of ranks.
     pub(crate) fn ranks(&self) -> usize {
         self.0.size()
     }
@@ -240,7 +238,7 @@ impl<'e> Outgoing<'e> {
         self.0.transport().has_left(number)
     }
 
-    /// Returns the rank's endpoint, for its knowledge about processes of other ranks.
+    /// Returns the rank's endpoint, which knows the processes of other ranks.
     pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
         self.0
     }

@@ -19,10 +19,11 @@ pub(crate) enum Occupation {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sign {
     pub(crate) occupation: Occupation,
-    /// User code runs on the communicating thread although the user has not chosen that: the rank sends nothing during a call, which may
-    /// take longer than earlier calls.
+    /// True if user code runs on the communicating thread although the user has not chosen that: the rank sends nothing during a call, which
+    /// may take longer than earlier calls.
     pub(crate) is_interleaved: bool,
-    /// Time since the rank started or ended a job. Set by the driver.
+    /// Time, measured from heartbeat to heartbeat, in which the rank has started no job, ended no job and done no other work. Set by the
+    /// driver.
     pub(crate) steady: Duration,
     /// Description of the activity for messages, after "rank 3: ".
     pub(crate) state: String,

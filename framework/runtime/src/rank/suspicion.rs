@@ -18,7 +18,7 @@ pub(crate) struct Suspicion {
     pub(crate) most: u32,
 }
 
-/// The number of attempts of a task, and the deaths attributed to it.
+/// Number of attempts of a task, and the deaths attributed to it.
 pub(crate) type Tried = (u32, Suspicion);
 
 impl Suspicion {

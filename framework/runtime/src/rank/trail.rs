@@ -1,7 +1,7 @@
 //! The trail of a rank: the number of its current task, in memory that outlives the rank.
 //!
-//! A task that kills its process leaves no time for a message. A rank that is a process therefore records each chunk, task and closure of
-//! some length in an anonymous file in memory. Rank 0, or a sub-master, on the same machine keeps the file open and reads it when the
+//! A task that kills its process leaves no time for a message. A rank that is a process therefore records each chunk, task and closure,
+//! unless it is short, in an anonymous file in memory. Rank 0, or a sub-master, on the same machine keeps the file open and reads it when the
 //! process has ended. Trails of ranks on other machines cannot be read.
 
 use std::fs::File;
@@ -37,7 +37,7 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Creates an empty trail; `None` if the system has no anonymous files, in which case less is known about a death.
+    /// Creates an empty trail; `None` if the system has no anonymous files, without which a death is attributed to more tasks.
     pub(crate) fn new() -> Option<Self> {
         let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
         file.write_all_at(&DeathNote::default(), 0).ok()?;
@@ -65,7 +65,7 @@ impl Trail {
     }
 
     fn write(&self, note: &DeathNote) {
-        // The space was reserved at creation, so that a failure is unlikely; the record is then missing.
+        // A write is unlikely to fail, because the space was reserved at creation. If it fails, the record is missing.
         let _ = self.file.write_all_at(note, 0);
     }
 }
@@ -75,7 +75,7 @@ impl Trail {
 pub(crate) struct TrailReader(File);
 
 impl TrailReader {
-    /// Opens the trail of a process on this machine.
+    /// Opens the trail of another process on this machine.
     pub(crate) fn open(place: &TrailLocation) -> Option<Self> {
         if !Process::own().sees(&place.process) {
             return None;

@@ -8,14 +8,14 @@ use crate::observe::Tally;
 /// Mean job time above which user code needs a compute thread, so that the rank answers soon enough.
 pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
 
-/// User code behind a boundary that catches its panics.
+/// User code of a rank. Implementations catch its panics.
 pub(crate) trait UserCode: Send {
     /// A job for user code.
     type Task: Send;
     /// Result of a task.
     type Outcome: Send;
 
-    /// Runs one task. An error ends the rank.
+    /// Runs one task. An error ends the job.
     fn run(&mut self, task: Self::Task) -> Result<Option<Self::Outcome>>;
 
     /// Returns true if the task has an outcome.

@@ -52,8 +52,9 @@ impl<'a> Estimate<'a> {
         self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
     }
 
-    /// Returns the times at which each worker sends requests, and at which each has finished all its chunks (s from now), for task times from
-    /// `sample`: the outstanding tasks come before the remaining ones. The worker of the current request counts as one without chunks.
+    /// Returns the times at which each worker sends requests, and the times at which each worker has finished all its chunks (s from now),
+    /// for task times from `sample`, in which the outstanding tasks precede the remaining ones. A worker without outstanding chunks requests
+    /// at once.
     pub(super) fn asks(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
         let knowledge = self.view.knowledge;
         let mut place = 0_u64;
@@ -67,7 +68,7 @@ impl<'a> Estimate<'a> {
                 let computing = slow * (sample.until(end) - sample.until(place));
                 place = end;
                 let end = (out.arrives - knowledge.now).max(at) + computing;
-                // An overdue chunk is assumed to be still within its last tasks.
+                // An overdue chunk is assumed to need the time of half a task more.
                 at = end.max(0.5 * self.distribution.mean * slow);
                 let way_back =
                     if knowledge.master == Some(worker) { 0.0 } else { knowledge.return_time(out.tasks) };
@@ -114,8 +115,8 @@ fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
         differ += off * off;
         by_chance += chance;
     }
-    // Chance alone makes the sum of squares of this number of workers exceed this value only slightly. The value is doubled, because blocks that
-    // are longer than chunks are not seen as a whole.
+    // If all workers are equally fast, the sum of squares rarely exceeds its expectation `by_chance` by more than two standard deviations.
+    // This limit is doubled, because chunks show only parts of blocks that are longer than chunks.
     let real = (differ - by_chance) / seen.len().max(1) as f64;
     if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
         return slowness;

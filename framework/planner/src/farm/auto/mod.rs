@@ -41,8 +41,8 @@ const POLICIES: [Chunking; 11] = [
     Chunking::Policy(Published::Af),
     Chunking::Policy(Published::KruskalWeiss),
 ];
-/// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. A larger number reduces the number of selections; with a
-/// smaller one the master would be late if tasks are tiny.
+/// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. A larger value reduces the number of selections; with a
+/// smaller value the selections would delay the master if tasks are tiny.
 const CHUNK_COST: f64 = 0.25e-6;
 /// Maximum fraction of the run time for selections, which is less than the loss due to a wrong policy.
 const OVERHEAD: f64 = 0.01;
@@ -55,7 +55,7 @@ const MOST_CHUNKS: f64 = 100_000.0;
 /// Four times as many gain at most half a per cent if times vary slowly, and cost four times as much.
 const SAMPLES: u64 = 16;
 
-/// Maximum seconds of a probe once the time of a task is known, if messages are fast: short for a user who waits for the first result.
+/// Maximum seconds of a probe once the time of a task is known, if messages are fast: short enough for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
 /// Maximum time of a probe with slow messages, as a multiple of the time of the messages of a round of probes, so that messages take a small
 /// fraction of the probes.
@@ -77,7 +77,7 @@ pub(super) struct Auto {
     port: f64,
     /// Value of `port` before the latest chunk, which the caller may still return.
     port_before: Option<f64>,
-    /// Number of measured tasks, in probes, and number of remaining tasks at which the next selection is due.
+    /// Number of measured tasks, in units of probes, and number of remaining tasks, at which the next selection is due.
     choose_at_probes: u64,
     choose_at_left: u64,
     /// Number of chunks simulated so far.
@@ -129,7 +129,7 @@ fn probe(view: &View<'_>) -> u64 {
     }
 }
 
-/// Returns the number of measured tasks, in probes.
+/// Returns the number of measured tasks, in units of probes.
 fn measured_probes(view: &View<'_>) -> u64 {
     view.statistics.all().count() / probe(view)
 }
@@ -181,8 +181,8 @@ impl Auto {
         size
     }
 
-    /// Records that dispatched tasks were returned undone. Directly after [`next`](Auto::next) they belong to the latest chunk, which then had
-    /// fewer tasks; otherwise they belong to a worker that has left.
+    /// Records that dispatched tasks were returned undone. Tasks that are returned directly after [`next`](Auto::next) belong to the latest
+    /// chunk, which then has fewer tasks; other tasks belong to a worker that has left.
     pub(super) fn give_back(&mut self, tasks: u64) {
         let Some(port_before) = self.port_before.take() else { return };
         let Some(newest) = self.out.last_mut() else { return };
@@ -197,7 +197,7 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
-        // The next chunk of this worker was queued until now.
+        // The worker could not begin its next chunk before it had completed this one.
         let back = out.given + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
@@ -293,7 +293,7 @@ impl Auto {
         let tasks = view.left.saturating_add(estimate.out());
         let each = budget / trials.len() as u64;
         let (mut samples, mut simulated) = (0, 0);
-        // The next sample takes no more chunks than this one.
+        // The next sample is expected to need no more chunks than the earlier ones on average.
         while samples < SAMPLES && simulated * (samples + 1) <= budget * samples {
             let sample = Sample::draw(distribution, tasks, samples);
             simulated += trial::simulate(trials, view, estimate, &sample, port, each);

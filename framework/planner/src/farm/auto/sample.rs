@@ -30,8 +30,8 @@ impl Sample {
         let Distribution { mean, deviation, block } = *distribution;
         let grain = tasks.div_ceil(STRETCHES).max(1) as f64;
         let block = block.max(1.0);
-        // A stretch within a block has the deviation of one task, a longer one that of g B − (B² − 1)/3 tasks. `span` is the number of stretches of
-        // a block.
+        // A stretch of g tasks within a block of B tasks has g times the deviation of one task; a stretch that is longer than a block has the
+        // variance of g B − (B² − 1)/3 tasks. `span` is the number of stretches of a block.
         let (spread, span) = if block <= grain {
             (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
         } else {

@@ -34,7 +34,7 @@ pub(super) fn simulate(
 ) -> u64 {
     let (asks, free) = estimate.asks(sample);
     let standing = Standing { asks: &asks, port, free: &free };
-    // Outstanding chunks complete with any policy.
+    // The outstanding chunks take the same time with every policy.
     let out = asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
     let mut simulated = 0;
     for trial in trials {

@@ -5,8 +5,8 @@ use super::view::{Policy, View};
 
 /// Returns x of DAF: the first batch is R/x with x = 1 + (σ/µ)√(n/2) (1), a later one has 2 + … (2). `ratio` is σ/µ.
 ///
-/// The underlying bound of the expected maximum of n chunks assumes the deviation σF for a chunk of F tasks, as if the tasks of a chunk were equal.
-/// DAF is therefore robust if they are.
+/// The underlying bound of the expected maximum of n chunks assumes the deviation σF for a chunk of F tasks, as if the tasks of a chunk were
+/// equal. DAF is therefore robust if the tasks of a chunk are equal.
 pub(in super::super) fn daf_divisor(first: bool, ratio: f64, workers: usize) -> f64 {
     let base = if first { 1.0 } else { 2.0 };
     base + ratio * (workers as f64 / 2.0).sqrt()
@@ -41,7 +41,8 @@ pub(super) struct Factoring {
     by_deviation: bool,
     prepared: Prepared,
     first: bool,
-    /// Chunk size at which the remaining tasks are divided evenly: 0, never, for FAC2, and single tasks for FAC. Message costs are ignored.
+    /// Chunk size at which the remaining tasks are divided evenly: 0 for FAC2, which never divides them, and 1 for FAC. Message costs are
+    /// ignored.
     least: u64,
 }
 

@@ -51,7 +51,7 @@ impl Policy for Fraction {
     }
 }
 
-/// Number of compared factors: 0.1, 0.2, … 1, as in the paper.
+/// Number of compared factors: 0.1, 0.2, … 1, as in Cesar et al. (2006).
 const FACTORS: u32 = 10;
 /// Factor of the first two iterations.
 pub(in crate::farm) const AT_FIRST: f64 = 0.25;

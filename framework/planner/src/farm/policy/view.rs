@@ -28,7 +28,7 @@ impl View<'_> {
         self.workers.len() as u64
     }
 
-    /// Returns `kmin`; 1 without measurements, `None` if no chunk is large enough.
+    /// Returns the minimum chunk size, [`Knowledge::least_chunk`]: 1 without measurements, `None` if no chunk is large enough.
     pub(in crate::farm) fn least_chunk(&self) -> Option<u64> {
         if self.statistics.all().count() == 0 {
             return Some(1);

@@ -1,4 +1,4 @@
-//! Checks of the processes of other ranks, for ranks whose process can be observed from here.
+//! Checks of the processes of other ranks, for processes whose end this rank can observe.
 
 use super::Endpoint;
 use crate::comm::message::Control;

@@ -1,4 +1,4 @@
-//! Waits until sent messages have been received. Messages to a lost rank may never be received, so no rank waits for them.
+//! Waits until sent messages have been received. Messages to a lost rank that has ended are not waited for, because they are never received.
 
 use std::time::Duration;
 

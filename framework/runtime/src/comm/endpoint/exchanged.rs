@@ -1,4 +1,4 @@
-//! Counts of the messages that a rank has sent and received.
+//! Counts of the messages that a rank has sent and received, and of the sent bytes.
 
 /// Number of messages and bytes sent to one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Failure of a job: the message about it, and the answers of ranks that can leave.
+//! Failure of a job: the message to the other ranks, and the answers of ranks that can leave.
 
 #[cfg(feature = "mpi")]
 use std::collections::BTreeSet;

@@ -94,8 +94,8 @@ impl Endpoint {
         self.job_status = job_status;
     }
 
-    /// Claims a journal or a directory of checkpoints for a run, because another run of the job would take the results in it for its own. Called on
-    /// rank 0.
+    /// Claims a journal or a directory of checkpoints for a run, because a second run of the job would take the results of the first for its
+    /// own. Called on rank 0.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if an earlier run of this job has used it.
@@ -249,7 +249,6 @@ impl Endpoint {
         self.liveness.heard(rank);
     }
 
-    /// Returns the capabilities of the transport.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.transport.capabilities()
     }
@@ -348,7 +347,7 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// Opens a message of the current run, keeps a message of a later run and drops a message of an earlier run.
+    /// Opens a message of the current run, keeps a message of a later run, and drops a message of an earlier run.
     fn admit(&mut self, arrival: Arrival) -> Result<Option<Message>> {
         let frame = &arrival.frame;
         let run = run_of(frame)?;
@@ -376,7 +375,7 @@ impl Endpoint {
     }
 }
 
-/// Time limit for the failure messages of a failing rank before it ends the job.
+/// Time limit for the last messages of a rank that fails or leaves before the others.
 const FLUSH: Duration = Duration::from_millis(500);
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -73,7 +73,6 @@ struct Sender {
     first: u64,
     /// Serial number of the first message that may need further receives.
     posting: u64,
-    /// Number of posted receives.
     posted: usize,
 }
 

@@ -83,7 +83,6 @@ pub(super) enum Kind {
 pub(super) struct Number(u16);
 
 impl Number {
-    /// Returns the next number.
     pub(super) fn next(self) -> Self {
         Number((self.0 + 1) % NUMBERS)
     }

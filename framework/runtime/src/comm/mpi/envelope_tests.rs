@@ -102,13 +102,13 @@ fn absurd_envelopes_are_errors() {
         words(&[1, BULK | (LARGEST + 1)]),
         words(&[2, BULK | LARGEST, BULK | 1]),
         words(&[1, 0, 0]),
-        // An unknown unit; a head of numbers; incomplete numbers.
+        // These envelopes announce an unknown unit, a head of numbers, incomplete numbers, and bulk data without bytes.
         words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
         words(&[1, BULK | Unit::Word64.code() | 8]),
         words(&[2, 0, BULK | Unit::Word32.code() | 6]),
         words(&[2, 0, BULK | Unit::Word64.code() | 12]),
         words(&[2, 0, BULK | Unit::Word64.code()]),
-        // A unit for a part that is not bulk.
+        // The length of a piece inside the envelope has a unit.
         words(&[2, 0, Unit::Word64.code()]),
     ];
     for envelope in absurd {

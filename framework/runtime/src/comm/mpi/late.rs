@@ -13,8 +13,8 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Start(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
 
-/// Number of ranks that report a slow start. With two, a message appears unless both are late themselves; messages of all ranks would be
-/// too many.
+/// Number of ranks that report a slow start. With two, a message appears unless both of them start late; messages of all ranks would be too
+/// many.
 const WHO_TELLS: usize = 2;
 
 impl Start {
@@ -30,14 +30,14 @@ impl Start {
             while up.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let waited = begin.elapsed();
                 if reminder.is_due(waited) {
-                    // The logger is not set up yet, because the number of the rank becomes certain only after MPI has started.
+                    // The logger is not set up yet, because it needs the rank, which is certain only after MPI has started.
                     let text = format!("{}\n", word(rank, waited));
                     // Best effort: a failed write to stderr is ignored.
                     let _ = std::io::stderr().write_all(text.as_bytes());
                 }
             }
         };
-        // With an explicit stack size, so that the standard library does not read the environment, which MPI may write at the same time.
+        // The stack size is explicit, so that the standard library does not read the environment, which MPI may write at the same time.
         let thread = std::thread::Builder::new().name("start".into()).stack_size(1 << 18).spawn(tell);
         thread.is_ok().then_some(Start(is_up))
     }

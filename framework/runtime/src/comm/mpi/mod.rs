@@ -52,7 +52,7 @@ pub(crate) use self::options::MpiOptions;
 /// Longest sleep of [`Transport::wait`] if it is called without a limit.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Period, in polls, of looking at bulk data and sends while control messages keep arriving.
+/// Number of polls between two tests of bulk data and sends while control messages keep arriving.
 const LOOK_AROUND: u32 = 16;
 
 /// Returns the MPI launcher that started this process, if there is one.
@@ -79,7 +79,7 @@ pub(crate) struct MpiTransport {
     ready: Ready,
     polls: u32,
     closed: bool,
-    /// Set while this process ends after a grace period.
+    /// Set if this process ends after a grace period.
     exit: Option<ExitWithin>,
     /// True if the launcher keeps the other ranks running when a rank ends.
     lets_ranks_end: bool,
@@ -128,7 +128,7 @@ impl MpiTransport {
         })
     }
 
-    /// Processes received messages, and looks at sends from time to time. Returns true if it made progress.
+    /// Processes received messages, and tests bulk data and sends now and then. Returns true if a message or a part of one has arrived.
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         self.polls = self.polls.wrapping_add(1);
@@ -343,7 +343,8 @@ impl Transport for MpiTransport {
         self.open_or_error()?;
         let start = self.clock.now();
         while !self.sends_done()? {
-            // Other ranks may send late messages. Unless they are received, MPI need not make progress on the sends of this rank.
+            // Other ranks may send late messages, and MPI need not make progress on the sends of this rank unless the late messages are
+            // received.
             self.advance()?;
             if self.clock.now().saturating_sub(start) > self.options.close_limit {
                 let limit = self.options.close_limit.as_secs_f64();

@@ -42,7 +42,8 @@ impl MpiOptions {
             let text = format!("MPI transport: {name} is {value}, {least} to {most} is possible");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // An envelope of one piece takes 16 bytes. Message numbers must not wrap around within the slots.
+        // An envelope of one piece takes 16 bytes. There must be fewer slots than message numbers, so that the numbers of waiting messages
+        // differ.
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, 1024)?;
         range("split", self.split, 1, int)

@@ -129,7 +129,8 @@ impl Slots {
         }
         // SAFETY: MPI has written `length` bytes, which is within the capacity.
         unsafe { buffer.set_len(length) };
-        // A message that fills much of its buffer keeps the buffer. A small message is copied, which is cheaper than a new buffer.
+        // A message that fills more than a quarter of its buffer keeps the buffer. A smaller message is copied, which is cheaper than a new
+        // buffer.
         let data = if length > self.room / 4 {
             let full = std::mem::replace(&mut buffer, self.empty()?);
             Bytes::from(full)

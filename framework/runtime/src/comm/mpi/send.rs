@@ -28,7 +28,7 @@ pub(super) struct Outbox {
 
 /// Check of a send right after its start.
 pub(super) enum AtOnce {
-    /// Test a send of at most this number of bytes: most of them are complete by then.
+    /// Test a send of at most this number of bytes, because most short sends are complete at once.
     Test(usize),
     /// Wait for a send of fewer bytes than this number, because it is known to be complete, and a test would cost simulated time.
     Wait(usize),

@@ -30,7 +30,7 @@ impl MpiTransport {
         let world = World::on(communicator, None, (self.world.all, self.world.library.clone()))?;
         // SAFETY: the communicator was created above, has no request, and is not used any more.
         check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
-        // A death in a group is a death in the whole session. The session detects it only as the end of the job.
+        // Ranks of a group must not end alone: a death in a group concerns the whole session, which can only end the job.
         MpiTransport::on(world, self.options.clone(), false).map(Some)
     }
 }

@@ -140,7 +140,7 @@ fn initialise(
     let used = || transport("MPI has come into use in this process while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
-    // Not dropped from here on: an error below is reported by this process and does not hang in MPI_Finalize.
+    // `Universe` is not dropped from here on, so that an error below is reported and this process does not hang in MPI_Finalize.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(
@@ -186,13 +186,13 @@ pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
 /// that only communicates waits for its core nearly all the time.
 fn wait_without_yielding(library: &str) {
     if library.starts_with("Open MPI") && std::env::var_os(YIELD_WHEN_IDLE).is_none() {
-        // SAFETY: no thread of this crate runs yet. The code that starts MPI has to keep other threads from the environment anyway, because
-        // Open MPI writes into it while it starts.
+        // SAFETY: no thread of this crate runs yet. Code that starts MPI must keep other threads from the environment anyway, because Open
+        // MPI writes to the environment while it starts.
         unsafe { std::env::set_var(YIELD_WHEN_IDLE, "0") };
     }
 }
 
-/// Configures the kernel to end the sleeps of this thread on time; by default it adds 50 µs.
+/// Configures the kernel to end the sleeps of this thread on time; by default they end up to 50 µs late.
 fn sleep_precisely() {
     #[cfg(target_os = "linux")]
     {

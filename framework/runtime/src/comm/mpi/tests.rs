@@ -148,7 +148,7 @@ fn abort_ends_every_rank_with_a_failure() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// No process ends the job from outside, and all threads of the rank are in user code.
+/// Tests a rank that no other process ends, and whose threads are all in user code.
 #[test]
 fn a_rank_that_computes_leaves_by_itself() {
     let start = Instant::now();
@@ -296,7 +296,7 @@ fn as_rank_that_leaves_sends_behind() {
     let mut transport =
         MpiTransport::open(MpiOptions { close_limit: limit, ..options() }, None).expect("open");
     if transport.rank() == 0 {
-        // Bulk data without an envelope, for which no rank posts a receive.
+        // This rank sends bulk data without an envelope, for which no rank posts a receive.
         let data = bytes::Bytes::from(vec![0; 1 << 22]);
         transport.outbox.push(transport.world.bulk, (1, 0), BULK_TAG, data).expect("send");
         let error = transport.close().expect_err("nobody receives it");

@@ -25,7 +25,8 @@ use crate::session::Balance;
 const STREAM_PERIOD: Duration = Duration::from_secs(2);
 /// First interval between two checks of a stream that may be split; each further interval is twice as long.
 const FIRST_PERIOD: Duration = Duration::from_millis(20);
-/// Minimum number of workers of a farm that is split. With fewer workers, rank 0's work for each task dominates and not its messages.
+/// Minimum number of workers for the introduction of sub-masters. With fewer workers, rank 0 spends more time on the results of tasks than on
+/// messages, which are all that sub-masters save.
 const SPLIT_LEAST: usize = 4 * GROUP_LEAST;
 /// Minimum number of workers per sub-master.
 const GROUP_LEAST: usize = 8;
@@ -38,11 +39,11 @@ const ENOUGH_MESSAGES: u64 = 8;
 /// Bounds of the size of long probe messages, in bytes. Within these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
-/// Reserve of a stream: the number of workers that the master can keep busy is multiplied by this factor and kept.
+/// Reserve of a stream: the farm keeps at least this multiple of the number of workers that the master can keep busy.
 const RESERVE: f64 = 1.25;
 /// Factor by which a master that computes must be faster alone than with one worker in order to work alone.
 const ALONE: f64 = 1.2;
-/// Assumed cost of a change before anything is measured, in seconds: one message to each rank that is concerned.
+/// Assumed cost of a change before anything is measured, in seconds: one message to each rank that is parked or woken.
 const FIRST_COST: f64 = 100e-6;
 
 /// Measurements since the last check.
@@ -165,7 +166,7 @@ impl WorkerController {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // Before every worker can have sent a result, no decision is possible.
+            // No decision is possible before every worker can have sent a result.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.looks.min(16))),
         };

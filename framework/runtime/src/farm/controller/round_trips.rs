@@ -6,7 +6,6 @@ use std::time::Duration;
 /// Maximum number of round trips of each kind that are kept.
 const ROUND_TRIPS: usize = 8;
 
-/// Recent round trips between rank 0 and idle workers.
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips {
     empty: VecDeque<f64>,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// State of the farm at the time of a check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) now: Duration,

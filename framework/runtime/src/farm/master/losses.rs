@@ -80,7 +80,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         self.detector.watch_worker(rank, self.state.workers().state_of(rank))
     }
 
-    /// Handles a sign of life of a rank.
+    /// Handles a heartbeat of a rank.
     pub(super) fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
         self.readmit(from, out)?;
         let here = out.endpoint().look(self.clock.now());
@@ -229,7 +229,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
         let (lost, tasks) = (&self.state.lost, self.state.tasks.describe());
         let text = format!("no rank is left that could do tasks: ranks {lost:?} are lost; {tasks}");
-        // The fault is that of a machine, so a restarted job may succeed.
+        // The cause is a fault of machines, not of the program, so a restarted job may succeed.
         Err(self.here(Error::new(ErrorKind::Timeout, text)))
     }
 }

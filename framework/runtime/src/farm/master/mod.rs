@@ -46,7 +46,7 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     name: String,
     options: Options,
     run: u32,
-    /// Choice of the thread for the user's source and sink.
+    /// Driver of the user's source and sink.
     user_driver: Choice,
     pub(super) state: MasterState<I, O>,
     detector: FailureDetector,
@@ -54,7 +54,6 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     /// Trails of workers on this machine.
     trails: BTreeMap<usize, TrailReader>,
     controller: WorkerController,
-    /// Journal of results, if the farm has one.
     journal: Option<ResultJournal>,
     events: EventLog,
     /// Activity of rank 0's own worker.
@@ -83,7 +82,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         config: &Config,
     ) -> Result<Self> {
         let (size, clock) = (endpoint.size(), endpoint.clock());
-        // With a time limit rank 0 runs no tasks, because it could not be abandoned if a task hangs.
+        // With a time limit rank 0 runs no tasks, because the job could not continue without rank 0 if a task hangs.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
         let state = MasterState::new(
             (size, endpoint.lost()),
@@ -133,7 +132,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// Returns the sign of life of rank 0. `busy` describes the caller's code that runs for the farm, if any runs.
+    /// Returns the heartbeat of rank 0. `busy` describes the caller's code that runs for the farm, if any runs.
     fn sign(&self, busy: Option<&str>) -> Sign {
         let tasks = self.state.tasks.describe();
         let state = match (busy, self.own.get().1) {
@@ -153,7 +152,6 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         error.in_farm(&self.name).at_rank(0)
     }
 
-    /// Handles a received message.
     fn on_message(
         &mut self,
         message: Message,
@@ -171,7 +169,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(report) if self.state.ending => {
-                // Results that arrive after the stop of a stream are counted by the worker only.
+                // Rank 0 drops results that arrive after the stop of a stream; only the report of the worker counts them.
                 if self.state.stopped {
                     self.state.reports[from] = report;
                 }
@@ -240,7 +238,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Does periodic work: checks the number of workers of a stream, and writes the log of events.
     fn on_tick(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         self.look_at_stream(now, out)?;
-        // In a simulator the log of events is not written by time.
+        // In a simulator the log of events is not written at intervals of time.
         if !out.endpoint().capabilities().real_time {
             return Ok(());
         }

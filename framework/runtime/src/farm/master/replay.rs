@@ -38,8 +38,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// Delivers results of an exploration from the journal, in the order in which they were recorded, as far as there is space. The
-    /// remaining tasks follow from these results, so that no task is dispatched before the replay is complete.
+    /// Delivers results of an exploration from the journal, in the order in which they were recorded, as many as the window admits. The
+    /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
     fn replay_exploration(
         &mut self,
         source: &mut dyn Source<I>,

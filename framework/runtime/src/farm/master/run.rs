@@ -106,7 +106,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         self.take(Stream::new(source, delivery))
     }
 
-    /// Runs `work` of the caller on a thread, so that this rank gives signs of life to the workers meanwhile.
+    /// Runs `work` of the caller on a thread, so that rank 0 sends heartbeats to the workers meanwhile.
     pub(in super::super) fn beside<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> Result<R> {
         if !self.endpoint.capabilities().threads || self.endpoint.size() == 1 {
             return Ok(work());
@@ -120,7 +120,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
             });
             let busy = "in the caller's code, which makes tasks";
             let waited = self.wait_until(Some(busy), |_, _| Ok(thread.is_finished()));
-            // The scope waits for `work`, however long it takes, so the error is reported before.
+            // The scope waits for `work`, however long it takes, so the error is reported to the other ranks first.
             waited.inspect_err(|error| self.endpoint.report(error))?;
             let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));
             result.map_err(|e| self.master.here(e))

@@ -67,7 +67,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
     /// Results that arrive together are not answered one by one, and rank 0's own tasks do not wait for long.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
-    /// Source and sink may take some milliseconds of a turn each, and signs of life are due within a second.
+    /// Source and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
     const TURNS_PER_TICK: u32 = 64;
 
     const ANSWERS_SOON: bool = true;
@@ -134,7 +134,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
 pub(super) struct Stream<'s, 'scope, 'env, I: Item, O: Item, S: Sink<O>> {
     source: &'s mut dyn Source<I>,
     delivery: &'s mut Delivery<'scope, 'env, O, S>,
-    /// Workers request chunks, and are served before rank 0 takes its own share, after another poll for messages.
+    /// True if workers request chunks: rank 0 polls for messages again and serves them before it takes tasks itself.
     others_first: bool,
     is_over: bool,
 }

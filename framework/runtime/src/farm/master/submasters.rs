@@ -13,8 +13,8 @@ use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
-/// Size in bytes at which a message to a sub-master is complete; a single chunk may be larger. In a message of this size the start-up time
-/// does not count, and in a larger one the members wait for the last byte.
+/// Size in bytes at which a message to a sub-master is complete; a single chunk may be larger. The start-up time of a message of this size is
+/// negligible; if the message were larger, the members would wait longer for its last byte.
 const MOST_BYTES: usize = 1 << 20;
 
 impl<I: Item, O: Item> MasterRank<I, O> {
@@ -23,7 +23,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
-        // Only the master detects workers that hang in a task.
+        // With a time limit there are no sub-masters, because only the master handles workers that hang in a task.
         if count == 0 || self.state.groups.len() > 0 || self.options.task_limit.is_some() {
             return Ok(());
         }

@@ -18,11 +18,9 @@ pub(crate) struct Entry {
 }
 
 header! {
-    /// Header of an aggregate.
     struct Head {
         /// Number of chunks that a member may hold in addition to the running one.
         ahead: u32,
-        /// Number of entries.
         count: u32,
     }
 }

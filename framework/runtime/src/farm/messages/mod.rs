@@ -222,14 +222,14 @@ pub(crate) struct Join {
     pub(crate) trail: Option<TrailLocation>,
 }
 
-/// State of a rank that computes, in its signs of life to its master.
+/// State of a rank that computes, in its heartbeats to its master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Number of the current task, or of the first task of its chunk if tasks are tiny. It is `u64::MAX` if the number is not known.
     pub(crate) task: Option<u64>,
     /// Number of chunks on the rank that are not begun.
     pub(crate) waiting: u32,
-    /// Thread of the user code, which decides whether user code can delay signs of life.
+    /// Thread of the user code, which determines whether user code can delay heartbeats.
     pub(crate) mode: ExecutionMode,
 }
 

@@ -85,7 +85,6 @@ impl ChunkSizes {
         self.reserved = Some(Reserved { worker, sized_for, size });
     }
 
-    /// Takes the reservation, if there is one.
     pub(super) fn take_reserved(&mut self) -> Option<Reserved> {
         self.reserved.take()
     }

@@ -19,7 +19,7 @@ struct Death {
 #[derive(Debug, Default)]
 pub(crate) struct DeathRecords {
     deaths: Vec<Death>,
-    /// Tasks of ranks that fell silent.
+    /// Tasks that ranks held when they fell silent.
     suspect_ranges: Vec<Range<u64>>,
 }
 
@@ -67,7 +67,7 @@ impl DeathRecords {
         if !exhausted {
             message += ", and no rank is left to risk with it";
         }
-        // The task may succeed in another run, unless it has used all its tries and the deaths are its own.
+        // The task may succeed in another run, unless it has used all its attempts and certainly caused the deaths.
         let is_its_own = exhausted && suspicion.is_its_own();
         let kind = if is_its_own { ErrorKind::User } else { ErrorKind::Timeout };
         let (rank, tries) = (last.map_or(0, |death| death.rank), attempt + suspicion.shared.min(1));

@@ -37,7 +37,6 @@ impl Groups {
         self.groups.len()
     }
 
-    /// Returns the next attach order.
     fn next_order(&mut self, instead_of: Option<usize>) -> Attach {
         self.orders += 1;
         Attach { number: self.orders, instead_of }

@@ -102,12 +102,12 @@ pub(crate) struct TaskTable<T, K> {
 /// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
-    /// Number of tasks with a result, and of tasks that failed at every attempt.
+    /// Number of tasks that have a result or failed at every attempt, and of those that failed.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Number of task attempts after the first, caused by an error or a death.
+    /// Number of attempts of tasks after an error of the task or a death in it.
     pub(crate) retried: u64,
-    /// Number of tasks taken from lost workers.
+    /// Number of requeued tasks of lost workers.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
     /// Number of results dropped because their sender does not hold the chunk any more.

@@ -10,7 +10,6 @@ use super::worker_table::{WorkerState, WorkerTable};
 /// Divisor of the number of active members. Results are collected until their number reaches the quotient, unless a member is idle.
 const PER_BUNDLE: usize = 8;
 
-/// State of a sub-master.
 #[derive(Debug)]
 pub(crate) struct SubmasterState<K, R> {
     workers: WorkerTable,
@@ -44,7 +43,6 @@ impl<K: Clone, R> SubmasterState<K, R> {
         &self.members
     }
 
-    /// Records that a member has joined.
     pub(crate) fn joined(&mut self, member: usize) {
         if self.workers.state_of(member) == WorkerState::Expected {
             self.workers.set(member, WorkerState::Active);

@@ -20,7 +20,8 @@ const SINGLED_OUT: u32 = 4096;
 pub(crate) enum LastActivity {
     /// The rank lives, or its death is not related to the tasks that it held.
     Innocent,
-    /// The rank was in this task, which its last sign of life named, or in a later one. If no task is named, it may have been in any.
+    /// The rank was in this task, which its last heartbeat named, or in a later one. If no task is named, the rank may have been in any of
+    /// its tasks.
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known.
     Chunk { id: u64, task: Option<u64> },

@@ -170,7 +170,7 @@ impl World {
                         self.lose(rank, WorkerState::Dead);
                     }
                 }
-                // A worker stops answering, or a suspected worker is heard again.
+                // A worker stops answering, or a suspected worker sends a message again.
                 20 => {
                     let rank = self.dice.below(size);
                     match self.master.workers().state_of(rank) {

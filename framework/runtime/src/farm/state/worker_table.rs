@@ -20,7 +20,7 @@ pub(crate) enum WorkerState {
     /// Computes on the communicating thread and has been silent for long: it is dead, or in a task that takes longer than earlier ones. It
     /// gets no tasks until it sends a message.
     Suspected,
-    /// Gives no sign of life.
+    /// Its process has ended, or the rank has been silent for longer than the limit.
     Dead,
     /// Has reported and left.
     Left,
@@ -133,7 +133,7 @@ impl WorkerTable {
         self.span[rank] as usize
     }
 
-    /// Returns true if a rank has more than one worker, which makes it a sub-master.
+    /// Returns true if a rank has more than one worker: it is a sub-master with several members.
     pub(super) fn is_leader(&self, rank: usize) -> bool {
         self.span[rank] > 1
     }
@@ -152,7 +152,6 @@ impl WorkerTable {
         self.count(rank, 0);
     }
 
-    /// Returns the number of parked ranks.
     pub(crate) fn parked(&self) -> usize {
         self.parked
     }
@@ -162,7 +161,6 @@ impl WorkerTable {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
 
-    /// Returns the number of chunks that a rank holds.
     pub(crate) fn held(&self, rank: usize) -> u32 {
         self.held[rank]
     }

@@ -1,4 +1,4 @@
-//! Copies of the damaged data that is cut off a journal, in the journal's directory.
+//! Copies of damaged data that is cut off the end of a journal, in the directory of the journal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -93,7 +93,7 @@ fn a_sparse_journal_takes_little_memory() {
     let told = format!("found 4, cut {} with 2, took ", size - end);
     let (_, taken) = text.split_once(&told).unwrap_or_else(|| panic!("`{told}` is not in: {text}"));
     let taken: u64 = taken.split_whitespace().next().unwrap().parse().unwrap();
-    // The limit includes the stacks and heaps of two threads; a quarter of a gigabyte is far below four.
+    // The limit includes the stacks and heaps of two threads; 256 MiB is far below the four gigabytes of the record.
     assert!(taken < 256 << 10, "{taken} kB");
 
     assert_eq!(fs::metadata(&path).unwrap().len(), end);

@@ -34,7 +34,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(bytes);
     }
-    // At most [`LONGEST_IDENTITY`], so the cast is lossless.
+    // The body has at most [`LONGEST_IDENTITY`] bytes, so the cast is lossless.
     let start = Start { magic: u64::from_le_bytes(MAGIC), version: VERSION, length: body.len() as u32 };
     let mut header = start.to_bytes().to_vec();
     header.extend_from_slice(&body);
@@ -79,8 +79,8 @@ impl Head {
         head
     }
 
-    /// Returns a hasher that computes the checksum of a record with this head after a record with the checksum `before`, once it receives
-    /// the payload. Because of `before`, an intact record at another position than it was written to has another checksum.
+    /// Returns a hasher that computes the checksum of a record with this head after a record with the checksum `before`, once it receives the
+    /// payload. Because of `before`, an intact record that was moved to another position does not match its checksum.
     pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&before.to_le_bytes());

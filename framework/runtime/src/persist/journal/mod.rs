@@ -76,7 +76,7 @@ const READABLE: usize = 200;
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` version `{}`, fingerprint ", shown(&self.name), shown(&self.version))?;
-        // Many fingerprints are texts, which show the difference between two jobs.
+        // Many fingerprints are texts, in which a reader sees the difference between two jobs.
         let text = std::str::from_utf8(&self.fingerprint).ok();
         if let Some(text) =
             text.filter(|t| !t.is_empty() && t.len() <= READABLE && !t.contains(char::is_control))
@@ -112,9 +112,9 @@ pub struct Cut {
     pub at: u64,
     /// Size of the damaged end in bytes.
     pub bytes: u64,
-    /// Number of records that were recognised after the damage. They are not trusted: their tasks are computed again.
+    /// Number of records that were recognised after the damage. These records are not trusted: their tasks are computed again.
     pub records: u64,
-    /// File in the journal's directory that now holds these bytes; `None` if all of them are zero.
+    /// File in the journal's directory that holds a copy of the damaged end; `None` if all of its bytes are zero.
     pub copy: Option<PathBuf>,
 }
 

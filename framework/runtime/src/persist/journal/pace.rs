@@ -16,7 +16,6 @@ impl Pace {
         Pace { period, last: None, unsynced: false, running: false }
     }
 
-    /// Records that data was written.
     pub(super) fn wrote(&mut self) {
         self.unsynced = true;
     }

@@ -1,7 +1,7 @@
 //! Sequential reading of records, up to the first one that is not whole.
 //!
-//! A record is read in pieces, and accepted only if its checksum is correct. Memory for its payload is allocated only after that, so that a
-//! damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
+//! A record is read in pieces, and accepted only if its checksum is correct. Memory for its payload is allocated only after this check, so
+//! that a damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::{Cut, Recovery};
 /// Size of a read in bytes. A longer payload may contain holes, which are not read.
 const PIECE: usize = 1 << 20;
 /// After damage, records are counted until this number of records in a row are not whole. The count only informs the user. The limit bounds
-/// the time for which zeros at the end of a file are parsed as records without a payload.
+/// the time in which zeros at the end of a file are parsed as records without a payload.
 const STRANGE: u32 = 16;
 
 /// Reason for ending a scan early.
@@ -28,7 +28,6 @@ pub(super) enum Stop {
     Caller(crate::error::Error),
 }
 
-/// Result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) recovery: Recovery,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A thread that syncs a file on request.
 ///
-/// Dropping it does not wait: a running sync is completed, and then the thread ends.
+/// Dropping a syncer does not wait: a running sync is completed, and then the thread ends.
 #[derive(Debug)]
 pub(super) struct Syncer {
     asked: SyncSender<()>,
@@ -17,7 +17,7 @@ pub(super) struct Syncer {
 impl Syncer {
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // There is one sync at a time, so that neither channel is ever full.
+        // One sync runs at a time, so that neither channel is ever full.
         let (asked, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
@@ -32,7 +32,7 @@ impl Syncer {
 
     /// Starts a sync. The result of the previous sync must have been received.
     pub(super) fn begin(&self) {
-        // The thread has ended only after a panic, which the next call of `answer` or `wait` reports.
+        // The request fails only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
         let _ = self.asked.try_send(());
     }
 

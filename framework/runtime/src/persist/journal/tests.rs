@@ -52,7 +52,7 @@ pub(super) fn some() -> Results {
     vec![(4, b"four".to_vec()), (0, vec![]), (u64::MAX, vec![0; 30]), (2, b"two".to_vec())]
 }
 
-/// Removes the copy of the damaged end, if one was made, and checks that it equals the bytes that were cut off `bytes`.
+/// Removes the copy of the damaged end, if one was made, and checks that the copy equals the bytes that were cut off from `bytes`.
 #[track_caller]
 fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -198,7 +198,7 @@ fn zeros_in_place_of_what_did_not_reach_the_disk_are_cut() {
         lost[from..].fill(0);
         lost.resize(bytes.len() + 100, 0);
         if from < ends[0] {
-            // If the header is lost, too, the journal had no records yet, and the file is not longer than a header.
+            // A part of the header can only be lost before the first record is written, when the file is not longer than a header.
             lost.truncate(ends[0]);
         }
         fs::write(&path, &lost).unwrap();

@@ -23,7 +23,7 @@ const CLOSE: Duration = Duration::from_secs(60);
 
 /// An open journal: reads the results of earlier runs of the job, and appends new results.
 ///
-/// A journal has one writer. Rank 0 opens it; a second process that tries to open it is refused.
+/// A journal has one writer: rank 0 opens it, and a second process that tries to open it receives an error.
 ///
 /// # Data loss
 /// If the process dies, records that were appended since the last [`tick`](Journal::tick) may be lost. If the host dies, records that were

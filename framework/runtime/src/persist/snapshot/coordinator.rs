@@ -99,7 +99,7 @@ pub(crate) struct SnapshotCoordinator {
     /// Start of the last checkpoint.
     last: Duration,
     ranks: usize,
-    /// Number of passes of earlier runs.
+    /// Number of passes that earlier runs have completed.
     before: u64,
 }
 
@@ -115,8 +115,8 @@ impl SnapshotCoordinator {
         SnapshotCoordinator { store, every: checkpoint.every, last: now, ranks, before }
     }
 
-    /// Returns the total number of passes, including those of earlier runs, if a checkpoint is due after `pass` passes of this run; no rank
-    /// may have gone beyond that pass. Starts the checkpoint.
+    /// Starts a checkpoint after `pass` passes of this run, if one is due, and returns the total number of passes, including those of earlier
+    /// runs. No rank may have started a later pass.
     pub(crate) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         if now.saturating_sub(self.last) < self.every || self.store.is_open() {
             return None;

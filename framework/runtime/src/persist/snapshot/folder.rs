@@ -19,7 +19,6 @@ const START: &str = "pass-";
 pub(super) struct Attempt(String);
 
 impl Attempt {
-    /// Creates the identity of this start.
     pub(super) fn new() -> Self {
         Attempt(armature_files::fresh())
     }

@@ -65,8 +65,8 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the data that ranks have written in addition to their units, in a piece without units; empty for a rank that has written none.
-/// Only ranks of the earlier job for which `is_mine` returns true are loaded.
+/// Loads the data that ranks have written in addition to their units, in a piece without units; empty for a rank that has written none. Only
+/// the data of ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
 /// # Errors
 /// The errors of [`load`].
@@ -93,7 +93,7 @@ fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loade
         Err(refused(dir, &text))
     };
     file.seek(SeekFrom::Start(at)).map_err(io)?;
-    // Without a reservation: the file may be shorter than stated.
+    // No memory is reserved in advance, because the file may be shorter than stated.
     let mut data = Vec::new();
     file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
     if data.len() as u64 != bytes {

@@ -37,15 +37,13 @@ pub(crate) struct Saved {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Owner {
-    /// Name of the owner.
     pub(super) name: String,
-    /// Fingerprint of everything else that the units depend on, as hexadecimal digits.
+    /// Identity of the run, as JSON text: names everything else that the units depend on.
     pub(super) identity: String,
     /// Total number of units.
     pub(super) units: u64,
 }
 
-/// Manifest of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -120,7 +118,7 @@ impl Manifest {
     /// Reads the manifest in a directory, if there is one.
     ///
     /// # Errors
-    /// If it is damaged; errors of the file system.
+    /// If the manifest is damaged or in another version of the format; errors of the file system.
     pub(super) fn read(dir: &Path) -> Result<Option<Manifest>> {
         let path = dir.join(NAME);
         let damaged = || refused(dir, "its manifest is damaged");

@@ -12,8 +12,8 @@ use super::io_error;
 use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time for which a dropped writer waits for each checkpoint that is being written. It gives a slow disk time to finish, but a disk that
-/// does not respond delays the end of the job only by this time.
+/// Time for which a dropped writer waits for each checkpoint that is being written. Within this time a slow disk can finish; a disk that does
+/// not respond delays the end of the job by no more than this time.
 const LAST: Duration = Duration::from_secs(30);
 
 /// Contiguous units to be written: the first unit, the number of units, and their data.
@@ -110,7 +110,7 @@ impl SnapshotWriter {
         self.outstanding > 0
     }
 
-    /// Abandons the jobs that are being written: they are not waited for, even when the writer is dropped, and their thread is detached.
+    /// Abandons the jobs that are being written: no call waits for them, not even the drop of the writer, and their thread is detached.
     /// Returns the error that the disk has not completed the write within `waited`.
     pub(crate) fn give_up(&mut self, waited: Duration) -> Error {
         self.thread = None;
