@@ -1,5 +1,6 @@
 //! The experiments, one per file.
 
+mod build_time;
 mod farm_deaths;
 mod farm_efficiency;
 mod farm_explore;
@@ -75,6 +76,7 @@ pub const ALL: &[Experiment] = &[
     rabin_karp_peers::EXPERIMENT,
     matmul_stream::EXPERIMENT,
     farm_policies::EXPERIMENT,
+    build_time::EXPERIMENT,
 ];
 
 #[cfg(test)]
