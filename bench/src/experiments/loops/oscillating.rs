@@ -68,9 +68,11 @@ const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("very dear", Kind::Sweep, 2000, 20e-3),
 ];
 const SEEDS: usize = 10;
-/// Seconds of a pass; the next constants are the number of passes and the bytes of a unit.
+/// Seconds of a pass.
 const PASS: f64 = 0.5;
+/// Number of passes of a simulated run.
 const PASSES: usize = 480;
+/// Bytes of a unit.
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;

@@ -38,10 +38,11 @@ const UNITS: usize = 2000;
 const BYTES: usize = 1024;
 /// Bandwidth of 1 Gbit/s in bytes per second.
 const BANDWIDTH: f64 = 125e6;
-/// Seconds of a pass if all hosts have speed 1; the next constants are the numbers of warm-up passes and of measured
-/// passes.
+/// Seconds of a pass if all hosts have speed 1.
 const PASS: f64 = 1.0;
+/// Number of warm-up passes.
 const SETTLE: usize = 60;
+/// Number of measured passes.
 const PASSES: usize = 60;
 const MANY: usize = 256;
 
