@@ -1,5 +1,5 @@
-//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution, and the share of its
-//! time that rank 0 of 256 spends on balancing.
+//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution, and the share of the time
+//! of rank 0, among 256 ranks, that balancing takes.
 //!
 //! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of units; after the
 //! warm-up passes in which the loop settles, the time of the passes is compared with that of a fixed distribution in
