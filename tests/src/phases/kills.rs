@@ -20,7 +20,7 @@ pub const RANKS: usize = 3;
 /// Time limit of a job, including its restart if there is one. A job takes some seconds.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Time in which a rank gets from a phase to the blocking call behind it: `MPI_Init`, or the wait for the other
+/// Time in which a rank gets from a phase to the blocking call after the phase: `MPI_Init`, or the wait for the other
 /// ranks to leave the session.
 const FURTHER: Duration = Duration::from_millis(300);
 
