@@ -11,7 +11,7 @@ use armature::farm::{Context, Farm};
 use armature::{BoxError, Session};
 
 type Point = [f64; 2];
-/// The sum of the points of each group, and their number.
+/// Sum and number of the points of each group.
 type Sums = Vec<(Point, u64)>;
 
 /// Number of points of a task.

@@ -8,7 +8,8 @@
 use armature::loops::{Cells, Line, Shape, Table, TableLoop};
 use armature::{BoxError, Config, Session};
 
-/// A value is the length for the letters of `a` up to its row and of `b` up to its column. Above and to the left of the table are zeros.
+/// Table of lengths. A value is the length of the longest common subsequence of the letters of `a` up to its row and of `b` up to its column.
+/// Above and to the left of the table are zeros.
 struct Lengths<'t> {
     a: &'t [u8],
     b: &'t [u8],
@@ -52,7 +53,7 @@ fn run() -> armature::Result<()> {
 /// Returns the longest common subsequence of `a` and `b`, on rank 0.
 pub(crate) fn lcs(session: &mut Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
     let shape = Shape { rows: a.len() as u64, columns: b.len() };
-    // The way back through the table needs all of it on rank 0, so ranks keep all columns of their rows.
+    // `trace_back` needs the whole table on rank 0, so ranks keep all columns of their rows.
     let kept = (b.len() as u64).max(1);
     let mut table = TableLoop::new("lcs", shape, Lengths { a, b }).panel_width(kept);
     table.run(session)?;
@@ -63,7 +64,8 @@ pub(crate) fn lcs(session: &mut Session, a: &[u8], b: &[u8]) -> Result<Option<Ve
     })))
 }
 
-/// Returns the common letters on the way back from the end of both texts. `length` is a function of the numbers of first letters.
+/// Returns the longest common subsequence, found by a walk from the ends of both texts to their beginnings. `length(i, j)` is the length for
+/// the first `i` letters of `a` and the first `j` letters of `b`.
 fn trace_back(a: &[u8], b: &[u8], length: impl Fn(usize, usize) -> u32) -> Vec<u8> {
     let (mut i, mut j, mut common) = (a.len(), b.len(), Vec::new());
     while i > 0 && j > 0 {

@@ -8,7 +8,7 @@
 use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
 use armature::{BoxError, Session};
 
-/// The first board, of which each rank makes its own rows.
+/// The initial board. Each rank creates its own rows of it.
 struct Life<F> {
     is_alive: F,
 }
@@ -37,7 +37,7 @@ fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
                 .chunks_exact(width)
                 .map(|row| columns.map(|column| row[column]).iter().sum::<u8>())
                 .sum();
-            // The cell itself is counted, too.
+            // `around` includes the cell itself.
             *new = u8::from(around == 3 || around == 4 && rows[width + column] == 1);
         }
     }

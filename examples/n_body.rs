@@ -15,9 +15,9 @@ pub(crate) struct Body {
     speed: [f64; 3],
 }
 
-/// The time between two steps.
+/// Length of a time step.
 const STEP: f64 = 1e-3;
-/// Limits the attraction of bodies that meet.
+/// Softening length, which limits the attraction of two bodies that are very close.
 const SOFTENING: f64 = 1e-2;
 
 fn main() -> std::process::ExitCode {

@@ -10,7 +10,7 @@ use std::path::Path;
 use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Commands, Config, Session};
 
-/// A line for a shell, in which `{}` is the parameter. In this one animals multiply until they starve.
+/// Shell command, in which `{}` is the parameter. The command simulates a population whose growth is limited by its food.
 const COMMAND: &str =
     "awk 'BEGIN { x = 0.3; for (i = 0; i < 1000; i++) x *= {} * (1 - x); printf \"%.6f\\n\", x }' > {}.txt";
 

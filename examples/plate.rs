@@ -22,7 +22,7 @@ struct Plate {
 impl Stencil for Plate {
     type Value = f64;
 
-    /// The upper edge is hot.
+    /// Sets the initial values of a row. The upper edge is hot.
     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
         values.fill(if index == 0 { 1.0 } else { 0.0 });
         Ok(())
@@ -45,7 +45,7 @@ fn is_cold(shape: Shape, row: u64, column: usize) -> bool {
 fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64]) -> f64 {
     let (mut change, width): (f64, _) = (0.0, shape.columns);
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
-        // The values at both ends stay as they are.
+        // The first and the last column are fixed edges.
         for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
             if is_cold(shape, row_of(row), column) {
                 continue;
@@ -77,7 +77,7 @@ pub(crate) fn settle(
 ) -> Result<(u64, Option<Vec<f64>>), BoxError> {
     let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
     let until = Until::at_most(MOST).every(STEPS);
-    // A check takes the change of each rank, and compares the largest one with the limit on rank 0.
+    // Each check resets the change on each rank, and compares the largest change with the limit on rank 0.
     let end =
         plate.run_until(session, until, |body| std::mem::take(&mut body.change), |change| change <= limit)?;
     if !end.is_converged {

@@ -13,7 +13,7 @@ use std::path::Path;
 use armature::pipeline::Pipeline;
 use armature::{BoxError, Config, Session};
 
-/// Coldest, sum and warmest of the temperatures, and their number.
+/// Minimum, sum, maximum and number of the temperatures of a station.
 type Seen = (f64, f64, f64, u64);
 type Stations = BTreeMap<String, Seen>;
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn are_those_of_the_serial_program() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // Quarters of a degree, whose sums are exact in any order.
+        // The temperatures are quarters of a degree, so their sums are exact in any order.
         let lines: String =
             (0..5_000_i32).map(|n| format!("s{};{}\n", n % 7, f64::from(n * 37 % 200 - 80) / 4.0)).collect();
         std::fs::write(&file, lines.trim_end()).unwrap();

@@ -8,7 +8,8 @@
 use armature::farm::Farm;
 use armature::{BoxError, Config, Session};
 
-/// Maximum number of remaining rows that one task searches completely. They have a few thousand boards at most, too few for further tasks.
+/// Maximum number of remaining rows that one task searches completely. Such a task searches a few thousand boards at most, too few to be
+/// divided into further tasks.
 const REST: usize = 5;
 
 fn main() -> std::process::ExitCode {
@@ -29,7 +30,7 @@ fn run() -> armature::Result<()> {
 
 /// Returns the number of ways in which `size` queens can stand, on rank 0.
 pub(crate) fn ways(session: &mut Session, size: u32) -> Result<Option<u64>, BoxError> {
-    // A task with few remaining rows counts the boards. Other tasks create a task for each place of the next queen.
+    // A task with few remaining rows counts the complete boards. Other tasks create a task for each place of the next queen.
     let mut farm = Farm::exploring("queens", move |queens: &Vec<u32>, more| {
         if queens.len() + REST >= size as usize {
             return count(queens, size);
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn finds_what_the_serial_search_finds() {
-        // https://oeis.org/A000170
+        // Known numbers of solutions: https://oeis.org/A000170
         for (size, known) in [(1, 1), (2, 0), (3, 0), (7, 40), (8, 92)] {
             assert_eq!(count(&[], size), known);
             for ranks in 1..=3 {

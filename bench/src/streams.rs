@@ -21,7 +21,7 @@ use rabin_karp::text::{Part, Repeated};
 
 use crate::Outcome;
 
-/// Seconds between two items above which the stage counts as held up; some polls for messages take less.
+/// Seconds between two items above which the stage counts as idle. Several polls for messages take less time.
 const GAP: f64 = 20e-6;
 /// Number of periods between two readings of the framework's estimator.
 const READING: u64 = 64;
@@ -69,8 +69,9 @@ pub struct Watch {
     busy: f64,
     all_items: u64,
     all_busy: f64,
-    /// Number of periods that count; the next field counts the periods in which the stage was held up.
+    /// Number of periods that are samples of the heuristic.
     used: u64,
+    /// Number of periods that were discarded because the stage was idle.
     held_up: u64,
     converged: u64,
     lines: String,

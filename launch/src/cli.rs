@@ -26,8 +26,8 @@ use crate::supervise::{self, Terms};
 use crate::top::{self, Top};
 use crate::{Mpi, detect, explain, stage, workflow};
 
-/// Default time limit for all ranks to start and connect to each other. It is longer than a large job takes to start on a busy machine, or
-/// a program to read its input first. A job that hangs at its start wastes this much of its allocation.
+/// Default time limit for all ranks to start and connect to each other. The limit allows for a large job that starts on a busy machine, and
+/// for a program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
 /// Start MPI programs with Open MPI, MPICH or srun, and show what they did.
@@ -295,7 +295,7 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // A hostfile does not change with Slurm's allocation.
+    // The hosts of a hostfile stay the same if Slurm's allocation loses nodes.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),

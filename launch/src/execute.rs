@@ -63,13 +63,13 @@ impl Call {
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // Written through the open file, because the path may lead to another file by now.
+                // The hostfile is written through the open file, because the path may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
             }
         };
-        // Registered before the start, so that no signal is lost.
+        // Signal handlers are registered before the launcher starts, so that no signal is lost.
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
@@ -82,8 +82,8 @@ impl Call {
         Call { reads_stdin: yes, ..self }
     }
 
-    /// Makes the launcher end when this process ends, even by SIGKILL. `program` is the file of this program, whose `main` must call
-    /// [`cli::main`](crate::cli::main). The launcher is started through it.
+    /// Makes the launcher end when this process ends, even by SIGKILL. The launcher is started through `program`, which is
+    /// the file of this program; its `main` must call [`cli::main`](crate::cli::main).
     pub fn bound_to_this_process(self, program: PathBuf) -> Self {
         Call { stage: Some(program), ..self }
     }

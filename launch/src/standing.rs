@@ -34,8 +34,8 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// Returns the state that a job status describes. `alive` returns whether a process of the job is alive; `None` if the job runs
-    /// elsewhere.
+    /// Returns the state that a job status describes. `alive` returns true if a process of the job is alive, and `None` if that is unknown
+    /// because the job runs on another host.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return Standing::Unknown };
         let is_gone = |process| alive(status, process) == Some(false);
@@ -81,7 +81,7 @@ impl std::fmt::Display for Standing {
     }
 }
 
-/// Returns whether a process of the job is alive; `None` if the job does not run in this place.
+/// Returns true if a process of the job is alive, and `None` if the job runs on another host or in another PID namespace.
 pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
     (!status.place.is_empty() && status.place == place()).then(|| is_alive(process))
 }

@@ -27,9 +27,10 @@ const PART: u32 = 10;
 const TICK: Duration = Duration::from_millis(50);
 /// Time that the process that started the job may take to record how the job ended, after its ranks have died.
 const GRACE: Duration = Duration::from_secs(3);
-/// Time without new data after which the job counts as dead. Ranks write once a second; in a long run, once in a five-hundredth of its
-/// duration, so that a fraction of the run's duration applies as well.
+/// Time without new data after which the job counts as dead, if the time exceeds [`SILENT_PART`] as well.
 const SILENT: Duration = Duration::from_secs(60);
+/// Fraction of the run's duration without new data after which the job counts as dead. Ranks write once a second; in a long run, once in a
+/// five-hundredth of the duration.
 const SILENT_PART: f64 = 0.02;
 /// Assumed size of a terminal that does not report its size, in columns and lines.
 const SCREEN: (usize, usize) = (120, 40);

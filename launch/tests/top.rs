@@ -114,7 +114,7 @@ fn the_end_of_a_run_is_told_where_it_is_known_how_much_there_is_to_do() {
             &dir.path().join("rank-0.jsonl"),
             &format!(r#"{{"at":0.0,"rank":0,"run":0,"event":{start}}}"#),
         );
-        // The progress is slow at first, and 20 a second in the last ten seconds.
+        // One unit is done in each of the first two seconds, and 20 in each of the last ten.
         for second in 1..=12 {
             let done = second.min(2) + 20 * (second.max(2) - 2);
             let event = format!(r#"{{"kind":"progress","done":{done},"total":1202,"what":"{what}"}}"#);

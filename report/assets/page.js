@@ -1,13 +1,13 @@
 'use strict';
-// The parts of the page that move: time lines that can be looked at more closely, and tables with search.
+// Interactive parts of the page: time lines that can be zoomed, and tables with a search field.
 (() => {
   const tip = document.getElementById('tip');
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
   const time = (s) => s >= 1 ? s.toFixed(3) + ' s' : s >= 1e-3 ? (s * 1e3).toFixed(3) + ' ms' : (s * 1e6).toFixed(1) + ' µs';
-  // Kinds of a rank's time with a number in each bin; what is left it waited.
+  // Width of the names and height of the axis in pixels, and number of kinds with a byte in each bin. The rest of a bin is waiting time.
   const LEFT = 64, AXIS = 22, KINDS = 6;
 
-  // A small picture that is repeated, so that what is shown does not depend on colours.
+  // Returns a repeated pattern, so that the kinds are distinguishable without colours.
   function pattern(context, name, draw) {
     const tile = document.createElement('canvas');
     tile.width = tile.height = 6;
@@ -38,7 +38,7 @@
       pattern(c, 'parked', (t) => { t.fillRect(1, 1, 2, 2); t.fillRect(4, 4, 2, 2); }),
     ];
 
-    // Means over the bins between two times, of 1 for the whole.
+    // Returns the mean share of each kind of a rank's time between two times.
     function shares(rank, begin, end) {
       const sum = Array(KINDS).fill(0);
       let first = begin / data.width, last = end / data.width, weight = 0;
@@ -71,7 +71,7 @@
           c.fillStyle = colour('text');
           c.fillText('rank ' + rank, 4, y + row / 2);
         }
-        // The upper edge of each kind over the ones below it, as one area a kind: many small boxes would take seconds.
+        // Each kind is drawn as one area between its edge and the edge of the kind below, because many small boxes would take seconds.
         const columns = Math.floor(wide - LEFT), edges = Array.from({ length: KINDS + 1 }, () => new Float32Array(columns));
         for (let x = 0; x < columns; x++) {
           const parts = shares(rank, from + x * span, from + (x + 1) * span);
@@ -141,7 +141,7 @@
       parts.forEach((part, k) => { if (part > 0) text.push(part + ' % ' + names[k]); });
       const idle = 100 - parts.reduce((a, b) => a + b, 0);
       if (idle > 0) text.push(idle + ' % waits');
-      // The call that ended soonest behind this moment, or ran through it.
+      // Finds the first recorded call that covers this time, or the last one that ended at most one pixel before.
       const calls = data.calls[rank] || [];
       let best = -1;
       for (let n = 0; n < calls.length; n += 3) {

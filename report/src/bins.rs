@@ -5,9 +5,9 @@ use crate::run::{Run, told};
 
 /// Maximum number of bins of all ranks and runs of a page. A bin takes six bytes, which are eight characters of the page.
 const CELLS: usize = 160_000;
-/// Maximum and minimum number of bins of a rank. The maximum exceeds the pixels of a screen, so that zooming in shows more detail; the minimum is
-/// the number of pixels of a narrow screen.
+/// Maximum number of bins of a rank. It exceeds the pixels of a screen, so that zooming in shows more detail.
 const MOST: usize = 4000;
+/// Minimum number of bins of a rank: the number of pixels of a narrow screen.
 const LEAST: usize = 300;
 /// Maximum number of longest calls kept by name, for all ranks and runs of a page.
 const NAMED: usize = 20_000;

@@ -11,7 +11,7 @@ fn says(run: &Run, expected: &str) {
     assert!(said.contains(expected), "expected `{expected}` in: {said}");
 }
 
-/// A kind by what each rank did of it: how many, and in how many seconds.
+/// Returns a kind of user code. `by_rank` contains the number of calls and their total seconds on each rank.
 fn kind(name: &str, by_rank: &[(u64, f64)]) -> Kind {
     let seconds = by_rank.iter().map(|(_, seconds)| seconds).sum();
     let by_rank = by_rank.iter().copied().enumerate().filter(|(_, (_, s))| *s > 0.0);

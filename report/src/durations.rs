@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn quantiles_lie_in_their_step() {
         let mut kind = Kind { done: 100, ..Kind::default() };
-        // 90 of about a microsecond, 10 of about a millisecond.
+        // 90 calls take about a microsecond, and 10 calls about a millisecond.
         kind.steps.insert(20, 90);
         kind.steps.insert(40, 10);
         let at = |part| quantile(&kind, part).unwrap();

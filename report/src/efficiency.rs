@@ -55,7 +55,7 @@ pub enum Extent {
 pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Efficiencies> {
     let all: Vec<(usize, Shares)> = (0..run.ranks.len())
         .map(|rank| (rank, shares(run, rank, (from, to))))
-        // Parked ranks take no part.
+        // Ranks that were parked for nearly the whole time do not take part.
         .filter(|(_, shares)| shares.total() > 0.0 && shares.parked < PARKED * shares.total())
         .collect();
     let elapsed = to - from;

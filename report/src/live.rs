@@ -333,7 +333,7 @@ fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
     shares.largest().unwrap_or("–").to_string()
 }
 
-/// Returns the running tasks and the memory held by a rank, or its latest longest call.
+/// Describes a rank by its running tasks and held memory, or by the longest call in the last reported part of its time.
 fn with(run: &Run, rank: &Rank) -> String {
     let mut text = String::new();
     for &number in &rank.running {
@@ -382,7 +382,7 @@ mod tests {
         starts.chain([(0.0, 0, start)]).chain(parts).collect()
     }
 
-    /// Lines of ranks.
+    /// Returns the lines of ranks 0 and 1.
     fn rows(text: &str) -> Vec<&str> {
         text.lines().filter(|line| line.starts_with("    0 ") || line.starts_with("    1 ")).collect()
     }
@@ -412,7 +412,8 @@ mod tests {
         }
     }
 
-    /// The tasks that have been dispatched do not give the total number of tasks. The final event gives the number of completed ones.
+    /// The total number of tasks is unknown, although the number of dispatched tasks is known. The final event contains the number of completed
+    /// tasks.
     #[test]
     fn totals_are_those_that_are_known() {
         let chunks = Event::Chunks {

@@ -9,8 +9,9 @@ use crate::live::arranged;
 use crate::run::{Run, TaskRun};
 use crate::tables::{bytes_told, shown_of};
 
-/// Time before and after the moment for which activities are described: a fraction of the run, and a minimum in seconds.
+/// Time before and after the moment for which activities are described, as a fraction of the run.
 const PART: f64 = 0.01;
+/// Minimum time before and after the moment for which activities are described, in seconds.
 const LEAST: f64 = 0.5;
 /// Maximum number of running tasks and of waiting tasks that are listed.
 const TASKS: usize = 16;

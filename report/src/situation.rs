@@ -1,4 +1,4 @@
-//! Made-up runs for tests.
+//! Synthetic runs for tests.
 
 use armature::observe::activity::{Activity, RankStart, SCHEMA};
 
@@ -18,7 +18,7 @@ pub(crate) fn start(ranks: usize) -> RankStart {
     }
 }
 
-/// A run in which every rank does the same from its begin to its end.
+/// Run in which the shares of each rank's time are constant from begin to end.
 pub(crate) struct Situation(Run);
 
 impl Situation {
@@ -32,13 +32,13 @@ impl Situation {
         self
     }
 
-    /// A rank that computed for `work` seconds, `lost` of which it had no core, and waited for the rest.
+    /// Adds a rank that computed for `work` seconds, had no core for `lost` of these seconds, and waited for the rest of the run.
     pub(crate) fn rank(self, work: f64, lost: f64) -> Self {
         let idle = self.0.seconds - work;
         self.busy(work, lost, idle)
     }
 
-    /// A rank that spent on messages what is left.
+    /// Adds a rank that computed for `work` seconds, waited for `idle` seconds, and handled messages for the rest of the run.
     pub(crate) fn busy(mut self, work: f64, lost: f64, idle: f64) -> Self {
         let seconds = self.0.seconds;
         let pieces = 100;

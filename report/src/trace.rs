@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn protocol_buffers_are_written_as_their_definition_says() {
-        // The examples of the page on their encoding.
+        // The first two values are the examples in the documentation of the protocol buffer encoding.
         assert_eq!(Proto::default().number(1, 150).0, [0x08, 0x96, 0x01]);
         assert_eq!(
             Proto::default().text(2, "testing").0,

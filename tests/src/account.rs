@@ -4,7 +4,7 @@ use std::path::Path;
 
 use armature::observe::{Event, Record, read};
 
-/// Relative tolerance between the two accounts.
+/// Relative tolerance between the logged times of a rank and the totals of the summary.
 const PART: f64 = 0.02;
 /// Additional tolerance in seconds for the work time of a rank's activity records. If ranks outnumber cores, a
 /// thread may wait 5 ms for its core between two readings of the clock.
@@ -60,7 +60,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
         let busy = busy[rank];
         let is_near = |seconds: f64, slack: f64| (seconds - busy).abs() <= PART * busy + slack;
         assert!(is_near(told.calls, ROUNDING), "busy for {busy} s by the summary; {place}");
-        // A rank may run more commands at once than it has cores.
+        // A rank of a workflow may run more commands at once than it has cores. The logged work time is then less than
+        // the sum of the commands' times, which fills the time of the rank.
         let has_no_room = busy + told.known - told.work >= (1.0 - PART) * told.seconds - WAIT;
         let is_full = told.is_workflow && told.work < busy && has_no_room;
         assert!(is_near(told.work, WAIT) || is_full, "busy for {busy} s by the summary; {place}");

@@ -126,7 +126,7 @@ fn farm<I: Item, O: Item>(
     Err(format!("{} results came", found.map_or(0, |results| results.len())).into())
 }
 
-/// Runs a farm in which only the last of 5000 results is a line. A worker sends this result to rank 0.
+/// Runs a farm in which only the last of 5000 results is a [`Figure::Line`]. A worker sends this result to rank 0.
 fn late(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
     let farm = Farm::new("odd", work).chunking(Chunking::fixed(100));
@@ -134,8 +134,8 @@ fn late(session: &mut Session) -> Result<(), BoxError> {
     Err("all results came".into())
 }
 
-/// Runs a farm whose results are kept in a journal. The first results are dots, and there are more of them than the
-/// framework checks one by one.
+/// Runs a farm whose results are kept in a journal. The first hundred results are of the variant [`Figure::Dot`], more
+/// than the framework checks one by one.
 fn journal(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
@@ -161,8 +161,8 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// A loop whose units are figures. If the field is false, some units are lines from the start. If the field is
-/// true, the first pass turns all units into lines.
+/// A loop whose units are figures. If the field is false, some units are of the variant [`Figure::Line`] from the
+/// start. If the field is true, the first pass changes all units to this variant.
 struct Figures(bool);
 
 impl DoAll for Figures {

@@ -28,7 +28,7 @@ pub enum Step {
     Grid { name: char, sweeps: bool, rows: u64, columns: usize, steps: u64, gathered: bool },
 }
 
-/// A sequence of skeletons.
+/// Sequence of skeletons that a rank runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program(pub Vec<Step>);
 

@@ -46,7 +46,7 @@ const WINDOW: Duration = Duration::from_millis(300);
 fn it_takes_as_much_of_a_core_as_a_thread_beside_it() {
     let _alone = alone();
     let core = core();
-    // The ratio does not depend on other work on the core, which takes from the load and the thread alike.
+    // Other work on the core takes equal time from the load and the thread, and does not change the ratio.
     let ratio = median([(); 5].map(|()| {
         let burner = Load::on_core(core).start_from(binary()).unwrap();
         let kept = share(core, WINDOW).unwrap();

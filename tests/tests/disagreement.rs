@@ -174,7 +174,7 @@ impl DoAll for Nothing {
     }
 }
 
-/// Runs a skeleton with one option set or not set.
+/// Function that runs a skeleton, with one option set if the second argument is true.
 type Optional = fn(&mut Session, bool) -> Result<(), BoxError>;
 
 #[test]

@@ -145,8 +145,9 @@ fn a_worker_that_stood_still_for_too_long_is_done_without() {
     complete(&running.wait(), "1");
 }
 
-/// Kills a whole job once for each of `moments`, when the farm reports that number, and then runs the job to its end.
-/// The last run must compute no task that the journal contains, and every other task exactly once.
+/// Kills a whole job once for each of `moments`, when the farm reports that number of results or iterations, and then
+/// runs the job to its end. The last run must compute no task that the journal contains, and every other task exactly
+/// once.
 fn killed_whole(case: &str, moments: &[u64], seed: u64) {
     const TASKS: usize = 1_000;
     let dir = tempfile::tempdir().expect("a directory");

@@ -69,8 +69,8 @@ fn fails_under_mpirun(name: &str) {
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
         ended_by_failures(&outcome, most);
         fault.check(&outcome.errors().join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
-        // No rank finishes its part if the failure is inside of it. If the failure comes after the part, the other
-        // ranks have finished it and wait for the failing rank.
+        // If a skeleton fails, no rank completes the case. In the cases that end in `-after`, some ranks complete the
+        // case before another rank fails.
         let through = outcome.stdout.contains(": ok");
         assert!(!through || fault.case.name.ends_with("-after"), "{outcome}");
     }

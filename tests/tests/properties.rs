@@ -217,7 +217,7 @@ fn cases(cases: u32) -> TestRunner {
     })
 }
 
-/// Runs random pipelines and returns the summary of each. The two halves run concurrently, because ranks wait for each
+/// Runs random pipelines and returns the summary of each. Two pipelines run concurrently, because ranks wait for each
 /// other most of the time.
 fn run(number: u32, remaps: usize) -> Vec<Summary> {
     std::thread::scope(|scope| {

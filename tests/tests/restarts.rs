@@ -93,7 +93,8 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
 }
 
-/// This situation arises in a job array whose script names one file and one directory for all elements.
+/// Elements of a job array share a status file or a directory of events if the script of the array names one for all of
+/// them.
 #[test]
 fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -288,7 +289,8 @@ fn a_job_is_watched_to_its_end() {
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // The line of a finished run shows the whole time; the line of a killed run continues with a rate.
+        // The line about a finished run continues with the duration of the run, and the line about a killed run with a
+        // rate.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/0-3/manifest …    the checkpoint of the table of the first sequence of one file and the fourth of the other
-//! DIR/0-3/best          JSON on one line: of what it is, and the best alignment, when that is known
+//! DIR/0-3/best          JSON on one line, once the pair is aligned: fingerprint of the inputs, and the best alignment
 //! ```
 
 use crate::fasta::Sequence;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Maximum size in bytes of a file with an alignment, which has two names at most.
+/// Maximum size in bytes of a file with an alignment. A valid file has some hundred bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Content of the file.

@@ -1,6 +1,7 @@
 //! Seeded random generator whose numbers are equal on every machine and in every version.
 //!
-//! The index and synthetic scenes must not change when a dependency is updated, which general-purpose generators do not guarantee.
+//! Data derived from a seed, such as the index and the synthetic scenes of `ferret`, must not change when a dependency is updated.
+//! General-purpose generators do not guarantee that.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 ///

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All ways to move whole units, tried one by one.
+    /// Returns the minimum total cost over all ways to move whole units.
     fn brute_force(supply: &mut [u32], demand: &mut [u32], cost: &[f32]) -> f64 {
         let Some(i) = supply.iter().position(|&s| s > 0) else { return 0.0 };
         supply[i] -= 1;
@@ -241,7 +241,7 @@ mod tests {
         best
     }
 
-    /// Weights of `n` parts that sum to `total`.
+    /// Generates the weights of `n` parts, which sum to `total`.
     fn weights(n: usize, total: u32) -> impl Strategy<Value = Vec<u32>> {
         proptest::collection::vec(0..=total, n - 1).prop_map(move |mut cuts| {
             cuts.push(total);

@@ -245,7 +245,7 @@ mod tests {
         let questions: Vec<Question> = (0..40u32)
             .map(|right| Question {
                 kind: String::new(),
-                // Each region moved a little from its original.
+                // Each region of a query differs a little from the region of the right image.
                 regions: (index.database().entries()[right as usize].regions.iter())
                     .map(|r| Region { vector: r.vector.map(|v| v + 0.02 * random.normal()), ..*r })
                     .collect(),

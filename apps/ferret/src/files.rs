@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_file_too_long_for_an_image_takes_no_memory() {
         let dir = tempfile::tempdir().unwrap();
-        // Sparse: it takes no space on the disk either.
+        // The file is sparse and takes no disk space.
         fs::File::create(dir.path().join("huge.png")).unwrap().set_len(1 << 40).unwrap();
         let listing = Listing::of(dir.path()).unwrap();
         assert!(listing.read("huge.png").unwrap_err().to_string().contains("too many for an image"));

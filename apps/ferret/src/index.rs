@@ -64,7 +64,8 @@ impl Index {
     /// distance [`CUT_OFF`]. Both directions are added. The images with the smallest estimates are returned.
     pub fn search(&self, query: &[Region]) -> Search {
         let images = self.database.len();
-        // The gain is the reduction relative to a distance of `CUT_OFF` for all regions, so that zero means untouched.
+        // The gain of an image is the reduction of its estimate below that of an image without any match. A gain of zero means that no region
+        // of the image was found near the query.
         let mut gain = vec![0f32; images];
         let mut nearest_of_region = vec![CUT_OFF; self.vectors.len()];
         let mut best = vec![CUT_OFF; images];

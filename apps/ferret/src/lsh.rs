@@ -275,7 +275,8 @@ mod tests {
             sum
         };
         assert!(sets.windows(2).all(|pair| score(pair[0]) <= score(pair[1])));
-        // Three functions that step down, stay or step up, without the one where all stay.
+        // Each of three hash functions steps down, stays or steps up, which gives 27 sets. The set in which all functions stay is the query's own
+        // bucket and is left out.
         assert_eq!(sets.iter().collect::<BTreeSet<_>>().len(), 26);
         assert_eq!(sets.len(), 26);
     }

@@ -120,10 +120,10 @@ mod tests {
         assert_eq!((exam.questions.len(), exam.unanswerable, exam.skipped.len()), (30, 0, 0));
         let report = evaluate(&exam.index, &exam.questions);
         assert!(report.all.among >= 29, "{report}");
-        // Names do not match here, so the other key finds no answers.
+        // The queries have other names than the images, so [`Key::SameName`] finds no right answers.
         let exam = examine(&images, &queries, &Key::SameName, Settings::default()).unwrap();
         assert_eq!((exam.questions.len(), exam.unanswerable), (0, 30));
-        // An image set is its own perfect answer.
+        // If the images are the queries, each image is its own right answer.
         let exam = examine(&images, &images, &Key::SameName, Settings::default()).unwrap();
         assert_eq!(evaluate(&exam.index, &exam.questions).all.first, 30);
     }

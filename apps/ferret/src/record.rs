@@ -159,7 +159,7 @@ impl Bytes for String {
 mod tests {
     use super::*;
 
-    /// Makes its argument's length of spaces, but drops an empty one.
+    /// Stage that replaces a text by twice as many spaces, and drops an empty text.
     struct Spaces;
 
     impl Stage for Spaces {

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_generator_has_not_changed() {
-        // Marks measured on a seed stay comparable only while its scenes stay the same.
+        // Qualities of the search that are measured with a seed are comparable only as long as the seed yields the same scenes.
         let sum = scene(1, 0, 60, 40).rgb.iter().fold(0u64, |sum, &b| sum.wrapping_mul(31) + u64::from(b));
         assert_eq!(sum, 6_339_905_278_658_438_818);
     }

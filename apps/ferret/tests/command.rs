@@ -304,7 +304,7 @@ fn eval_prints_the_marks() {
     assert!(text.starts_with("24 queries on 24 images"), "{text}");
 }
 
-/// Checks the full quality marks on synthetic scenes and on real images. The test needs Debian's tango-icon-theme:
+/// Checks the quality of the search on many synthetic scenes and on real images. The test needs Debian's tango-icon-theme:
 /// `cargo test --release -p ferret --test command -- --ignored`.
 #[test]
 #[ignore = "needs the package tango-icon-theme and a minute in a debug build"]

@@ -60,12 +60,12 @@ impl Report {
         self.iterations.iter().map(|i| i.makespan).sum()
     }
 
-    /// Returns Σ given task times / (workers × makespan), which is 1 if no worker ever waits.
+    /// Returns Σ given task times / (workers × makespan), which is 1 if no worker ever waits and all tasks take their given times.
     pub fn efficiency(&self) -> f64 {
         self.share(self.work(), self.makespan())
     }
 
-    /// Returns Σ measured task times / (workers × makespan). It does not show that tasks took longer than given.
+    /// Returns Σ measured task times / (workers × makespan). Tasks that take longer than given do not reduce this value.
     pub fn busy_efficiency(&self) -> f64 {
         self.share(self.busy(), self.makespan())
     }

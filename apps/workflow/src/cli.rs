@@ -239,7 +239,8 @@ fn set_up<'w>(
     if let Some(limit) = args.wall_time {
         workflow = workflow.wall_time(limit);
     }
-    // For N permitted failures, N - 1 are tolerated. For 0 the difference wraps around to the largest number, which means no limit.
+    // The job ends at the N-th failed task, so that N - 1 are tolerated. For 0 the difference wraps around to the largest number, which means
+    // no limit.
     workflow.max_failures(args.max_failures.wrapping_sub(1))
 }
 

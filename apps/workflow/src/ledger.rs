@@ -256,7 +256,7 @@ mod tests {
         let error = ledger.note("c", &[place.handover("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot forward "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
-        // Part of a file that the task need not write.
+        // The source of this part is optional and does not exist.
         ledger.note("c", &[Handover { is_optional: true, ..place.handover("none", "never") }]).unwrap();
         assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }

@@ -36,8 +36,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ROUNDS: usize = 20;
 const TASKS: usize = 10_000;
-/// Mean length of a task in seconds; the next constant is the relative deviation.
+/// Mean length of a task in seconds.
 const LENGTH: f64 = 0.5e-3;
+/// Standard deviation of the length of a task, relative to the mean.
 const DEVIATION: f64 = 0.8;
 const SEED: u64 = 2006;
 /// Duration of the measurement of the share of a core; covers many time slices of the scheduler.

@@ -34,13 +34,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 20;
 /// Mean length of a task in seconds.
 const LENGTH: f64 = 0.2e-3;
-/// Number of roots. The tree has some ten thousand nodes; the largest root has a quarter of them, and half of the
-/// roots have two fifths.
+/// Number of roots. The tree has some ten thousand nodes. A quarter of the nodes are below the largest root, and two
+/// fifths of the nodes are below one half of the roots.
 const ROOTS: u64 = 16;
 const DEPTH: u32 = 9;
 
-/// Number of towns of a tour, and the seeds of their places: searches of some hundred thousand nodes.
+/// Number of towns of a tour. A search has some hundred thousand nodes.
 const TOWNS: usize = 12;
+/// Seeds of the places of the towns.
 const SEEDS: std::ops::Range<u32> = 1..4;
 /// Number of towns in the short form.
 const FEW_TOWNS: usize = 9;

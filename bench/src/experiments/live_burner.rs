@@ -51,9 +51,10 @@ pub(super) const ON_FOUR: Experiment = Experiment {
     run: |report, smoke| run(report, smoke, 4),
 };
 
-/// Measured rounds; the next constant is the duration of an undisturbed stream in seconds. With six rounds the
-/// interval of a median reaches from the smallest to the largest sample; with fewer rounds there is no interval.
+/// Number of measured rounds. With six rounds the interval of a median reaches from the smallest to the largest sample;
+/// with fewer rounds there is no interval.
 const ROUNDS: usize = 6;
+/// Duration of an undisturbed stream in seconds.
 const SECONDS: f64 = 24.0;
 const SMOKE_SECONDS: f64 = 0.4;
 /// Factor by which the warm-up round is shorter.

@@ -22,8 +22,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of recorded items; the next constant is the number of repetitions.
+/// Number of recorded items.
 const ITEMS: usize = 700;
+/// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;
 /// Maximum number of mapping changes.
 const MOST_CHANGES: f64 = 3.0;

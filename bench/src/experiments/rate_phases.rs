@@ -38,8 +38,9 @@ struct Place {
     repeats: bool,
     /// Number of segments in each half.
     halves: [u64; 2],
-    /// Fixed mapping; the next field lists other mappings that may be best for a half.
+    /// Fixed mapping.
     fixed: &'static str,
+    /// Other mappings that may be best for a half.
     others: &'static [&'static str],
 }
 

@@ -19,7 +19,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
-    /// Kept open to hold the lock.
+    /// Lock file, which stays open to hold the lock.
     _lock: fs::File,
 }
 

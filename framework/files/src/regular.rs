@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 
-    /// Shells create such paths for `<(…)` and `/dev/stdin`.
+    /// The path of an open pipe is refused. Shells create such a path for `<(…)`, and `/dev/stdin` is one if the input is piped.
     #[test]
     fn a_pipe_without_a_name_is_one_too() {
         let (reader, _writer) = io::pipe().unwrap();

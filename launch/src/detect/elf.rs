@@ -10,9 +10,9 @@ const PT_DYNAMIC: u64 = 2;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
-/// Maximum number of bytes of the dynamic section, and of a library's name. Real files stay far below; the limits bound the memory for
-/// malformed ones.
+/// Maximum number of bytes of the dynamic section. Real files stay far below; the limit bounds the memory for malformed files.
 const DYNAMIC_LIMIT: u64 = 1 << 20;
+/// Maximum number of bytes of a library's name, which bounds the memory for malformed files.
 const NAME_LIMIT: u64 = 4096;
 
 /// Returns the names of the libraries that the file needs, in the order of the file. Empty for a static program.

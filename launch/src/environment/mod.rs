@@ -122,7 +122,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_said) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // The caller's hosts are used, so that the hosts of the batch job are ignored.
+        // If the caller has hosts, the hosts of the batch job are ignored.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));

@@ -5,12 +5,15 @@ use std::fmt::Write;
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Dimensions in pixels: the total width, the names at the left, the line of a processor, and the space above and below. They fit a screen
-/// and a page.
+/// Width of the chart in pixels. It fits a screen and a page.
 const WIDTH: f64 = 1200.0;
+/// Width of the names at the left in pixels.
 const NAMES: f64 = 160.0;
+/// Height of the line of a processor in pixels.
 const LINE: f64 = 22.0;
+/// Height of the space above the lines in pixels.
 const TOP: f64 = 30.0;
+/// Height of the time axis below the lines in pixels.
 const AXIS: f64 = 30.0;
 /// Estimated width of a letter in pixels. The name of a task is written only if it fits its box.
 const LETTER: f64 = 6.5;

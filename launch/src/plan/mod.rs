@@ -81,7 +81,7 @@ pub(crate) fn run(asked: &PlanWorkflow) -> Result<String, LaunchError> {
         None => format.task_memory(),
     };
     options.evaluations = asked.evaluations.unwrap_or(options.evaluations);
-    // Checked before planning, which may take long.
+    // The name of the task is checked before planning, which may take long.
     let task = asked.explain.as_deref().map(|name| task_of(&description, name, &asked.file)).transpose()?;
     let planned = planned(&description, cluster, &options, &asked.platform)?;
     if let Some(file) = &asked.svg {

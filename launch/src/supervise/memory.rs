@@ -24,14 +24,14 @@ pub(super) struct Usage {
 }
 
 impl MemoryGroup {
-    /// Returns the group of this process; of a Slurm job the group of all its steps on this host.
+    /// Returns the memory cgroup of this process or, in a Slurm job, the group of all steps of the job on this host.
     pub(super) fn own() -> Option<Self> {
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
         MemoryGroup::find(&text, Path::new("/sys/fs/cgroup"))
     }
 
     /// Finds the group in the text of `/proc/self/cgroup`, with the hierarchy mounted at `root`: version 2, or the controller
-    /// `memory` of version 1. In a container, the path that the kernel shows may not exist; then its root is meant.
+    /// `memory` of version 1. In a container, the path that the kernel shows may not exist. The root of the hierarchy is used then.
     fn find(text: &str, root: &Path) -> Option<Self> {
         let line = |line: &str| {
             let mut fields = line.splitn(3, ':');

@@ -87,7 +87,7 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // The file is created before the start, because other machines cache for a while that a file did not exist.
+        // The file is created before the start, because network file systems of other machines cache the absence of a file.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
@@ -139,7 +139,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
         }
         std::thread::sleep(TICK);
     };
-    // Processes that the launcher has left behind; most of them are about to end.
+    // The launcher may have left processes behind, most of which are about to end.
     let left = clear(&child);
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
         say(format_args!("the launcher was ended by signal {signal}; {left}"));

@@ -14,7 +14,7 @@ const SETTLED: u32 = 6;
 pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
-    /// Number of looks since a rank was seen for the first time.
+    /// Number of looks since the last one that found a new rank.
     looks: u32,
 }
 

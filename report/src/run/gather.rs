@@ -200,7 +200,7 @@ impl Run {
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
             Event::Planned(planned) => {
-                // The first plan is no change.
+                // The first plan does not count as a change.
                 if planned.by.is_some() && !planned.kept && self.is_planned {
                     self.changes.push((at, "another plan".to_string()));
                 }
@@ -216,7 +216,7 @@ impl Run {
                 self.changes.push((at, format!("rank {rank} lost")));
             }
             Event::Switch { epoch, mapping } => {
-                // The first mapping is that of the start.
+                // Epoch 1 is the initial mapping, which does not count as a change.
                 if *epoch > 1 {
                     self.changes.push((at, format!("mapping {epoch}")));
                 }
@@ -266,7 +266,7 @@ impl Run {
                         self.arrange(at, Arrangement::Workers(workers));
                     }
                 }
-                // A switch event follows.
+                // A new mapping is taken from the switch event that follows the decision.
                 _ => {}
             }
         }

@@ -16,9 +16,11 @@ const TASKS: usize = 500;
 const EDGES: usize = 3000;
 /// Number of distinguishable colours. The next group of ranks has squares instead of circles, and so on alternately.
 pub(super) const COLOURS: usize = 8;
-/// Radius of a node, height of a row, and minimum and maximum width of a column.
+/// Radius of a node.
 const NODE: f64 = 9.0;
+/// Height of a row.
 const ROW: f64 = 23.0;
+/// Minimum and maximum width of a column.
 const COLUMN: (f64, f64) = (34.0, 150.0);
 /// Minimum column width, and maximum number of tasks, for which names are drawn.
 const NAMED: (f64, usize) = (80.0, 80);

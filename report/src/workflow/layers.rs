@@ -212,20 +212,20 @@ mod tests {
 
     #[test]
     fn each_node_stands_to_the_right_of_what_it_needs() {
-        // A diamond, a source that is needed late, and one that nobody needs.
+        // Nodes 0 to 3 form a diamond, only the last layer depends on node 4, and no node depends on node 5.
         let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (4, 3), (0, 3)];
         let Layout { places, ways, columns, rows } = layout(6, &edges);
         let column: Vec<f64> = places.iter().map(|place| place.0).collect();
         assert_eq!(column, [0.0, 1.0, 1.0, 2.0, 1.0, 0.0]);
         assert_eq!((columns, rows), (3, 4));
-        // The long edge passes between the nodes of the layer that it crosses.
+        // The edge from node 0 to node 3 passes between the nodes of the middle layer.
         assert_eq!(ways.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1]);
         assert!(places.iter().all(|place| *place != ways[5][0]));
     }
 
     #[test]
     fn crossings_that_need_not_be_are_none() {
-        // Two layers in opposite order.
+        // Each node of the first layer has one successor, in the opposite order.
         let edges: Vec<(usize, usize)> = (0..10).map(|n| (n, 19 - n)).collect();
         let layer = layers(20, &edges);
         let mut points = Points::new(&layer, &edges);

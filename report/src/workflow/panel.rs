@@ -8,9 +8,11 @@ use crate::svg::{WIDTH, escaped, number, short_name, ticks};
 pub(super) const RANKS: usize = 64;
 /// Maximum number of lanes of a rank. Concurrent tasks are drawn in separate lanes.
 const LANES: usize = 4;
-/// Width of the margin for names, height of a lane, and height of the axis.
+/// Width of the margin for names.
 const LEFT: f64 = 70.0;
+/// Height of a lane.
 const LANE: f64 = 18.0;
+/// Height of the time axis.
 const AXIS: f64 = 22.0;
 /// Maximum width of a letter.
 const LETTER: f64 = 7.2;

@@ -10,15 +10,19 @@ use crate::svg::{WIDTH, escaped, open};
 use crate::tables::{bytes_told, short_count, shown_of};
 use armature::observe::words::count;
 
-/// Maximum numbers of drawn ranks and of arrows between them; more could not be distinguished.
+/// Maximum number of drawn ranks; more could not be distinguished.
 const RANKS: usize = 32;
+/// Maximum number of drawn arrows between ranks; more could not be distinguished.
 const ARROWS: usize = 200;
 /// Space for the label of an arrow: half of its width and half of its height.
 const LABEL: (f64, f64) = (32.0, 9.0);
-/// Height of the picture, radius of the circle of ranks, and largest and smallest radius of a rank.
+/// Height of the picture.
 const HEIGHT: f64 = 560.0;
+/// Radius of the circle on which the ranks are.
 const RADIUS: f64 = 215.0;
+/// Largest radius of a rank.
 const LARGEST: f64 = 28.0;
+/// Smallest radius of a rank.
 const SMALLEST: f64 = 11.0;
 
 /// Data that the tasks of one rank read from another rank.

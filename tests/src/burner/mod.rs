@@ -15,7 +15,7 @@
 //!
 //! let wave = Wave::new(Duration::from_secs(1), 0.5)?.seeded(7);
 //! let burner = Load::on_core(1).wave(wave).start()?;
-//! // ... what has to live with it; at best it keeps this much of the core:
+//! // … the program under test; its share of the core is at most:
 //! let bound = share(1, Duration::from_secs(2))?;
 //! drop(burner);
 //! # Ok(())

@@ -165,7 +165,7 @@ impl Worker for Hangs {
     }
 }
 
-/// A hanging task costs its rank, and another rank runs the task again.
+/// A rank whose task hangs is excluded from the farm, and another rank runs the task again.
 fn hung(session: &mut Session) -> Result<(), BoxError> {
     let mut farm = Farm::worker("hung", || Ok(Hangs)).task_limit(Duration::from_secs(1)).retries(1);
     let Some((out, summary)) = farm.collect(session, 0..100)?.into_parts() else { return Ok(()) };

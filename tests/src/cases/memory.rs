@@ -34,7 +34,7 @@ enum Load {
     /// Results of 1 MiB from tasks of 1 KiB, and a slow sink.
     Results,
     /// The first task on the rank with this number sleeps. Meanwhile the other ranks produce later results of 10 kB
-    /// to 2 MB, which must wait for its result.
+    /// to 2 MB, which must wait for the result of the sleeping task.
     Late(usize),
 }
 
@@ -79,7 +79,7 @@ impl Load {
         result
     }
 
-    /// Checks the result in the sink, after `count` earlier results.
+    /// Checks in the sink that `result` is the result of task number `count`. The sink is slow unless a task is late.
     fn take(self, result: &[u8], count: u64) -> Result<(), BoxError> {
         if !matches!(self, Load::Late(_)) {
             std::thread::sleep(Duration::from_millis(2));

@@ -55,8 +55,8 @@ fn expected(items: u64) -> Vec<u64> {
     (0..items).map(|x| first.add(x)).filter(|&x| keeps(x)).map(|x| second.add(x)).collect()
 }
 
-/// Runs this pipeline with a change of mapping after every `step` items. Returns the number of changes on rank 0,
-/// and 0 elsewhere.
+/// Runs a pipeline with the results of [`expected`], with a change of mapping after every `step` items. Returns the
+/// number of changes on rank 0, and 0 elsewhere.
 fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
@@ -89,7 +89,7 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
     Ok(ran.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
-/// Changes the mapping through every kind in the middle of the stream.
+/// Changes the mapping to each kind of mapping in turn while the stream runs.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
         let made = run(session, 300, 20, dispatch)?;

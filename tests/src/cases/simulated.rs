@@ -47,8 +47,7 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
     }
-    // A real rank does the work, which the result proves, and is not charged for the declared operations, which
-    // would take about a minute.
+    // On a real rank only the real work takes time. The declared operations would take about a minute.
     let took = session.elapsed().saturating_sub(start);
     that(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
 }

@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "closures", run: closures },
 ];
 
-/// Moves units under hundreds of seeds.
+/// Case that moves units under hundreds of seeds.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
 /// Cases in which user code takes longer than a rank may be silent, or longer than a failed job may continue.

@@ -20,7 +20,7 @@ pub const RANKS: usize = 3;
 /// Time limit of a job, including its restart if there is one. A job takes some seconds.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Time in which a rank gets from a phase to the blocking call behind it: `MPI_Init`, or the wait for the other
+/// Time in which a rank gets from a phase to the blocking call after the phase: `MPI_Init`, or the wait for the other
 /// ranks to leave the session.
 const FURTHER: Duration = Duration::from_millis(300);
 
@@ -135,8 +135,8 @@ impl Kill {
         }
     }
 
-    /// Returns true if the other ranks continue after the kill: a running farm, search or workflow does without a
-    /// worker, and a rank that has left the session has finished its part.
+    /// Returns true if the other ranks continue after the kill. This requires recovery. A running farm, search or
+    /// workflow continues without a dead worker, and a rank that has left the session has finished its part.
     fn is_forgiven(&self) -> bool {
         let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
@@ -203,7 +203,7 @@ impl Kill {
         let codes: &[i32] = match (self.ends_well(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
-            // The process ends by SIGABRT instead of SIGKILL.
+            // A deadly task ends its process by SIGABRT, and a test kills a rank by SIGKILL.
             (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
             (false, false, Mpi::OpenMpi) => &[137],
             // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the rank
@@ -228,9 +228,9 @@ impl Kill {
     }
 }
 
-/// Returns true if MPICH's launcher reports its own failure and not that of a rank. When it ends the other ranks at the
-/// moment at which they end by themselves, its connection to the process that has started them is closed, and it
-/// exits with the code 255.
+/// Returns true if MPICH's launcher reports its own failure and not that of a rank. If the launcher ends the other ranks
+/// at the moment at which they exit themselves, the connection to the process that started the ranks is closed, and
+/// the launcher exits with the code 255.
 fn has_launcher_failed(outcome: &Outcome) -> bool {
     outcome.status.code() == Some(255)
         && outcome.stderr.contains("process manager error waiting for completion")

@@ -124,8 +124,8 @@ fn each_page_is_in_the_table_of_contents() {
     none(&faults, "docs/SUMMARY.md does not list");
 }
 
-/// Checks that each page with Rust code is included by a crate, because a crate's documentation tests compile and run
-/// the Rust code of the pages that the crate includes.
+/// Checks that a crate includes each page with Rust code. The documentation tests of a crate compile and run the Rust
+/// code of the pages that the crate includes.
 #[test]
 fn each_page_with_rust_is_compiled() {
     let crates = ["framework/runtime/src/lib.rs", "framework/planner/src/lib.rs"].map(read).concat();

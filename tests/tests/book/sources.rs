@@ -10,7 +10,8 @@ const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 /// Directories without hand-written files.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// Directory of the checks in this program. It is not indexed, because test examples do not define names.
+/// Directory of this test program. It is not indexed, because the names in its test data are not names of the
+/// framework.
 const OURS: &str = "tests/tests/book";
 
 /// Source file that lists the settings, and the prefixes of variables that are reserved for tests and scripts.

@@ -5,10 +5,13 @@ use image::ImageFormat::Png;
 
 /// Maximum expansion of a file. Deflate expands at most about 1032-fold, so that a file that announces more is broken or hostile.
 const MAX_EXPANSION: u64 = 1100;
-/// Sizes of the parts of a chunk besides its content, in bytes: length, name, and a checksum after the content.
+/// Size of the length of a chunk in bytes.
 const LENGTH: usize = 4;
+/// Size of the name of a chunk in bytes.
 const NAME: usize = 4;
+/// Size of the checksum after the content of a chunk in bytes.
 const CHECKSUM: usize = 4;
+/// Size of the signature at the beginning of the file in bytes.
 const SIGNATURE: usize = 8;
 
 /// Decodes a PNG file.

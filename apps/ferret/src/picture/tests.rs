@@ -14,7 +14,7 @@ fn message(bytes: &[u8]) -> String {
     Picture::decode(bytes).unwrap_err().to_string()
 }
 
-/// A PNG header that promises the given size, followed by nothing much.
+/// Returns a PNG file whose header announces the given size and whose data is that of one pixel.
 fn promise(width: u32, height: u32) -> Vec<u8> {
     let mut file = png(&[7; 3], 1, 1, ExtendedColorType::Rgb8);
     promise_in(&mut file, width, height);
@@ -90,7 +90,7 @@ fn stored(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Layouts that are read.
+/// Names of the stored JPEG files with supported layouts.
 const LAYOUTS: [&str; 13] = [
     "together",
     "restarts",
@@ -107,7 +107,7 @@ const LAYOUTS: [&str; 13] = [
     "coarse-light-progressive",
 ];
 
-/// Mean difference of two pictures of the same size, in 255ths.
+/// Returns the mean difference of the channels of two pictures of the same size, from 0 to 255.
 fn difference(a: &Picture, b: &Picture) -> f64 {
     assert_eq!((a.width, a.height), (b.width, b.height));
     let sum: u32 = a.rgb.iter().zip(&b.rgb).map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
@@ -239,11 +239,11 @@ fn images_are_turned_upright() {
     for nothing in [exif(0), exif(9), exif(6)[..20].to_vec(), vec![]] {
         assert_eq!(Picture::decode(&png_with(&nothing, &upright.to_png())).unwrap(), upright);
     }
-    // By the decoder for rare layouts, too.
+    // The decoder for rare layouts turns an image upright as well.
     let lying = Picture::decode(&stored("separate-2x2.jpg")).unwrap();
     let turned = Picture::decode(&jpeg_with(&exif(6), &stored("separate-2x2.jpg"))).unwrap();
     assert_eq!((turned.width, turned.height), (lying.height, lying.width));
-    // Orientation in the form that a camera writes.
+    // The file has its orientation in the form that a camera writes.
     let file = stored("on-its-side.jpg");
     let picture = Picture::decode(&file).unwrap();
     assert_eq!((picture.width, picture.height), (96, 64));

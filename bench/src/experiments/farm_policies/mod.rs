@@ -1,7 +1,7 @@
 //! The chunking policies in the simulator: efficiencies and order against independently computed values, and the
 //! automatic policy against the best fixed policy.
 //!
-//! The automatic policy is judged on the rows of the table, on random configurations drawn from separate seeds (other
+//! The automatic policy is judged on the settings of the reference values, on random configurations drawn from separate seeds (other
 //! means, deviations, block lengths, networks and numbers of workers), and on tasks whose times vary with their
 //! index. Its cost is counted in chunks that it simulates; the time of a simulated chunk is measured.
 
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Fixed policies, in the order of the reference.
+/// Fixed policies, in the order of the columns of `reference.txt`.
 const FIXED: [Chunking; 10] = [
     Chunking::Static,
     Chunking::Policy(Published::Fsc),

@@ -1,5 +1,5 @@
-//! The rows of the reference: every policy against its expected value, and the automatic policy against the best
-//! policy.
+//! Reference values from `reference.txt`: every policy against its expected value, and the automatic policy against the
+//! best policy. Each row of the file is a setting with the expected efficiency of each fixed policy.
 
 use armature_planner::farm::{Chunking, MessageCosts, Published};
 
@@ -11,14 +11,14 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const REFERENCE: &str = include_str!("reference.txt");
-/// Seeds of the task times of the rows.
+/// Seeds of the task times with which each row is simulated.
 const SEEDS: std::ops::Range<u64> = 1..11;
 /// 99.5 % quantile of Student's t for the number of seeds minus one degrees of freedom.
 const QUANTILE: f64 = 3.250;
 /// Additional tolerance for values that are rounded to one decimal.
 const ROUNDING: f64 = 0.051;
 
-/// Row of the reference.
+/// Row of the reference values.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) setting: Setting,

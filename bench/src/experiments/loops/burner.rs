@@ -29,8 +29,9 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 /// Number of rounds. With six rounds the interval of a median reaches from the smallest to the largest sample; with
 /// fewer rounds there is no interval.
 const ROUNDS: usize = 6;
-/// Measured seconds of a run; the next constant is the duration of the warm-up in seconds.
+/// Measured seconds of a run.
 const SECONDS: f64 = 32.0;
+/// Duration of the warm-up in seconds.
 const SETTLE: f64 = 4.0;
 /// Factor by which the warm-up round and the runs that search for a split are shorter.
 const WARM_UP: f64 = 8.0;

@@ -1,6 +1,7 @@
-//! Cost of hooks and balancing where there is nothing to balance.
+//! Cost of hooks and balancing where there is nothing to balance. A hook is the call of the framework between two
+//! blocks of a loop.
 //!
-//! These costs are too small to be visible in the time of a run, so they are measured separately and multiplied by
+//! The costs are too small to be visible in the time of a run, so they are measured separately and multiplied by
 //! their counts. *Hook*: one rank runs blocks with next to no computation; the time of a block is the overhead that
 //! the framework adds to each block. A real run provides the number of blocks and their computing time. *Balancer*:
 //! in the same run each rank sums up the time of its interactions, which include the decisions of rank 0. *Log*: the

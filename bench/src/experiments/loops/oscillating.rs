@@ -8,10 +8,10 @@
 //!
 //! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period,
 //! and units that are cheap, expensive and very expensive to move. The framework runs under SimGrid, and
-//! `simulate::loops` runs the balancer alone on the same system. Units that may go anywhere move while ranks compute
-//! and in the middle of passes; other units move between passes, in which all ranks stop. For the former, the table
-//! also shows the result of the paper's simulation, which stops all ranks for every movement. The noise has ten
-//! seeds; the seeds of the simulator and of the program differ.
+//! `simulate::loops` runs the balancer alone on the same system. Units of a DOALL loop move while ranks compute, also
+//! in the middle of a pass. Units of a sweep move between passes, while all ranks stop. For DOALL loops, the table also
+//! shows the result of the paper's simulation, which stops all ranks for every movement. The noise has ten seeds; the
+//! seeds of the simulator and of the program differ.
 
 use std::{cell::RefCell, path::Path, time::Duration};
 
@@ -68,17 +68,19 @@ const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("very dear", Kind::Sweep, 2000, 20e-3),
 ];
 const SEEDS: usize = 10;
-/// Seconds of a pass; the next constants are the number of passes and the bytes of a unit.
+/// Seconds of a pass.
 const PASS: f64 = 0.5;
+/// Number of passes of a simulated run.
 const PASSES: usize = 480;
+/// Bytes of a unit.
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
-/// Seconds between two hooks of a rank whose units may go anywhere, which is the block duration that the framework
+/// Seconds between two polls for messages of a rank of a DOALL loop, which is the duration of a block that the framework
 /// aims at.
 const HOOK: f64 = 8e-3;
-/// Maximum cost of a movement below the threshold, relative to the time that the movement saves, where units may go
-/// anywhere; the value of the framework.
+/// Maximum cost of a movement of a DOALL loop whose gain is below the threshold, relative to the time that the movement
+/// saves. The framework uses the same value.
 const AT_ONCE: f64 = 0.1;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

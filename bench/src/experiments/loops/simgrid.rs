@@ -1,5 +1,5 @@
-//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution, and the share of its
-//! time that rank 0 of 256 spends on balancing.
+//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution, and the share of the time
+//! of rank 0, among 256 ranks, that balancing takes.
 //!
 //! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of units; after the
 //! warm-up passes in which the loop settles, the time of the passes is compared with that of a fixed distribution in
@@ -38,10 +38,11 @@ const UNITS: usize = 2000;
 const BYTES: usize = 1024;
 /// Bandwidth of 1 Gbit/s in bytes per second.
 const BANDWIDTH: f64 = 125e6;
-/// Seconds of a pass if all hosts have speed 1; the next constants are the numbers of warm-up passes and of measured
-/// passes.
+/// Seconds of a pass if all hosts have speed 1.
 const PASS: f64 = 1.0;
+/// Number of warm-up passes.
 const SETTLE: usize = 60;
+/// Number of measured passes.
 const PASSES: usize = 60;
 const MANY: usize = 256;
 

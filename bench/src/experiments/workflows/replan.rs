@@ -86,12 +86,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 #[derive(Default)]
 struct Counts {
-    /// Number of runs for which a plan by the real weights exists or that finish with the fixed plan; the next field
-    /// counts those of them that finish within memory with replanning.
+    /// Number of runs for which a plan by the real weights exists or that finish with the fixed plan.
     possible: usize,
+    /// Number of possible runs that finish within memory with replanning.
     reached: usize,
-    /// Number of runs that finish within memory with the fixed plan; the next field counts those with replanning.
+    /// Number of runs that finish within memory with the fixed plan.
     kept: usize,
+    /// Number of runs that finish within memory with replanning.
     anew: usize,
     /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,

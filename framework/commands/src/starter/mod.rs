@@ -160,7 +160,7 @@ impl Starter {
                     Err(error) => Some(error.to_string()),
                 };
                 self.connection.queue(&FromStarter::Ready(refusal))?;
-                // Sent before any command starts, so that the caller knows that the starter was ready even if the starter dies soon.
+                // The reply is sent before any command starts, so that the caller knows that the starter was ready even if it dies soon.
                 self.connection.flush()
             }
             ToStarter::Run(request) => {
@@ -250,7 +250,7 @@ impl Starter {
         Ok(())
     }
 
-    /// Reports an event. While the starter closes, nothing is reported; the end of the connection tells the caller.
+    /// Reports an event. While the starter closes, nothing is reported; the caller detects the end by the closed connection.
     fn tell(&mut self, event: Event) -> Result<()> {
         if self.closing {
             return Ok(());

@@ -136,7 +136,7 @@ fn a_fifo_gets_everything_and_stays() {
     write(&path, text.as_bytes()).unwrap();
     assert!(reader.join().unwrap() == text);
     assert_eq!(names(dir.path()), ["fifo"]);
-    // A repeated publication would wait for a reader each time.
+    // `publish` refuses a FIFO, because each publication would wait for a reader.
     let error = publish(&path, b"state").unwrap_err();
     assert!(error.to_string().contains("is a FIFO, expected a regular file"), "{error}");
 }

@@ -19,7 +19,7 @@ use crate::description::{Action, Description, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// Attributes that are not ignored.
+/// Attributes with a meaning. All others are ignored.
 const MEANT: [&str; 5] = ["weight", "work", "run_time", "memory", "size"];
 
 /// Names, values and line numbers of attributes.

@@ -27,10 +27,11 @@ struct Run<'a> {
     /// Workflow with the real weights of started tasks and the estimated weights of the others.
     known: Workflow,
     is_known: Vec<bool>,
-    /// Current plan; the next fields are the situation in which it was made, and its continuation by the known
-    /// weights.
+    /// Current plan.
     plan: Plan,
+    /// Situation in which the current plan was made.
     from: Situation,
+    /// Times of the current plan with the known weights.
     trace: Plan,
     fresh: usize,
 }
