@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::generate::Family;
+use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part};
 use armature_planner::workflow::{
-    Cluster, DagHetPart, Level, MemoryModel, PlanOptions, TaskMemory, Traversal, dag_het_mem, dag_het_part,
-    heftm, heftm_in_order, plan,
+    Cluster, Level, MemoryModel, PlanOptions, TaskMemory, Traversal, heftm, heftm_in_order, plan,
 };
 
 use super::instances::{Instance, generated};

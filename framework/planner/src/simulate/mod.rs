@@ -4,7 +4,3 @@
 pub mod farm;
 #[cfg(test)]
 mod farm_tests;
-#[cfg(feature = "loops")]
-pub mod loops;
-#[cfg(feature = "pipeline")]
-pub mod pipeline;

@@ -1,6 +1,6 @@
 //! HEFTM against HEFT, as in the paper of 2025: its default cluster, with all of its memory and with a tenth.
 
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::generate::Family;
 use armature_planner::workflow::{
     Cluster, Level, MemoryModel, Plan, TaskMemory, Traversal, heft, heftm, heftm_in_order, heftm_relaxed,
     verify,
