@@ -23,8 +23,8 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulation of a
-//! farm by which its chunks are chosen. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
+//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulation of a farm by
+//! which its chunks are chosen. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
 //! pays. [`random`] generates the random numbers of simulations. Methods of the papers that no decision uses are in the crate `armature-papers`.
 //!
 //! # Features
@@ -39,6 +39,7 @@
     )
 )]
 
+/// Name of this crate in the generators of `armature-papers`, which its unit tests include.
 #[cfg(test)]
 extern crate self as armature_planner;
 
@@ -57,6 +58,7 @@ pub mod random;
 pub mod range;
 #[cfg(test)]
 mod reference;
+#[cfg(feature = "farm")]
 pub mod simulate;
 #[cfg(any(feature = "farm", feature = "pipeline", feature = "loops"))]
 pub mod tuner;

@@ -1,13 +1,15 @@
 //! Best plan of list schedules, block plans and local search.
 
 use armature_planner::workflow::{
-    BestPlan, Cluster, Plan, PlanOptions, Planner, Situation, Workflow, plan_with, retrace,
+    BestPlan, Cluster, Plan, PlanOptions, Planner, Situation, Workflow, heftm_relaxed, plan_with, retrace,
 };
 use armature_planner::{Error, ErrorKind, Result};
 
 use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
+use super::traversal::least_memory;
 
-/// Returns the best plan of all planners, checked by the verifier: those of [`plan`](armature_planner::workflow::plan()), and block plans. If
+/// Returns the best plan of all planners, checked by the verifier: those of [`plan`](armature_planner::workflow::plan()), HEFTM in the order of
+/// [`least_memory`], and block plans. If
 /// [`dag_het_mem`] finds a plan, so does this function.
 ///
 /// ```
@@ -28,10 +30,14 @@ use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 /// # Errors
 /// [`ErrorKind::Infeasible`] with the error of the first planner, if no planner finds a plan.
 pub fn plan_with_blocks(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Result<BestPlan> {
-    plan_with(graph, cluster, options, block_plans(graph, cluster, options))
+    let order = least_memory(graph, graph.topological_order(), options.memory).order;
+    let mut others =
+        vec![(Planner::RelaxedMemDag, heftm_relaxed(graph, cluster, &order, options.memory.task_memory))];
+    others.extend(block_plans(graph, cluster, options));
+    plan_with(graph, cluster, options, others)
 }
 
-fn block_plans(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Vec<(Planner, Result<Plan>)> {
+fn block_plans(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> [(Planner, Result<Plan>); 3] {
     let search =
         DagHetPart { most_partitions: options.partitions, threads: options.threads, seed: options.seed };
     let mem = dag_het_mem(graph, cluster, options.memory);
@@ -43,5 +49,5 @@ fn block_plans(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Ve
             Error::new(ErrorKind::Infeasible, message)
         })
     });
-    vec![(Planner::DagHetMem, mem), (Planner::DagHetPart, part), (Planner::DagHetPartAsEvents, as_events)]
+    [(Planner::DagHetMem, mem), (Planner::DagHetPart, part), (Planner::DagHetPartAsEvents, as_events)]
 }

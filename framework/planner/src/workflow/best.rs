@@ -43,6 +43,8 @@ pub enum Planner {
     RelaxedMm,
     /// Relaxed HEFTM in an order between bottom levels and smallest memory, where the weight of the bottom levels is 1/2 to the power of this number.
     Blended(u32),
+    /// HEFTM in the order that needs least memory in series-parallel graphs, relaxed; by the crate `armature-papers`.
+    RelaxedMemDag,
     /// Block plan of the order that needs least memory, by the crate `armature-papers`.
     DagHetMem,
     /// Block plan of a partition, by the crate `armature-papers`.
@@ -243,6 +245,7 @@ impl fmt::Display for Planner {
             Planner::RelaxedBlc => f.write_str("HEFTM-BLC, relaxed"),
             Planner::RelaxedMm => f.write_str("HEFTM-MM, relaxed"),
             Planner::Blended(power) => write!(f, "HEFTM between BL and MM (1/2^{power})"),
+            Planner::RelaxedMemDag => f.write_str("HEFTM-memDag, relaxed"),
             Planner::DagHetMem => f.write_str("DagHetMem"),
             Planner::DagHetPart => f.write_str("DagHetPart"),
             Planner::DagHetPartAsEvents => f.write_str("DagHetPart, files sent at once"),

@@ -7,6 +7,7 @@ use armature_planner::workflow::{Cluster, Crossing, MemoryModel, Plan, Traversal
 use armature_planner::{Error, ErrorKind, Result};
 
 use super::placement::{Placed, plan};
+use crate::workflow::least_memory;
 
 /// Plans with the baseline of the paper. Tasks run in an order with small peak memory. The processor with the most memory runs as many of them as
 /// fit, then the processor with the next largest memory, and so on.
@@ -48,7 +49,7 @@ pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
 /// Returns the blocks of [`dag_het_mem`].
 pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
     let all: Vec<usize> = (0..graph.len()).collect();
-    let order = Traversal::of(graph, &all, model).order;
+    let order = least_memory(graph, &all, model).order;
     let mut place = vec![0; graph.len()];
     for (number, &task) in order.iter().enumerate() {
         place[task] = number;

@@ -9,6 +9,7 @@ use armature_planner::workflow::Traversal;
 use super::problem::Problem;
 use crate::workflow::blocks::dag_het_mem::by_memory;
 use crate::workflow::blocks::placement::Placed;
+use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, halves};
 
 /// Blocks on processors, and blocks without one.
@@ -63,7 +64,7 @@ pub(super) fn divide(problem: Problem<'_>, block: Traversal, random: &mut Random
     tasks.sort_unstable();
     halves(&Dag::of_tasks(problem.graph, &tasks), random).map(|half| {
         let half: Vec<usize> = half.into_iter().map(|vertex| tasks[vertex]).collect();
-        Traversal::of(problem.graph, &half, problem.model)
+        least_memory(problem.graph, &half, problem.model)
     })
 }
 

@@ -10,6 +10,7 @@ use super::assign::{Assigned, divide};
 use super::problem::Problem;
 use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
+use crate::workflow::least_memory;
 
 /// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper.
 const MOST_RETRIES: usize = 2;
@@ -149,7 +150,7 @@ impl<'a> Merging<'a> {
         if tasks.iter().any(|&task| graph.requirement(task, model.task_memory) > memory) {
             return None;
         }
-        Some(Traversal::of(graph, &tasks, model)).filter(|traversal| traversal.peak <= memory)
+        Some(least_memory(graph, &tasks, model)).filter(|traversal| traversal.peak <= memory)
     }
 
     fn move_to_free(&mut self, block: usize) -> bool {

@@ -13,6 +13,7 @@ use problem::Problem;
 
 use super::dag_het_mem;
 use super::placement::{Placed, plan};
+use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, partition};
 
 /// Search parameters of [`dag_het_part`]. They do not restrict the form of a plan.
@@ -116,7 +117,7 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
     let mut random = Random::new(seed ^ number as u64);
     let blocks = partition(dag, number, &mut random);
     let blocks: Vec<Traversal> =
-        blocks.iter().map(|tasks| Traversal::of(problem.graph, tasks, problem.model)).collect();
+        blocks.iter().map(|tasks| least_memory(problem.graph, tasks, problem.model)).collect();
     let mut best: Option<Improved> = None;
     for most_blocks in [number, BLOCKS_TO_MERGE * processors] {
         let assigned = assign::assign(problem, blocks.clone(), most_blocks, &mut random);

@@ -96,8 +96,9 @@ impl ForkTree {
 
 #[cfg(test)]
 mod tests {
+    use armature_planner::random::Random;
+
     use super::*;
-    use crate::random::Random;
 
     #[test]
     fn ancestors_are_those_that_are_found_step_by_step() {

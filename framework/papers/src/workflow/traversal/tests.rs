@@ -1,6 +1,7 @@
+use armature_planner::random::Random;
+use armature_planner::workflow::{Crossing, TaskMemory, breadth_first, depth_first, greedy};
+
 use super::*;
-use crate::random::Random;
-use crate::workflow::memory::{Crossing, TaskMemory};
 
 /// Returns a graph of tasks without work, with the given memories and edges.
 fn graph(memories: &[u64], edges: &[(usize, usize, u64)]) -> Workflow {
@@ -18,9 +19,15 @@ fn all(workflow: &Workflow) -> Vec<usize> {
     (0..workflow.len()).collect()
 }
 
+fn model(task_memory: TaskMemory, crossing: Crossing) -> MemoryModel {
+    let mut model = MemoryModel::new(task_memory);
+    model.crossing = crossing;
+    model
+}
+
 fn models() -> impl Iterator<Item = MemoryModel> {
     [TaskMemory::Additive, TaskMemory::IncludesIo].into_iter().flat_map(|task_memory| {
-        [Crossing::Transit, Crossing::Resident].map(|crossing| MemoryModel { task_memory, crossing })
+        [Crossing::Transit, Crossing::Resident].map(|crossing| model(task_memory, crossing))
     })
 }
 
@@ -109,12 +116,9 @@ fn any_order_is_topological_and_at_least_the_least_peak() {
         for model in models() {
             let block = Block::new(&workflow, &tasks, model);
             let least = least_peak(&block);
-            for order in [
-                series_parallel::order(&block),
-                simple::greedy(&block),
-                simple::depth_first(&block),
-                simple::breadth_first(&block),
-            ] {
+            for order in
+                [series_parallel::order(&block), greedy(&block), depth_first(&block), breadth_first(&block)]
+            {
                 let mut place = vec![usize::MAX; block.len()];
                 for (at, &task) in order.iter().enumerate() {
                     place[task] = at;
@@ -125,7 +129,7 @@ fn any_order_is_topological_and_at_least_the_least_peak() {
                 }
                 assert!(block.peak(&order) >= least);
             }
-            let found = Traversal::of(&workflow, &tasks, model);
+            let found = least_memory(&workflow, &tasks, model);
             assert_eq!(Traversal::in_order(&workflow, found.order.clone(), model), found);
             optimal += usize::from(found.peak == least);
             cases += 1;
@@ -138,7 +142,7 @@ fn any_order_is_topological_and_at_least_the_least_peak() {
 fn the_hills_of_branches_are_passed_before_their_valleys() {
     // After its source, one branch climbs to 20 and leaves 1; the other branch climbs to 12 and leaves 8.
     let workflow = graph(&[0, 20, 4, 0], &[(0, 1, 0), (0, 2, 0), (1, 3, 1), (2, 3, 8)]);
-    let traversal = Traversal::of(&workflow, &[0, 1, 2, 3], MemoryModel::default());
+    let traversal = least_memory(&workflow, &[0, 1, 2, 3], MemoryModel::default());
     assert_eq!(traversal, Traversal { order: vec![0, 1, 2, 3], peak: 21 });
 }
 
@@ -146,8 +150,7 @@ fn the_hills_of_branches_are_passed_before_their_valleys() {
 fn what_crosses_is_counted_as_the_model_says() {
     // Tasks 0 and 3 are on other processors: task 1 reads 5 from task 0, and task 2 writes 7 for task 3.
     let workflow = graph(&[0, 1, 2, 0], &[(0, 1, 5), (0, 2, 3), (1, 2, 4), (1, 3, 6), (2, 3, 7)]);
-    let peak =
-        |task_memory, crossing| Traversal::of(&workflow, &[1, 2], MemoryModel { task_memory, crossing }).peak;
+    let peak = |task_memory, crossing| least_memory(&workflow, &[1, 2], model(task_memory, crossing)).peak;
     // Task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Transit), 16);
     // The input of task 2 is in memory while task 1 runs, and the output of task 1 while task 2 runs.
@@ -165,7 +168,7 @@ fn long_chains_and_wide_forks_need_no_stack() {
     let bands: Vec<_> = chain.iter().copied().chain(skips).collect();
     for edges in [chain, fork, bands] {
         let workflow = graph(&vec![1; count], &edges);
-        let traversal = Traversal::of(&workflow, &all(&workflow), MemoryModel::default());
+        let traversal = least_memory(&workflow, &all(&workflow), MemoryModel::default());
         assert_eq!(traversal.order.len(), count);
     }
 }

@@ -6,7 +6,8 @@
 //! synchronisation first. An edge that is parallel to a longer path is laid along that path. Joined branches are composed as [`Cuts`] at once, so
 //! that there is no second pass and no recursion.
 
-use super::block::Block;
+use armature_planner::workflow::{Block, breadth_first};
+
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
@@ -15,7 +16,7 @@ const SOURCE: usize = 0;
 
 /// Returns the tasks of the block in the computed order.
 pub(super) fn order(block: &Block) -> Vec<usize> {
-    if block.len() == 0 {
+    if block.is_empty() {
         return Vec::new();
     }
     let mut graph = Growing::new(block);
@@ -27,7 +28,7 @@ pub(super) fn order(block: &Block) -> Vec<usize> {
 
 /// Returns the tasks sorted by their distance from the first task minus their distance from the last, in edges; parents before children.
 fn visits(block: &Block) -> Vec<usize> {
-    let order = super::simple::breadth_first(block);
+    let order = breadth_first(block);
     let mut top = vec![0_i64; block.len()];
     let mut bottom = vec![0_i64; block.len()];
     for &task in &order {
