@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
 use armature::{BoxError, Config, Progress};
+use armature_papers::{RateEstimator, RateOptions, Sample};
 use armature_planner::estimate::ServiceTime;
-use armature_planner::papers::{RateEstimator, RateOptions, Sample};
 use matmul_stream::blocks::Blocks;
 use matmul_stream::matrix::{Matrix, Shape};
 use matmul_stream::pipeline::{Dot, Factors};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use armature_files::regular;
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::generate::Family;
 use armature_workflow_files::{Action, Description, File, Format, Forward, Task, read_as};
 
 /// Closure of tasks that run nothing and only order other tasks.

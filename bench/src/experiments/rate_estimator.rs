@@ -10,8 +10,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use armature_papers::{RateEstimator, RateOptions, Sample};
 use armature_planner::estimate::ServiceTime;
-use armature_planner::papers::{RateEstimator, RateOptions, Sample};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};

@@ -192,7 +192,7 @@ impl Steps {
 mod tests {
     use std::process::Command;
 
-    use armature_planner::workflow::generate::Family;
+    use armature_papers::workflow::generate::Family;
     use armature_workflow_files::read;
 
     use super::*;

@@ -23,9 +23,9 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulations that check the
-//! predictions of the models. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
-//! pays. [`papers`] contains methods that no decision uses. [`random`] generates the random numbers of the simulations.
+//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulation of a farm by
+//! which its chunks are chosen. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
+//! pays. [`random`] generates the random numbers of simulations. Methods of the papers that no decision uses are in the crate `armature-papers`.
 //!
 //! # Features
 //! `farm`, `pipeline`, `loops` and `workflow`, all of them default, compile the module of that name, and what only this module needs.
@@ -39,6 +39,10 @@
     )
 )]
 
+/// Name of this crate in the generators of `armature-papers`, which its unit tests include.
+#[cfg(test)]
+extern crate self as armature_planner;
+
 mod cores;
 mod error;
 pub mod estimate;
@@ -46,15 +50,15 @@ pub mod estimate;
 pub mod farm;
 #[cfg(feature = "loops")]
 pub mod loops;
-#[cfg(any(feature = "pipeline", feature = "loops"))]
-pub mod papers;
 #[cfg(feature = "pipeline")]
 pub mod pipeline;
 mod platform;
 pub mod random;
-mod range;
+#[doc(hidden)]
+pub mod range;
 #[cfg(test)]
 mod reference;
+#[cfg(feature = "farm")]
 pub mod simulate;
 #[cfg(any(feature = "farm", feature = "pipeline", feature = "loops"))]
 pub mod tuner;

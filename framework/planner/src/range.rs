@@ -5,46 +5,46 @@
 //! sizes in bytes, and speeds and works of real machines are far within the range, whatever their units.
 
 /// Smallest accepted number above 0.
-pub(crate) const SMALLEST: f64 = 1e-60;
+pub const SMALLEST: f64 = 1e-60;
 /// Largest accepted number.
-pub(crate) const LARGEST: f64 = 1e60;
+pub const LARGEST: f64 = 1e60;
 /// Maximum number of ranks of a loop, and of worker counts that are compared: far beyond any machine. The state of one rank takes some hundred
 /// bytes, and a comparison of this number of worker counts takes some milliseconds.
-pub(crate) const MOST_RANKS: usize = 1 << 20;
+pub const MOST_RANKS: usize = 1 << 20;
 /// Expected range of a number that must be above 0, for error messages.
-pub(crate) const POSITIVE: &str = "from 1e-60 to 1e60";
+pub const POSITIVE: &str = "from 1e-60 to 1e60";
 /// Expected range of a number that may be 0, for error messages.
-pub(crate) const AMOUNT: &str = "0, or from 1e-60 to 1e60";
+pub const AMOUNT: &str = "0, or from 1e-60 to 1e60";
 
 /// Relative difference up to which two numbers computed in different ways from equal input count as equal; each of some thousand operations has a
 /// rounding error of at most 2^-53. With a much smaller value a search cycles between equal mappings, with a much larger one it misses gains that
 /// can be measured.
-pub(crate) const ROUNDING: f64 = 1e-12;
+pub const ROUNDING: f64 = 1e-12;
 
 /// Returns true if a number that is not negative is less than another by more than [`ROUNDING`].
-pub(crate) fn is_less(value: f64, than: f64) -> bool {
+pub fn is_less(value: f64, than: f64) -> bool {
     value < than * (1.0 - ROUNDING)
 }
 
 /// Returns true if the value can be a divisor: a speed, a bandwidth or a length.
-pub(crate) fn is_positive(value: f64) -> bool {
+pub fn is_positive(value: f64) -> bool {
     (SMALLEST..=LARGEST).contains(&value)
 }
 
 /// Returns true if the value can be a work, a size or a cost, which may be 0.
-pub(crate) fn is_amount(value: f64) -> bool {
+pub fn is_amount(value: f64) -> bool {
     value == 0.0 || is_positive(value)
 }
 
 /// Returns the amount that is closest to a measured value; `None` if the value is negative, infinite, above [`LARGEST`] or NaN.
-pub(crate) fn amount(value: f64) -> Option<f64> {
+pub fn amount(value: f64) -> Option<f64> {
     let near = if (0.0..SMALLEST).contains(&value) { 0.0 } else { value };
     is_amount(near).then_some(near)
 }
 
 /// Returns the amount that is closest to a value, for callers that cannot reject it: 0 for a negative value or NaN, [`LARGEST`] for a value above
 /// it.
-pub(crate) fn amount_or_nearest(value: f64) -> f64 {
+pub fn amount_or_nearest(value: f64) -> f64 {
     amount(value).unwrap_or(if value > 0.0 { LARGEST } else { 0.0 })
 }
 

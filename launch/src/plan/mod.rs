@@ -10,7 +10,8 @@ mod units;
 use std::path::{Path, PathBuf};
 
 use armature_files::output;
-use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, TaskMemory, Workflow, plan};
+use armature_papers::workflow::plan_with_blocks;
+use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, TaskMemory, Workflow};
 use armature_workflow_files::Description;
 use clap::Args;
 pub(crate) use input::workflow as read_workflow;
@@ -102,7 +103,7 @@ fn planned(
     platform: &Path,
 ) -> Result<Planned, LaunchError> {
     let workflow = description.to_workflow().map_err(LaunchError::Workflow)?;
-    let best = plan(&workflow, &cluster, options).map_err(LaunchError::Plan)?;
+    let best = plan_with_blocks(&workflow, &cluster, options).map_err(LaunchError::Plan)?;
     let platform = platform.display().to_string();
     Ok(Planned { workflow, cluster, best, name: description.name().to_string(), platform })
 }

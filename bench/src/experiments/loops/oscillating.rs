@@ -15,8 +15,8 @@
 
 use std::{cell::RefCell, path::Path, time::Duration};
 
+use armature_papers::simulate::loops::{Balancing, Load as PlannerLoad, LoopSystem, Sharing};
 use armature_planner::loops::{LoopOptions, MovementCosts, Reach};
-use armature_planner::simulate::loops::{Balancing, Load as PlannerLoad, LoopSystem, Sharing};
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,

@@ -1,6 +1,6 @@
 //! Workflows and clusters of the papers.
 
-use armature_planner::workflow::generate::{Family, paper_cluster};
+use armature_papers::workflow::generate::{Family, paper_cluster};
 use armature_planner::workflow::{Cluster, TaskMemory, Workflow};
 use armature_workflow_files::read;
 

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::generate::Family;
 
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,

@@ -2,8 +2,8 @@
 
 mod run;
 
+use armature_papers::workflow::generate::Family;
 use armature_planner::random::Random;
-use armature_planner::workflow::generate::Family;
 use armature_planner::workflow::{Situation, TaskMemory, Workflow, plan_rest, retrace};
 
 use self::run::adapted;

@@ -9,8 +9,9 @@
 
 use std::path::Path;
 
-use armature_planner::workflow::generate::Family;
-use armature_planner::workflow::{Cluster, DagHetPart, Level, MemoryModel, Plan, dag_het_part, heftm};
+use armature_papers::workflow::generate::Family;
+use armature_papers::workflow::{DagHetPart, dag_het_part};
+use armature_planner::workflow::{Cluster, Level, MemoryModel, Plan, heftm};
 
 use super::instances::{Instance, generated, traced};
 use crate::table::digits;

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::generate::Family;
+use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part, least_memory, plan_with_blocks};
 use armature_planner::workflow::{
-    Cluster, DagHetPart, Level, MemoryModel, PlanOptions, TaskMemory, Traversal, dag_het_mem, dag_het_part,
-    heftm, heftm_in_order, plan,
+    Cluster, Level, MemoryModel, PlanOptions, TaskMemory, heftm, heftm_in_order,
 };
 
 use super::instances::{Instance, generated};
@@ -45,11 +45,11 @@ const PLANNERS: [(&str, Run); 6] = [
     }),
     ("HEFTM-MM", |instance, cluster| {
         let workflow = &instance.workflow;
-        let order = Traversal::of(workflow, workflow.topological_order(), MODEL).order;
+        let order = least_memory(workflow, workflow.topological_order(), MODEL).order;
         let _ = heftm_in_order(workflow, cluster, &order, MODEL.task_memory);
     }),
     ("all, with local search", |instance, cluster| {
-        let _ = plan(&instance.workflow, cluster, &PlanOptions::default());
+        let _ = plan_with_blocks(&instance.workflow, cluster, &PlanOptions::default());
     }),
 ];
 

@@ -27,10 +27,7 @@ pub use chunking::{Chunking, Published};
 pub use fit::FarmFit;
 pub use knowledge::{ChunkDone, Knowledge, Supply};
 pub use messages::{MessageCosts, StartUp};
-pub use model::{
-    IterationModel, Protocol, idle_bound, idle_index, performance_index, real_optima, time_bound,
-    unbalanced_time,
-};
+pub use model::{IterationModel, Protocol, performance_index};
 pub use statistics::TaskStatistics;
 pub use stream::{Repeated, StreamModel};
 pub use workers::{CountOutcome, WorkerCount};

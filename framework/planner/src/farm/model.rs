@@ -179,52 +179,6 @@ pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     first..=last.min(first.saturating_add(MOST_RANKS - 1))
 }
 
-/// Returns the real numbers of workers at which (7), (8) or (9) has its shortest time and its smallest Pi, for a start-up time `mo` that does not
-/// depend on the size. The time of (8) decreases with every worker, so its first value is infinite.
-///
-/// Cesar et al. (2006) mention the optima without formulas; the formulas follow from the derivatives.
-pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
-    let (mo, carry) = (model.messages.start_up.small, model.carry());
-    let beta = model.out * carry;
-    let (all, without) = (model.compute + carry, model.compute + carry - beta);
-    let index = |fixed: f64, spread: f64| (-fixed + (fixed * fixed + 12.0 * mo * spread).sqrt()) / (6.0 * mo);
-    match equation {
-        7 => ((all / mo).sqrt(), index(mo + model.master, all)),
-        8 => (f64::INFINITY, without / (2.0 * mo + beta + model.master)),
-        _ => ((without / mo).sqrt(), index(mo + beta + model.master, without)),
-    }
-}
-
-/// Computes the seconds of an iteration with unbalanced load: (6), or the larger of (4) and (5). `to` and `from` are the bytes of each worker,
-/// `work` its computing time (s), and `master` the time of the master (s). The last worker starts and ends last.
-///
-/// # Errors
-/// [`ErrorKind::Farm`] if `to`, `from` and `work` differ in length, or are empty.
-pub fn unbalanced_time(
-    messages: &MessageCosts,
-    protocol: Protocol,
-    to: &[f64],
-    from: &[f64],
-    work: &[f64],
-    master: f64,
-) -> Result<f64> {
-    if to.is_empty() || to.len() != from.len() || to.len() != work.len() {
-        let lengths = (to.len(), from.len(), work.len());
-        let message =
-            format!("bytes there, bytes back and work need one entry for each worker, but have {lengths:?}");
-        return Err(Error::new(ErrorKind::Farm, message));
-    }
-    let (n, last) = (to.len() as f64, to.len() - 1);
-    let lambda = messages.per_byte;
-    let mo = messages.start_up.of(to.iter().chain(from).sum::<f64>() / n);
-    let end = work[last] + lambda * from[last] + master;
-    let sent = lambda * to.iter().sum::<f64>();
-    Ok(match protocol {
-        Protocol::Synchronous => (n + 1.0) * mo + sent + end,
-        Protocol::Asynchronous => ((n + 1.0) * mo + lambda * to[last]).max(2.0 * mo + sent) + end,
-    })
-}
-
 /// Computes (10): ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, not rounded.
 pub(super) fn capability_by_start_up(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     (mo * mo + mo * ((1.0 - out) * carry + compute)).sqrt() / mo + 1.0
@@ -248,24 +202,4 @@ pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64
 /// Computes (13) for a measured iteration: n Tt²/Tc, the time divided by the efficiency.
 pub fn performance_index(workers: usize, time: f64, compute: f64) -> f64 {
     workers as f64 * time * time / compute
-}
-
-/// Returns the idle fraction of the workers in an iteration of `time` seconds: 1 − mean busy time / time. 0 is perfect balance.
-pub fn idle_index(busy: &[f64], time: f64) -> f64 {
-    1.0 - busy.iter().sum::<f64>() / busy.len() as f64 / time
-}
-
-/// Returns an upper bound of the idle index for a given variation of the tasks: 1/(1 + (µ/σ)√(2/n)), if the tasks of a worker are equal; 0 without
-/// variation.
-pub fn idle_bound(workers: usize, mean: f64, deviation: f64) -> f64 {
-    if deviation <= 0.0 {
-        return 0.0;
-    }
-    1.0 / (1.0 + mean / deviation * (2.0 / workers as f64).sqrt())
-}
-
-/// Returns the upper bound of the time of an iteration of M tasks: µM/n + σM/√(2n). [`idle_bound`] follows from it.
-pub fn time_bound(workers: usize, tasks: u64, mean: f64, deviation: f64) -> f64 {
-    let (x, m) = (workers as f64, tasks as f64);
-    mean * m / x + deviation * m / (2.0 * x).sqrt()
 }

@@ -11,16 +11,15 @@
 //! | question | answer |
 //! |---|---|
 //! | how many iterations between two messages of a pipelined loop? | [`Sweep`] |
-//! | what do barriers cost? | [`Barriers`](crate::papers::Barriers) |
 //! | how often does the balancer compare rates? | [`PeriodLimits`], [`PeriodChooser`] |
 //! | how fast is a rank? | [`RateAccumulator`], [`Smoothing`], [`RateFilter`] |
 //! | how many units should each rank have, and how much time would that save? | [`distribute`], [`reduction`] |
 //! | which rank sends which units to which rank? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
 //! | what does a movement cost, and for how long does it pay? | [`MovementFit`], [`Stability`] |
 //! | how do these parts work together? | [`LoopBalancer`] |
-//! | what is the best possible result? | [`efficiency`], [`Oscillation`](crate::papers::Oscillation) |
+//! | what is the best possible result? | [`efficiency`] |
 //!
-//! [`simulate::loops`](crate::simulate::loops) runs a balancer on simulated ranks with competing loads.
+//! The crate `armature-papers` runs a balancer on simulated ranks with competing loads.
 
 mod balancer;
 #[cfg(test)]
@@ -51,13 +50,14 @@ pub use rates::filter::{RateFilter, Smoothing, Trend, TrendTable};
 pub use rates::interaction::{Ahead, Interaction, Report};
 pub use rates::rate_accumulator::{LEAST_PERIOD, RateAccumulator, SOON, tells_rate};
 pub use rounds::{BlockMove, block_moves, rounds};
-pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
+pub use sweep::{Grain, ShiftCost, Sweep};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::MOST_RANKS;
 
 /// Checks the number of ranks of a loop.
-pub(crate) fn check_ranks(ranks: usize) -> Result<()> {
+#[doc(hidden)]
+pub fn check_ranks(ranks: usize) -> Result<()> {
     match ranks {
         0 => invalid("a loop needs at least one rank".into()),
         1..=MOST_RANKS => Ok(()),

@@ -73,7 +73,7 @@ pub struct Grain {
 }
 
 impl Sweep {
-    /// Creates a sweep from the time of an iteration of the pipelined loop (s) on the rank with the slowest part (5); see [`iteration_time`].
+    /// Creates a sweep from the time of an iteration of the pipelined loop (s) on the rank with the slowest part (5).
     pub fn of_iteration(ranks: usize, iterations: u64, iteration: f64, shift: ShiftCost) -> Self {
         Sweep { ranks, iterations, sequential: ranks as f64 * iterations as f64 * iteration, shift }
     }
@@ -149,28 +149,4 @@ impl Sweep {
     pub fn efficiency_bound(&self, blocks: f64) -> f64 {
         blocks / (blocks + self.ranks as f64 - 1.0)
     }
-}
-
-/// Returns the number of iterations in a block that takes about `grain` seconds on a rank, at `iteration` seconds each (3). The result is at least
-/// 1, and 1 if the time of an iteration is 0 or NaN. The fixed grain of the paper is one and a half quanta of the scheduler.
-///
-/// ```
-/// assert_eq!(armature_planner::loops::block_of_grain(0.15, 0.011), 14);
-/// ```
-pub fn block_of_grain(grain: f64, iteration: f64) -> u64 {
-    if iteration > 0.0 { round_half_up(grain / iteration).max(1) } else { 1 }
-}
-
-/// Returns the time of an iteration from several measurements on each rank: the longest over the ranks of the shortest time of each rank. Other
-/// load only lengthens a measurement, and all ranks wait for the slowest one. Returns `None` without measurements.
-///
-/// ```
-/// use armature_planner::loops::iteration_time;
-///
-/// assert_eq!(iteration_time(&[vec![0.011, 0.010], vec![0.019, 0.012]]), Some(0.012));
-/// assert_eq!(iteration_time(&[vec![]]), None);
-/// ```
-pub fn iteration_time(measured: &[Vec<f64>]) -> Option<f64> {
-    let shortest = |times: &Vec<f64>| times.iter().copied().reduce(f64::min);
-    measured.iter().filter_map(shortest).reduce(f64::max)
 }

@@ -15,7 +15,8 @@ mod spec;
 
 pub use dispatch::Dispatch;
 pub use mapping::{Block, Mapping};
-pub(crate) use model::item_times_of;
+#[doc(hidden)]
+pub use model::item_times_of;
 pub use model::{BlockPrediction, Prediction, production_time};
 pub use plan::{Algorithm, Plan, PlanOptions, plan};
 pub use spec::{PipelineSpec, StageSpec};

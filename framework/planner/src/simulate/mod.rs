@@ -1,10 +1,5 @@
-//! Small deterministic simulators that verify predictions.
+//! Small deterministic simulator of a farm.
 
-#[cfg(feature = "farm")]
 pub mod farm;
 #[cfg(test)]
 mod farm_tests;
-#[cfg(feature = "loops")]
-pub mod loops;
-#[cfg(feature = "pipeline")]
-pub mod pipeline;

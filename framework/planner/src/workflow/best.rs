@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 use super::cluster::Cluster;
 use super::exhaustive;
 use super::graph::Workflow;
@@ -17,12 +16,10 @@ use super::local_search;
 use super::options::PlanOptions;
 use super::parallel;
 use super::plan::Plan;
-use super::replan::retrace;
-use super::situation::Situation;
 use super::traversal::Traversal;
 use super::verifier::{Verdict, verify};
 use super::worth::Worth;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Number of orders between that of HEFTM and the one with the smallest memory. In the first order the levels have the weight one half, and in each
 /// following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
@@ -46,11 +43,13 @@ pub enum Planner {
     RelaxedMm,
     /// Relaxed HEFTM in an order between bottom levels and smallest memory, where the weight of the bottom levels is 1/2 to the power of this number.
     Blended(u32),
-    /// Block plan of the order that needs least memory.
+    /// HEFTM in the order that needs least memory in series-parallel graphs, relaxed; by the crate `armature-papers`.
+    RelaxedMemDag,
+    /// Block plan of the order that needs least memory, by the crate `armature-papers`.
     DagHetMem,
-    /// Block plan of a partition.
+    /// Block plan of a partition, by the crate `armature-papers`.
     DagHetPart,
-    /// Tasks on the processors of DagHetPart, but each file is sent as soon as it is written.
+    /// Tasks on the processors of DagHetPart, but each file is sent as soon as it is written; by the crate `armature-papers`.
     DagHetPartAsEvents,
     /// Relaxed HEFTM in the order of bottom levels, with clusters of tasks on one processor.
     ClusteredBl(Merge),
@@ -84,14 +83,18 @@ pub struct BestPlan {
     pub attempts: Vec<Attempt>,
 }
 
-/// Returns the best plan of all planners, checked by the verifier.
+/// Returns the best plan of all planners of this crate, checked by the verifier.
 ///
 /// ```
-/// use armature_planner::workflow::generate::{Family, paper_cluster};
-/// use armature_planner::workflow::{PlanOptions, plan};
+/// use armature_planner::workflow::{Cluster, PlanOptions, Processor, Workflow, plan};
 ///
-/// let workflow = Family::Epigenomics.build(100, 1)?;
-/// let cluster = paper_cluster(3, 4, 1.0)?;
+/// let mut builder = Workflow::builder();
+/// for task in 0..100 {
+///     builder.task(format!("t{task}"), 1.0 + (task % 7) as f64, 1 + task % 5);
+/// }
+/// (1..100).for_each(|task| builder.edge(task / 2, task, 1));
+/// let workflow = builder.build()?;
+/// let cluster = Cluster::new(vec![Processor::new("p", 1.0, 100); 4], 1.0)?;
 /// let mut options = PlanOptions::default();
 /// options.evaluations = 16;
 /// let best = plan(&workflow, &cluster, &options)?;
@@ -106,7 +109,25 @@ pub struct BestPlan {
 /// # Errors
 /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) with the error of the first planner, if no planner finds a plan.
 pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Result<BestPlan> {
-    let mut found = constructed(graph, cluster, options);
+    plan_with(graph, cluster, options, Vec::new())
+}
+
+/// Returns the best plan as [`plan`] does, but also with the results of other planners, each of which may be the best or the start of the local
+/// search.
+///
+/// # Errors
+/// See [`plan`].
+pub fn plan_with(
+    graph: &Workflow,
+    cluster: &Cluster,
+    options: &PlanOptions,
+    others: Vec<(Planner, Result<Plan>)>,
+) -> Result<BestPlan> {
+    let mut found = list_schedules(graph, cluster, options);
+    let others = others.into_iter();
+    found.extend(
+        others.map(|(planner, plan)| (planner, plan.and_then(|plan| certified(graph, cluster, plan)))),
+    );
     let known = shortest(&found);
     if let Some(plan) = exhaustive::shortest(graph, cluster, options.memory.task_memory, known) {
         found.push((Planner::Exhaustive, certified(graph, cluster, plan)));
@@ -121,13 +142,7 @@ pub(super) fn plan_by_heuristics(
     cluster: &Cluster,
     options: &PlanOptions,
 ) -> Result<BestPlan> {
-    improved(graph, cluster, options, constructed(graph, cluster, options))
-}
-
-fn constructed(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
-    let mut found = list_schedules(graph, cluster, options);
-    found.extend(block_plans(graph, cluster, options));
-    found
+    improved(graph, cluster, options, list_schedules(graph, cluster, options))
 }
 
 /// Returns the best of the plans found and their improvement by local search.
@@ -194,23 +209,6 @@ fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) ->
     })
 }
 
-fn block_plans(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
-    let search =
-        DagHetPart { most_partitions: options.partitions, threads: options.threads, seed: options.seed };
-    let mem = dag_het_mem(graph, cluster, options.memory);
-    let part = dag_het_part(graph, cluster, options.memory, &search);
-    let start = Situation::new(graph, cluster);
-    let as_events = part.clone().and_then(|plan| {
-        retrace(graph, cluster, &plan, &start).ok_or_else(|| {
-            let message = "the blocks do not fit when files wait in memory or buffers until they are sent";
-            Error::new(ErrorKind::Infeasible, message)
-        })
-    });
-    [(Planner::DagHetMem, mem), (Planner::DagHetPart, part), (Planner::DagHetPartAsEvents, as_events)]
-        .map(|(planner, plan)| (planner, plan.and_then(|plan| certified(graph, cluster, plan))))
-        .into()
-}
-
 /// Plan with the verdict of the verifier.
 type Certified = (Plan, Verdict);
 
@@ -247,6 +245,7 @@ impl fmt::Display for Planner {
             Planner::RelaxedBlc => f.write_str("HEFTM-BLC, relaxed"),
             Planner::RelaxedMm => f.write_str("HEFTM-MM, relaxed"),
             Planner::Blended(power) => write!(f, "HEFTM between BL and MM (1/2^{power})"),
+            Planner::RelaxedMemDag => f.write_str("HEFTM-memDag, relaxed"),
             Planner::DagHetMem => f.write_str("DagHetMem"),
             Planner::DagHetPart => f.write_str("DagHetPart"),
             Planner::DagHetPartAsEvents => f.write_str("DagHetPart, files sent at once"),

@@ -234,7 +234,7 @@ impl Workflow {
     }
 
     /// Describes the memory needs of a task, for messages in which the text follows "has".
-    pub(super) fn needs(&self, task: usize) -> String {
+    pub fn needs(&self, task: usize) -> String {
         let (reads, writes) = self.sizes[task];
         format!("a memory of {}, reads {reads} and writes {writes}", self.memory(task))
     }

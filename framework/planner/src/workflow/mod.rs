@@ -7,9 +7,10 @@
 //! successor of 2025. Memory sizes are integers, so that checks whether files and tasks fit are exact.
 
 mod best;
-mod blocks;
 mod cluster;
 mod exhaustive;
+#[cfg(test)]
+#[path = "../../../papers/src/workflow/generate/mod.rs"]
 pub mod generate;
 mod graph;
 mod heftm;
@@ -17,7 +18,6 @@ mod local_search;
 mod memory;
 mod options;
 mod parallel;
-mod partition;
 mod plan;
 mod replan;
 mod situation;
@@ -26,18 +26,20 @@ mod traversal;
 mod verifier;
 mod worth;
 
-pub use best::{Attempt, BestPlan, Planner, plan};
-pub use blocks::{DagHetPart, dag_het_mem, dag_het_part};
+pub use best::{Attempt, BestPlan, Planner, plan, plan_with};
 pub use cluster::{Cluster, Processor};
 pub use graph::{Edge, Workflow, WorkflowBuilder};
 pub use heftm::{Level, Merge, heft, heftm, heftm_in_order, heftm_relaxed};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
 pub use options::PlanOptions;
-pub use partition::acyclic_partition;
+#[doc(hidden)]
+pub use parallel::answers;
 pub use plan::{Eviction, Execution, Plan, Transfer};
 pub use replan::{Replanned, plan_rest, replan, retrace};
 pub use situation::{FilePlace, Progress, Situation};
 pub use traversal::Traversal;
+#[doc(hidden)]
+pub use traversal::{Block, breadth_first, depth_first, greedy};
 pub use verifier::{Rule, Verdict, Violation, memory_over_time, verify, verify_rest};
 
 #[cfg(test)]

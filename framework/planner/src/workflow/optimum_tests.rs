@@ -4,8 +4,7 @@ use proptest::prelude::*;
 
 use super::best::plan_by_heuristics;
 use super::exhaustive::Search;
-use super::generate::{RandomCluster, RandomWorkflow};
-use super::property_tests::problem;
+use super::generate::{RandomCluster, RandomWorkflow, problem};
 use super::*;
 use crate::random::Random;
 

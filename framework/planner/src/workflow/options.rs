@@ -21,7 +21,7 @@ pub struct PlanOptions {
     pub memory: MemoryModel,
     /// Number of plans that local search evaluates; 0 disables local search.
     pub evaluations: usize,
-    /// Maximum number of partitions from which DagHetPart starts: see [`DagHetPart::most_partitions`](super::DagHetPart::most_partitions).
+    /// Maximum number of partitions from which DagHetPart of the crate `armature-papers` starts.
     pub partitions: usize,
     /// Seed of the random choices of local search.
     pub seed: u64,

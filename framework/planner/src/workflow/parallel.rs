@@ -6,11 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Calls `answer` for each question and returns the results in the order of the questions. The number of threads affects only the time; 0 uses all
 /// cores.
-pub(super) fn answers<Q: Sync, A: Send>(
-    questions: &[Q],
-    threads: usize,
-    answer: impl Fn(&Q) -> A + Sync,
-) -> Vec<A> {
+pub fn answers<Q: Sync, A: Send>(questions: &[Q], threads: usize, answer: impl Fn(&Q) -> A + Sync) -> Vec<A> {
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = if threads == 0 { cores() } else { threads }.min(questions.len());
     if threads <= 1 {

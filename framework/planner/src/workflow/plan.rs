@@ -78,6 +78,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Creates a plan for so many tasks and processors, in which no task has a place yet and all times are 0.
+    pub fn empty(execution: Execution, task_memory: TaskMemory, tasks: usize, processors: usize) -> Self {
+        Plan {
+            execution,
+            task_memory,
+            processor_of: vec![0; tasks],
+            orders: vec![Vec::new(); processors],
+            sequence: Vec::with_capacity(tasks),
+            start: vec![0.0; tasks],
+            finish: vec![0.0; tasks],
+            makespan: 0.0,
+            peak: vec![0; processors],
+            transfers: Vec::new(),
+            evictions: Vec::new(),
+        }
+    }
+
     /// Returns the total size of all evicted files.
     pub fn evicted_bytes(&self, graph: &Workflow) -> u64 {
         self.evictions.iter().map(|eviction| graph.edges()[eviction.edge].size).sum()

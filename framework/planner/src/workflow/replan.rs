@@ -28,11 +28,15 @@ pub struct Replanned {
 /// remaining tasks. Without changes, a plan whose evicted files can be read back stays the same:
 ///
 /// ```
-/// use armature_planner::workflow::generate::{Family, paper_cluster};
-/// use armature_planner::workflow::{Situation, TaskMemory, heftm_relaxed, retrace};
+/// use armature_planner::workflow::{Cluster, Processor, Situation, TaskMemory, Workflow, heftm_relaxed, retrace};
 ///
-/// let workflow = Family::Montage.build(200, 1)?;
-/// let cluster = paper_cluster(3, 10, 1.0)?;
+/// let mut builder = Workflow::builder();
+/// for task in 0..200 {
+///     builder.task(format!("t{task}"), 1.0 + (task % 7) as f64, 1 + task % 5);
+/// }
+/// (1..200).for_each(|task| builder.edge(task / 2, task, 1));
+/// let workflow = builder.build()?;
+/// let cluster = Cluster::new(vec![Processor::new("p", 1.0, 1000); 4], 1.0)?;
 /// let plan = heftm_relaxed(&workflow, &cluster, workflow.topological_order(), TaskMemory::Additive)?;
 /// let start = Situation::new(&workflow, &cluster);
 /// assert_eq!(retrace(&workflow, &cluster, &plan, &start), Some(plan.clone()));

@@ -6,6 +6,5 @@ mod farm;
 mod loops;
 mod numbers;
 mod pipeline;
-mod rate;
 mod simulate;
 mod tuner;

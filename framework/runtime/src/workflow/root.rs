@@ -149,7 +149,12 @@ impl Root {
                 self.planned = Some((planner, plan.makespan));
                 self.master.has_planned(plan, question.clusters, takes, now);
             }
-            Err(error) => log::warn!("workflow {}: it runs without a plan: {error}", shown(&self.graph.name)),
+            Err(error) => log::warn!(
+                "workflow {}: it runs without a plan: no list schedule fits ({}); `armature plan` also tries \
+                 block plans, and Workflow::follow runs one",
+                shown(&self.graph.name),
+                error.message()
+            ),
         }
         self.master.begin();
         Event::Planned(Planned {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use armature_planner::workflow::generate::Family;
-use armature_planner::workflow::{BestPlan, MemoryModel, PlanOptions, Planner, TaskMemory, plan};
+use armature_papers::workflow::generate::Family;
+use armature_papers::workflow::plan_with_blocks;
+use armature_planner::workflow::{BestPlan, MemoryModel, PlanOptions, Planner, TaskMemory};
 
 use super::super::instances::{generated, traced};
 use super::geometric;
@@ -49,7 +50,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
             let memory = MemoryModel::new(instance.task_memory);
             let mut options = PlanOptions::default();
             options.memory = memory;
-            let best = plan(&instance.workflow, &cluster, &options)?;
+            let best = plan_with_blocks(&instance.workflow, &cluster, &options)?;
             let blocks = earliest(&best, |planner| planner == Planner::DagHetPart).map(|found| found.0);
             let lists = earliest(&best, is_list).map(|found| found.0);
             let before = earliest(&best, |planner| planner != Planner::LocalSearch);

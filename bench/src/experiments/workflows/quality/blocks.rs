@@ -1,9 +1,8 @@
 //! DagHetPart against DagHetMem, as in the paper of 2024: its default cluster, its families and sizes.
 
-use armature_planner::workflow::generate::Family;
-use armature_planner::workflow::{
-    DagHetPart, MemoryModel, Plan, TaskMemory, dag_het_mem, dag_het_part, verify,
-};
+use armature_papers::workflow::generate::Family;
+use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part};
+use armature_planner::workflow::{MemoryModel, Plan, TaskMemory, verify};
 
 use super::super::instances::{Instance, generated, traced};
 use super::geometric;

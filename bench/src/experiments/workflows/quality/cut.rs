@@ -1,7 +1,7 @@
 //! Cuts of the partitioner, compared with those of dagP.
 
-use armature_planner::workflow::acyclic_partition;
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::acyclic_partition;
+use armature_papers::workflow::generate::Family;
 
 use super::super::instances::generated;
 use super::geometric;

@@ -1,9 +1,9 @@
 //! HEFTM against HEFT, as in the paper of 2025: its default cluster, with all of its memory and with a tenth.
 
-use armature_planner::workflow::generate::Family;
+use armature_papers::workflow::generate::Family;
+use armature_papers::workflow::least_memory;
 use armature_planner::workflow::{
-    Cluster, Level, MemoryModel, Plan, TaskMemory, Traversal, heft, heftm, heftm_in_order, heftm_relaxed,
-    verify,
+    Cluster, Level, MemoryModel, Plan, TaskMemory, heft, heftm, heftm_in_order, heftm_relaxed, verify,
 };
 
 use super::super::instances::{Instance, generated, traced};
@@ -91,7 +91,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn plans(instance: &Instance, cluster: &Cluster) -> Vec<(f64, bool)> {
     let Instance { workflow, task_memory, .. } = instance;
     let model = MemoryModel::new(*task_memory);
-    let little = Traversal::of(workflow, workflow.topological_order(), model).order;
+    let little = least_memory(workflow, workflow.topological_order(), model).order;
     let by_level = |level| heftm(workflow, cluster, level, *task_memory);
     let [bl, blc] = [Level::Bottom, Level::BottomWithInputs].map(by_level);
     let blind = heft(workflow, cluster, *task_memory);

@@ -6,6 +6,6 @@ pub(in crate::pipeline) mod costs;
 mod prediction;
 pub(in crate::pipeline) mod production_time;
 
-pub(crate) use prediction::item_times_of;
+pub use prediction::item_times_of;
 pub use prediction::{BlockPrediction, Prediction, production_time};
 pub(in crate::pipeline) use prediction::{pace, predict};

@@ -116,7 +116,7 @@ pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispa
 }
 
 /// Returns the seconds that an item takes on each host of each block, including transfers from and to the neighbours.
-pub(crate) fn item_times_of(platform: &Platform, spec: &PipelineSpec, mapping: &Mapping) -> Vec<Vec<f64>> {
+pub fn item_times_of(platform: &Platform, spec: &PipelineSpec, mapping: &Mapping) -> Vec<Vec<f64>> {
     item_times(&Costs::new(platform, spec), &mapping.blocks)
 }
 

@@ -4,7 +4,8 @@ use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::memory::{Crossing, MemoryModel};
 
 /// Tasks of a block, with local numbers from 0, and the edges between them.
-pub(super) struct Block {
+#[derive(Debug)]
+pub struct Block {
     /// Numbers of the tasks in the workflow, ascending.
     tasks: Vec<usize>,
     /// Memory that each task needs while it runs, including all of its files.
@@ -22,7 +23,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
+    /// Creates the block of these tasks. Each task must be named once.
+    pub fn new(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
         let count = tasks.len();
@@ -66,57 +68,67 @@ impl Block {
     }
 
     /// Returns the number of tasks.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
+    /// Returns true if the block has no task.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// Returns the number in the workflow of a task of the block.
-    pub(super) fn task(&self, local: usize) -> usize {
+    pub fn task(&self, local: usize) -> usize {
         self.tasks[local]
     }
 
     /// Returns the number in the block of a task of the workflow, which must be in the block.
-    pub(super) fn local(&self, task: usize) -> usize {
+    pub fn local(&self, task: usize) -> usize {
         self.tasks.partition_point(|&other| other < task)
     }
 
-    pub(super) fn need(&self, local: usize) -> u64 {
+    /// Returns the memory that a task needs while it runs.
+    pub fn need(&self, local: usize) -> u64 {
         self.needs[local]
     }
 
-    pub(super) fn arriving(&self, local: usize) -> u64 {
+    /// Returns the size of the inputs of a task that are in memory from the beginning of the block.
+    pub fn arriving(&self, local: usize) -> u64 {
         self.arriving[local]
     }
 
-    pub(super) fn leaving(&self, local: usize) -> u64 {
+    /// Returns the size of the outputs of a task that stay in memory until the end of the block.
+    pub fn leaving(&self, local: usize) -> u64 {
         self.leaving[local]
     }
 
-    pub(super) fn outputs(&self, local: usize) -> &[Edge] {
+    /// Returns the edges to tasks of the block.
+    pub fn outputs(&self, local: usize) -> &[Edge] {
         &self.outputs[self.first_output[local]..self.first_output[local + 1]]
     }
 
-    pub(super) fn inputs(&self, local: usize) -> &[Edge] {
+    /// Returns the edges from tasks of the block.
+    pub fn inputs(&self, local: usize) -> &[Edge] {
         &self.inputs[self.first_input[local]..self.first_input[local + 1]]
     }
 
     /// Returns the size of the inputs that waited in memory, which a task frees when it has run.
-    pub(super) fn freed(&self, local: usize) -> u64 {
+    pub fn freed(&self, local: usize) -> u64 {
         self.arriving[local] + self.inputs(local).iter().map(|edge| edge.size).sum::<u64>()
     }
 
     /// Returns the size of the outputs that a task leaves in memory.
-    pub(super) fn kept(&self, local: usize) -> u64 {
+    pub fn kept(&self, local: usize) -> u64 {
         self.leaving[local] + self.outputs(local).iter().map(|edge| edge.size).sum::<u64>()
     }
 
     /// Returns a lower bound of the peak of any order: the memory that the largest task needs.
-    pub(super) fn least_peak(&self) -> u64 {
+    pub fn least_peak(&self) -> u64 {
         self.needs.iter().copied().max().unwrap_or(0)
     }
 
     /// Returns the peak memory when the tasks run in this order.
-    pub(super) fn peak(&self, order: &[usize]) -> u64 {
+    pub fn peak(&self, order: &[usize]) -> u64 {
         let mut live: u64 = self.arriving.iter().sum();
         let mut peak = live;
         for &local in order {

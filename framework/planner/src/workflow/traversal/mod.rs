@@ -1,18 +1,14 @@
 //! Orders of the tasks of a block on one processor with small peak memory.
 //!
-//! The order of Kayaaslan, Lambert, Marchal and Uçar (*Scheduling series-parallel task graphs to minimize peak memory*, 2018) is optimal for
-//! series-parallel graphs; other graphs are made series-parallel first. The order competes with three simple orders. The peaks of all four on the
-//! original graph are compared.
+//! The best of three simple orders is taken. The crate `armature-papers` has another order, which is optimal for series-parallel graphs.
 
 mod block;
-mod fork_tree;
-mod segments;
-mod series_parallel;
 mod simple;
 
 use super::graph::Workflow;
 use super::memory::MemoryModel;
-use block::Block;
+pub use block::Block;
+pub use simple::{breadth_first, depth_first, greedy};
 
 /// Order of tasks and its peak memory; the default is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +43,7 @@ impl Traversal {
     /// Panics if a task does not exist.
     pub fn of(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
         let block = Block::new(workflow, tasks, model);
-        let candidates: [fn(&Block) -> Vec<usize>; 4] =
-            [series_parallel::order, simple::greedy, simple::depth_first, simple::breadth_first];
+        let candidates = [greedy, depth_first, breadth_first];
         let least = block.least_peak();
         let mut best: Option<(u64, Vec<usize>)> = None;
         for candidate in candidates {
@@ -75,6 +70,3 @@ impl Traversal {
         Traversal { peak: block.peak(&local), order }
     }
 }
-
-#[cfg(test)]
-mod tests;

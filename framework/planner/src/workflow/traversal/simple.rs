@@ -6,19 +6,19 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::block::Block;
 
 /// Orders tasks so that the task that has been ready for the longest time is next.
-pub(super) fn breadth_first(block: &Block) -> Vec<usize> {
+pub fn breadth_first(block: &Block) -> Vec<usize> {
     let mut ready = VecDeque::new();
     by(block, &mut ready, VecDeque::push_back, VecDeque::pop_front)
 }
 
 /// Orders tasks so that the task that became ready last is next.
-pub(super) fn depth_first(block: &Block) -> Vec<usize> {
+pub fn depth_first(block: &Block) -> Vec<usize> {
     let mut ready = Vec::new();
     by(block, &mut ready, Vec::push, Vec::pop)
 }
 
 /// Orders tasks so that the ready task after which the least memory is kept is next; among equal tasks the one with the smallest need.
-pub(super) fn greedy(block: &Block) -> Vec<usize> {
+pub fn greedy(block: &Block) -> Vec<usize> {
     // The kept and freed sizes are at most the sum of all sizes, which fits a signed integer.
     let key = |task| (block.kept(task) as i64 - block.freed(task) as i64, block.need(task), task);
     let mut ready = BinaryHeap::new();

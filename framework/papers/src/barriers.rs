@@ -1,0 +1,48 @@
+//! Grain of loops with barriers, which have dependences in both directions.
+
+use serde::{Deserialize, Serialize};
+
+/// Loop whose ranks meet at a barrier after each iteration, such as Jacobi relaxation or a sequence of DOALL loops.
+///
+/// The efficiency (13) does not depend on the number of iterations, only on the work between two barriers. The grain should therefore be as large
+/// as the program permits.
+///
+/// ```
+/// use armature_papers::Barriers;
+///
+/// let loops = Barriers { ranks: 4, units: 1000, iterations: 50, unit: 1e-4, barrier: 2e-3 };
+/// assert!((loops.time() - 1.35).abs() < 1e-12);
+/// assert!((loops.efficiency() - 1.25 / 1.35).abs() < 1e-12);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Barriers {
+    /// Number of ranks, P.
+    pub ranks: usize,
+    /// Number of iterations of the distributed loop, n.
+    pub units: u64,
+    /// Number of iterations of the outer loop, each with a barrier, m.
+    pub iterations: u64,
+    /// Seconds of one iteration of the distributed loop.
+    pub unit: f64,
+    /// Seconds of a barrier.
+    pub barrier: f64,
+}
+
+impl Barriers {
+    /// Returns the seconds on all ranks, with evenly distributed units (11).
+    pub fn time(&self) -> f64 {
+        let share = self.units as f64 / self.ranks as f64 * self.unit;
+        self.iterations as f64 * (self.barrier + share)
+    }
+
+    /// Returns the seconds on one rank (12).
+    pub fn sequential(&self) -> f64 {
+        self.units as f64 * self.unit * self.iterations as f64
+    }
+
+    /// Returns the efficiency (13).
+    pub fn efficiency(&self) -> f64 {
+        let work = self.units as f64 * self.unit;
+        work / (self.ranks as f64 * self.barrier + work)
+    }
+}

@@ -1,0 +1,74 @@
+//! Best possible result of balancing under a load on one rank that appears and disappears.
+
+use serde::{Deserialize, Serialize};
+
+/// Load on one rank that is alternately off and on.
+///
+/// The model is that of section 8 of the paper. Its figure was not legible; the formula is a reconstruction from its description.
+///
+/// ```
+/// use armature_papers::{Oscillation, Reaction};
+///
+/// let load = Oscillation { ranks: 4, share: 0.5, off: 30.0, on: 30.0 };
+/// assert!((load.unbalanced() - 0.8).abs() < 1e-12);
+/// // A distribution that suits the load and stays: the rank idles for half of the time without it.
+/// assert!((load.unchanged() - 7.0 / 7.5).abs() < 1e-12);
+/// let reaction = Reaction { to_off: 4.5, move_back: 0.3, to_on: 2.5, move_away: 0.3 };
+/// assert!((load.balanced(&reaction) - 0.96333).abs() < 1e-5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Oscillation {
+    /// Number of ranks, P.
+    pub ranks: usize,
+    /// Fraction of its processor that the rank has while the load is on, s.
+    pub share: f64,
+    /// Seconds without the load, t_a.
+    pub off: f64,
+    /// Seconds with the load, t_b.
+    pub on: f64,
+}
+
+/// Reaction times of a balancer to a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reaction {
+    /// Seconds from the end of the load until units move, t_c.
+    pub to_off: f64,
+    /// Seconds of the movement after the end of the load, t_d.
+    pub move_back: f64,
+    /// Seconds from the beginning of the load until units move, t_f.
+    pub to_on: f64,
+    /// Seconds of the movement after the beginning of the load, t_g.
+    pub move_away: f64,
+}
+
+impl Oscillation {
+    /// Returns the efficiency with moves to the best distribution for each state of the load, relative to a run without any load.
+    pub fn balanced(&self, reaction: &Reaction) -> f64 {
+        let (p, capacity) = (self.ranks as f64, self.capacity());
+        let Reaction { to_off, move_back, to_on, move_away } = *reaction;
+        let settled_off = (self.off - to_off - move_back).max(0.0);
+        let settled_on = (self.on - to_on - move_away).max(0.0);
+        let done = capacity * to_off + p * settled_off + p * self.share * to_on + capacity * settled_on;
+        done / self.available()
+    }
+
+    /// Returns the efficiency with constant equal shares.
+    pub fn unbalanced(&self) -> f64 {
+        self.ranks as f64 * (self.off + self.share * self.on) / self.available()
+    }
+
+    /// Returns the efficiency with constant shares that suit the load, also while the load is off.
+    pub fn unchanged(&self) -> f64 {
+        self.capacity() * (self.off + self.on) / self.available()
+    }
+
+    /// Returns the number of processors that remain while the load is on, c.
+    fn capacity(&self) -> f64 {
+        self.ranks as f64 - 1.0 + self.share
+    }
+
+    /// Returns the processor seconds in a period that the load leaves.
+    fn available(&self) -> f64 {
+        self.ranks as f64 * self.off + self.capacity() * self.on
+    }
+}

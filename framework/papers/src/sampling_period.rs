@@ -1,0 +1,250 @@
+//! Length of a sampling period.
+
+use armature_planner::range::{self, POSITIVE};
+use armature_planner::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Parameters of the search for a [`Period`]. The text of the paper that was available lacks k, j and ε; the default values are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PeriodOptions {
+    /// k: number of periods in a row without blocking that a length requires.
+    pub unblocked: u32,
+    /// j: number of periods in a row that must have had the requested length.
+    pub stable: u32,
+    /// ε: maximum relative difference of a period from the requested length.
+    pub deviation: f64,
+    /// Number of bad periods, in multiples of k, after which a length is rejected.
+    pub patience: u32,
+    /// Relative increase of the next length, which is at least one clock latency longer. 0 gives the step of the paper.
+    pub growth: f64,
+    /// Maximum length in clock latencies.
+    pub longest: u64,
+}
+
+impl Default for PeriodOptions {
+    fn default() -> Self {
+        PeriodOptions {
+            unblocked: 10,
+            stable: 10,
+            deviation: 0.05,
+            patience: 3,
+            growth: 0.25,
+            longest: 1 << 20,
+        }
+    }
+}
+
+/// State of the search for a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeriodState {
+    /// Another length is being tried.
+    Searching,
+    /// The longest usable length was found.
+    Settled,
+    /// No length is both stable and free of blocking, so the rate cannot be monitored.
+    Unusable,
+}
+
+/// Finds the longest sampling period that is stable and in which the server is not blocked.
+///
+/// Longer periods reduce the noise of the system; shorter ones are more likely to pass without blocking. The search starts with the latency of the
+/// clock (the shortest time between two readings). It lengthens the period by multiples of the latency while the last k periods passed without
+/// blocking and the last j had the requested length. A length with too many bad periods ends the search with the last good length. If there is
+/// none, periods that are only unstable are lengthened further, because the noise of the clock has less weight in longer periods. Blocking only
+/// becomes more frequent, and makes the server unusable.
+///
+/// ```
+/// use armature_papers::{Period, PeriodOptions, PeriodState};
+///
+/// let mut period = Period::new(1e-6, PeriodOptions::default())?;
+/// // This server blocks in every fifth period that is longer than 100 µs.
+/// let mut turn = 0;
+/// while period.state() == PeriodState::Searching {
+///     turn += 1;
+///     period.observe(period.seconds(), period.seconds() > 100e-6 && turn % 5 == 0);
+/// }
+/// assert_eq!(period.state(), PeriodState::Settled);
+/// assert!(period.seconds() > 75e-6 && period.seconds() <= 100e-6, "{period:?}");
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Period {
+    options: PeriodOptions,
+    latency: f64,
+    /// Length being tried, in clock latencies; `good` is the longest good one.
+    length: u64,
+    good: Option<u64>,
+    state: PeriodState,
+    /// Number of periods in a row at this length without blocking; `stable` counts those with the requested length.
+    unblocked: u32,
+    stable: u32,
+    /// Number of bad periods at this length.
+    blocked_ones: u32,
+    unstable_ones: u32,
+}
+
+impl Period {
+    /// Creates a search that begins at `latency`, the shortest time between two readings of the clock, in seconds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`] if the latency is not from 1e-60 to 1e60 s, or an option is 0 or NaN and must not be.
+    pub fn new(latency: f64, options: PeriodOptions) -> Result<Self> {
+        let PeriodOptions { unblocked, stable, deviation, patience, growth, longest } = options;
+        let counts = unblocked > 0 && stable > 0 && patience > 0 && longest > 0;
+        let numbers =
+            range::is_positive(latency) && range::is_positive(deviation) && range::is_amount(growth);
+        if !counts || !numbers {
+            let message = format!(
+                "a period cannot be looked for with a clock latency of {latency} s and {options:?}: numbers \
+                 must be {POSITIVE}, and only the growth may be 0"
+            );
+            return Err(Error::new(ErrorKind::Options, message));
+        }
+        Ok(Period {
+            options,
+            latency,
+            length: 1,
+            good: None,
+            state: PeriodState::Searching,
+            unblocked: 0,
+            stable: 0,
+            blocked_ones: 0,
+            unstable_ones: 0,
+        })
+    }
+
+    /// Returns T, the length of the next sampling period in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.length as f64 * self.latency
+    }
+
+    /// Returns the state of the search.
+    pub fn state(&self) -> PeriodState {
+        self.state
+    }
+
+    /// Records a period with the requested length [`seconds`](Period::seconds), which took `realised` seconds and in which the server was `blocked`
+    /// or not. After the end of the search the call has no effect.
+    pub fn observe(&mut self, realised: f64, blocked: bool) -> PeriodState {
+        if self.state != PeriodState::Searching {
+            return self.state;
+        }
+        let asked = self.seconds();
+        // The comparison is false for NaN, which counts as unstable.
+        let is_stable = (realised - asked).abs() <= self.options.deviation * asked;
+        self.unblocked = if blocked { 0 } else { self.unblocked.saturating_add(1) };
+        self.stable = if is_stable { self.stable.saturating_add(1) } else { 0 };
+        self.blocked_ones += u32::from(blocked);
+        self.unstable_ones += u32::from(!is_stable);
+
+        let too_many = self.options.patience.saturating_mul(self.options.unblocked);
+        if self.unblocked >= self.options.unblocked && self.stable >= self.options.stable {
+            self.good = Some(self.length);
+            self.lengthen();
+        } else if self.blocked_ones >= too_many {
+            self.end();
+        } else if self.unstable_ones >= too_many {
+            match self.good {
+                Some(_) => self.end(),
+                None => self.lengthen(),
+            }
+        }
+        self.state
+    }
+
+    fn lengthen(&mut self) {
+        if self.length >= self.options.longest {
+            return self.end();
+        }
+        let longer = (self.length as f64 * (1.0 + self.options.growth)) as u64;
+        self.length = longer.max(self.length + 1).min(self.options.longest);
+        (self.unblocked, self.stable, self.blocked_ones, self.unstable_ones) = (0, 0, 0, 0);
+    }
+
+    fn end(&mut self) {
+        self.state = match self.good {
+            Some(length) => {
+                self.length = length;
+                PeriodState::Settled
+            }
+            None => PeriodState::Unusable,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENCY: f64 = 1e-6;
+
+    /// Searches the period; `turn` returns the realised period and true if the server was blocked.
+    fn search(options: PeriodOptions, mut turn: impl FnMut(u32, f64) -> (f64, bool)) -> Period {
+        let mut period = Period::new(LATENCY, options).unwrap();
+        for i in 0..1_000_000 {
+            let (realised, blocked) = turn(i, period.seconds());
+            if period.observe(realised, blocked) != PeriodState::Searching {
+                return period;
+            }
+        }
+        panic!("the search did not end: {period:?}");
+    }
+
+    #[test]
+    fn the_widest_length_without_blocking_is_found() {
+        let paper = PeriodOptions { growth: 0.0, ..PeriodOptions::default() };
+        let period = search(paper, |i, asked| (asked, asked > 49.5 * LATENCY && i % 4 == 0));
+        assert_eq!((period.state(), period.length), (PeriodState::Settled, 49));
+    }
+
+    #[test]
+    fn lengths_below_the_clocks_noise_are_passed_over() {
+        // Every other period is 2 µs late, which is within five per cent only from 40 µs on.
+        let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, asked| {
+            (asked + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
+        });
+        assert_eq!((period.state(), period.length), (PeriodState::Settled, 100));
+    }
+
+    #[test]
+    fn a_server_that_always_blocks_is_given_up_soon() {
+        let mut turns = 0;
+        let period = search(PeriodOptions::default(), |_, asked| {
+            turns += 1;
+            (asked, turns % 2 == 0)
+        });
+        assert_eq!((period.state(), turns), (PeriodState::Unusable, 60));
+    }
+
+    #[test]
+    fn a_clock_that_is_never_stable_is_given_up_at_the_longest() {
+        let period = search(PeriodOptions { longest: 50, ..PeriodOptions::default() }, |_, asked| {
+            (2.0 * asked, false)
+        });
+        assert_eq!(period.state(), PeriodState::Unusable);
+        let period =
+            search(PeriodOptions { longest: 2, ..PeriodOptions::default() }, |_, _| (f64::NAN, false));
+        assert_eq!(period.state(), PeriodState::Unusable);
+    }
+
+    #[test]
+    fn what_comes_after_the_end_changes_nothing() {
+        let mut period =
+            search(PeriodOptions { longest: 4, ..PeriodOptions::default() }, |_, asked| (asked, false));
+        let before = period.clone();
+        assert_eq!((before.state(), before.seconds()), (PeriodState::Settled, 4.0 * LATENCY));
+        for _ in 0..100 {
+            assert_eq!(period.observe(1.0, true), PeriodState::Settled);
+        }
+        assert_eq!(period, before);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        assert!(Period::new(0.0, PeriodOptions::default()).is_err());
+        assert!(Period::new(1.0, PeriodOptions { unblocked: 0, ..PeriodOptions::default() }).is_err());
+        assert!(Period::new(1.0, PeriodOptions { growth: f64::NAN, ..PeriodOptions::default() }).is_err());
+    }
+}

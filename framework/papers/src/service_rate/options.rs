@@ -1,0 +1,99 @@
+//! Parameters of the estimator, and the chosen interpretation of the paper.
+
+use armature_planner::range::{self, POSITIVE};
+use armature_planner::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of samples of a window: each is stored, and each new sample scans all of them.
+pub(super) const MOST_SAMPLES: usize = 1 << 16;
+
+/// Parameters of a [`RateEstimator`](super::RateEstimator).
+///
+/// Numbers marked *lost* are missing in the text of the paper that was available; the values are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateOptions {
+    /// w: number of samples in the sliding window (lost); more than twice the radius, plus 1, and at most 65,536.
+    pub window: usize,
+    /// Radius of the Gaussian that smooths the window (2 in the paper).
+    pub radius: usize,
+    /// True if the Gaussian is divided by its sum. As printed it sums to 0.9909, which lowers every estimate by 0.9 %.
+    pub normalise: bool,
+    /// Number of standard deviations between the mean and the quantile that counts as the full rate (lost; 1.64485 is the 95th percentile of a
+    /// Gaussian).
+    pub quantile: f64,
+    /// Standard deviation of the Laplacian of Gaussian for the convergence test (lost).
+    pub log_sigma: f64,
+    /// True if the mean of the Laplacian kernel is subtracted from it. As printed it sums to −0.6 and responds to the size of the error instead of
+    /// its change, so that on an absolute scale it never converges.
+    pub zero_sum: bool,
+    /// True if the standard error is divided by the mean, so that the tolerance has no unit.
+    pub relative: bool,
+    /// Maximum absolute value of a converged filtered standard error (lost).
+    pub tolerance: f64,
+    /// Number of converged values in a row that end the search (lost).
+    pub convergence_window: usize,
+    /// Minimum number of quantiles behind an estimate; at least 2.
+    pub min_quantiles: u64,
+    /// Maximum relative difference of the period of a sample from T; other samples are ignored.
+    pub deviation: f64,
+}
+
+impl Default for RateOptions {
+    fn default() -> Self {
+        RateOptions {
+            window: 32,
+            radius: 2,
+            normalise: true,
+            quantile: 1.64485,
+            log_sigma: 0.5,
+            zero_sum: true,
+            relative: true,
+            tolerance: 5e-7,
+            convergence_window: 16,
+            min_quantiles: 16,
+            deviation: 0.01,
+        }
+    }
+}
+
+impl RateOptions {
+    /// Checks that every number is valid.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`] with the first invalid number.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
+        // A standard deviation needs two smoothed values.
+        let least = self.radius.saturating_mul(2).saturating_add(2);
+        if self.window < least {
+            return invalid(format!(
+                "a window of {} samples is too small for a radius of {}: it takes at least {least}",
+                self.window, self.radius
+            ));
+        }
+        if self.window > MOST_SAMPLES {
+            return invalid(format!(
+                "a window has at most {MOST_SAMPLES} samples, but this has {}",
+                self.window
+            ));
+        }
+        for (name, value) in [
+            ("quantile", self.quantile),
+            ("log_sigma", self.log_sigma),
+            ("tolerance", self.tolerance),
+            ("deviation", self.deviation),
+        ] {
+            if !range::is_positive(value) {
+                return invalid(format!("{name} must be {POSITIVE}, but is {value}"));
+            }
+        }
+        if self.convergence_window == 0 || self.min_quantiles < 2 {
+            return invalid(format!(
+                "convergence takes a window of at least 1 and at least 2 quantiles, but they are {} and {}",
+                self.convergence_window, self.min_quantiles
+            ));
+        }
+        Ok(())
+    }
+}

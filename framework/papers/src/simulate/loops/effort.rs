@@ -1,0 +1,74 @@
+//! Limit of the number of simulation steps, so that every simulation ends.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use armature_planner::{Error, ErrorKind, Result};
+
+use super::system::{Load, LoopSystem, Sharing};
+
+/// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a load, a turn, or an event.
+const MOST_STEPS: u64 = 1 << 26;
+/// Number of steps that count for each number of a decision, which is about the time to make it. Decisions are kept, so this limits their memory to
+/// some MiB.
+const STEPS_FOR_A_NUMBER: u64 = 64;
+/// Approximate count of numbers in a decision in addition to those of each rank.
+const NUMBERS: u64 = 16;
+
+/// Number of steps of all processors of a simulation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Effort(Rc<Cell<u64>>);
+
+impl Effort {
+    /// Counts one step; returns false if there have been too many.
+    pub(super) fn step(&self) -> bool {
+        self.spend(1)
+    }
+
+    /// Counts a kept decision of `ranks` ranks.
+    pub(super) fn decision(&self, ranks: usize) {
+        self.spend(STEPS_FOR_A_NUMBER.saturating_mul(NUMBERS.saturating_add(ranks as u64)));
+    }
+
+    fn spend(&self, steps: u64) -> bool {
+        self.0.set(self.0.get().saturating_add(steps));
+        self.0.get() <= MOST_STEPS
+    }
+
+    /// Checks that the run of a system does not exceed the maximum number of steps, as far as that can be predicted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Loop`] if it does.
+    pub(super) fn expect(system: &LoopSystem) -> Result<()> {
+        let passes = system.passes as f64 * system.speeds.len() as f64;
+        // No balancing is faster than if all processors work all the time.
+        let seconds =
+            system.units as f64 * system.unit * system.passes as f64 / system.speeds.iter().sum::<f64>();
+        let of_load = |&Load { off, on, .. }: &Load| {
+            let periods = seconds / (off + on);
+            match system.sharing {
+                Sharing::Fluid => 2.0 * periods,
+                Sharing::Turns(turn) => periods * (2.0 + on / turn),
+            }
+        };
+        if passes + system.loads.iter().map(of_load).sum::<f64>() <= MOST_STEPS as f64 {
+            Ok(())
+        } else {
+            too_many()
+        }
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Loop`] if there have been too many steps.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.0.get() <= MOST_STEPS { Ok(()) } else { too_many() }
+    }
+}
+
+fn too_many() -> Result<()> {
+    let message = format!(
+        "the simulation takes more than {MOST_STEPS} steps: there are too many ranks or passes, or loads, turns, hooks or \
+             periods are too short beside the time of a pass"
+    );
+    Err(Error::new(ErrorKind::Loop, message))
+}

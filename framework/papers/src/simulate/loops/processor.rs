@@ -1,0 +1,153 @@
+//! Processor that a rank shares with a load.
+
+use armature_planner::range::ROUNDING;
+
+use super::effort::Effort;
+use super::system::{Load, Sharing};
+
+/// Processor simulated in time order.
+#[derive(Clone, Debug)]
+pub(super) struct Processor {
+    sharing: Sharing,
+    load: Option<Load>,
+    /// Number of switches of the load so far; the load is on after an odd number.
+    switches: u64,
+    /// Time at which the rank last stopped computing.
+    stopped: f64,
+    /// Rest of the rank's turn at that time.
+    turn_left: f64,
+    /// Seconds that the rank had while the load was on.
+    beside: f64,
+    effort: Effort,
+}
+
+impl Processor {
+    pub(super) fn new(sharing: Sharing, load: Option<Load>, effort: Effort) -> Self {
+        let turn_left = match sharing {
+            Sharing::Fluid => 0.0,
+            Sharing::Turns(turn) => turn,
+        };
+        Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, beside: 0.0, effort }
+    }
+
+    /// Simulates `seconds` processor seconds of computing from `start` on, which must not be before the end of the previous call. Returns the end
+    /// of the computation.
+    pub(super) fn compute(&mut self, start: f64, seconds: f64) -> f64 {
+        self.compute_until(start, seconds, f64::INFINITY).0
+    }
+
+    /// Returns the processor seconds of a rank by `limit` if it computes from `start` on, which must not be before the end of the previous call.
+    pub(super) fn done_by(&self, start: f64, limit: f64) -> f64 {
+        let most = limit - start;
+        if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }
+    }
+
+    /// Computes like [`compute`](Processor::compute), but not after `limit`. Returns the end time and the remaining seconds. After too many
+    /// simulation steps the call returns at once.
+    fn compute_until(&mut self, start: f64, seconds: f64, limit: f64) -> (f64, f64) {
+        if !self.effort.step() || seconds <= 0.0 {
+            return (start, 0.0);
+        }
+        self.advance(start);
+        let mut now = start + self.wait(start);
+        let mut left = seconds;
+        loop {
+            if now >= limit || !self.effort.step() {
+                self.stopped = now;
+                return (now, left);
+            }
+            self.advance(now);
+            let until = self.next_switch().min(limit);
+            let step = match (self.is_on(), self.sharing) {
+                (false, _) => Step { own: left.min(until - now), wall: left.min(until - now) },
+                (true, Sharing::Fluid) => {
+                    let own = left.min(0.5 * (until - now));
+                    Step { own, wall: 2.0 * own }
+                }
+                (true, Sharing::Turns(_)) => {
+                    let own = left.min(self.turn_left).min(until - now);
+                    Step { own, wall: own }
+                }
+            };
+            left -= step.own;
+            if self.is_on() {
+                self.beside += step.own;
+                self.turn_left -= step.own;
+            }
+            // A time within rounding errors of the switch counts as the switch.
+            let end = now + step.wall;
+            let is_there = until.is_finite() && (until - end).abs() <= ROUNDING * until;
+            now = if is_there { until } else { end };
+            if left <= ROUNDING * seconds {
+                self.stopped = now;
+                return (now, 0.0);
+            }
+            if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing)
+                && self.turn_left <= ROUNDING * turn
+                && now < until
+            {
+                // The turn of the load follows, unless the load stops.
+                now = until.min(now + turn);
+                self.turn_left = turn;
+            }
+        }
+    }
+
+    /// Returns the seconds that the load had until `end`, which must not be before the end of the previous call.
+    pub(super) fn competing(&mut self, end: f64) -> f64 {
+        let Some(Load { off, on, .. }) = self.load else { return 0.0 };
+        let periods = (end / (off + on)).floor();
+        let whole = periods * on + (end - periods * (off + on) - off).max(0.0);
+        (whole - self.beside).max(0.0)
+    }
+
+    /// Returns the seconds until the turn of the rank, which wants to compute from `start` on.
+    fn wait(&mut self, start: f64) -> f64 {
+        let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) else { return 0.0 };
+        let alone_since = self.stopped.max(self.switch(self.switches));
+        if start <= alone_since {
+            // The rank never stopped, or rank and load begin at the same time.
+            return if self.turn_left > 0.0 { 0.0 } else { self.other(start, turn) };
+        }
+        let into = (start - alone_since) % turn;
+        self.turn_left = turn;
+        (turn - into).min(self.next_switch() - start)
+    }
+
+    /// Returns the seconds of a turn of the load, which ends early if the load stops, and gives the rank a whole turn.
+    fn other(&mut self, start: f64, turn: f64) -> f64 {
+        self.turn_left = turn;
+        turn.min(self.next_switch() - start)
+    }
+
+    fn is_on(&self) -> bool {
+        self.switches % 2 == 1
+    }
+
+    /// Returns the time of the n-th switch of the load.
+    fn switch(&self, n: u64) -> f64 {
+        let Some(Load { off, on, .. }) = self.load else { return f64::INFINITY };
+        let whole = (n / 2) as f64 * (off + on);
+        if n % 2 == 1 { whole + off } else { whole }
+    }
+
+    fn next_switch(&self) -> f64 {
+        self.switch(self.switches + 1)
+    }
+
+    /// Simulates the load until `now`.
+    fn advance(&mut self, now: f64) {
+        while self.next_switch() <= now && self.effort.step() {
+            self.switches += 1;
+            if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) {
+                self.turn_left = turn;
+            }
+        }
+    }
+}
+
+/// Progress of a rank: seconds that it has the processor, and elapsed seconds.
+struct Step {
+    own: f64,
+    wall: f64,
+}

@@ -1,0 +1,143 @@
+//! Input and result of a simulated loop.
+
+use armature_planner::loops::{LoopDecision, MovementCosts, RankTime, check_ranks, efficiency};
+use armature_planner::range::{self, AMOUNT, MOST_RANKS, POSITIVE};
+use armature_planner::{Error, ErrorKind, Result};
+
+/// Process that competes with a rank: alternately off and on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Rank with which the process competes; each rank has at most one load.
+    pub rank: usize,
+    /// Seconds off, at the beginning of each period.
+    pub off: f64,
+    /// Seconds on.
+    pub on: f64,
+}
+
+/// Sharing of a processor between a rank and a load that is on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sharing {
+    /// Each has half of the processor at any time.
+    Fluid,
+    /// Turns of this number of seconds (round robin). A rank or load that has waited for something else begins a new turn after the end of the
+    /// other's turn.
+    Turns(f64),
+}
+
+/// Loop, and the ranks that run it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopSystem {
+    /// Number of units, distributed equally at the beginning.
+    pub units: u64,
+    /// Number of passes over all units.
+    pub passes: u64,
+    /// Seconds of a unit on a rank of speed 1.
+    pub unit: f64,
+    /// Speed of each rank.
+    pub speeds: Vec<f64>,
+    /// Competing processes.
+    pub loads: Vec<Load>,
+    /// Sharing of processors between loads and ranks.
+    pub sharing: Sharing,
+    /// Standard deviation of a rank's speed from pass to pass, relative to the speed.
+    pub noise: f64,
+    /// Seed of the noise.
+    pub seed: u64,
+    /// Cost of movements.
+    pub movement: MovementCosts,
+    /// Cost of an interaction in seconds.
+    pub interaction: f64,
+    /// Seconds between two hooks, at which a rank polls for messages: a rank that has no units left waits this time before the others report. Used
+    /// only if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
+    pub hook: f64,
+}
+
+/// Result of a simulated loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopRun {
+    /// Seconds until the end.
+    pub elapsed: f64,
+    /// Seconds on one rank of speed 1 without load and without noise.
+    pub sequential: f64,
+    /// Speed of each rank, and seconds of its competing process.
+    pub ranks: Vec<RankTime>,
+    /// Number of movements.
+    pub movements: u64,
+    /// Total seconds of movements.
+    pub moving: f64,
+    /// Number of units of each rank at the end.
+    pub held: Vec<u64>,
+    /// All decisions of the balancer.
+    pub decisions: Vec<LoopDecision>,
+}
+
+impl LoopSystem {
+    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing. The
+    /// number of ranks is limited to one more than the maximum, 2^20, which [`run`](LoopSystem::run) rejects.
+    pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
+        LoopSystem {
+            units,
+            passes,
+            unit: pass * ranks as f64 / units.max(1) as f64,
+            speeds: vec![1.0; ranks.min(MOST_RANKS + 1)],
+            loads: Vec::new(),
+            sharing: Sharing::Fluid,
+            noise: 0.0,
+            seed: 0,
+            movement: MovementCosts::default(),
+            interaction: 0.0,
+            hook: 0.0,
+        }
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Loop`] with the first invalid part of the system.
+    pub(super) fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Loop, message));
+        let (positive, zero_or_more) = (range::is_positive, range::is_amount);
+        check_ranks(self.speeds.len())?;
+        if let Some(rank) = self.speeds.iter().position(|&speed| !positive(speed)) {
+            return invalid(format!(
+                "the speed of rank {rank} must be {POSITIVE}, but is {}",
+                self.speeds[rank]
+            ));
+        }
+        for (i, load) in self.loads.iter().enumerate() {
+            if load.rank >= self.speeds.len() || self.loads[..i].iter().any(|other| other.rank == load.rank) {
+                return invalid(format!("rank {} does not exist, or has two loads", load.rank));
+            }
+            if !zero_or_more(load.off) || !positive(load.on) {
+                return invalid(format!(
+                    "the load beside rank {} is off for {} s and on for {} s, which must be {AMOUNT}, and on more \
+                     than 0 s",
+                    load.rank, load.off, load.on
+                ));
+            }
+        }
+        if let Sharing::Turns(turn) = self.sharing
+            && !positive(turn)
+        {
+            return invalid(format!("a turn in seconds must be {POSITIVE}, but is {turn}"));
+        }
+        let numbers = [
+            ("unit", self.unit),
+            ("noise", self.noise),
+            ("fixed cost", self.movement.fixed),
+            ("cost per unit", self.movement.per_unit),
+            ("interaction", self.interaction),
+            ("hook", self.hook),
+        ];
+        match numbers.into_iter().find(|&(_, value)| !zero_or_more(value)) {
+            Some((name, value)) => invalid(format!("{name} must be {AMOUNT}, but is {value}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl LoopRun {
+    /// Returns the [`efficiency`], without the processor time of competing processes.
+    pub fn efficiency(&self) -> f64 {
+        efficiency(self.sequential, self.elapsed, &self.ranks)
+    }
+}

@@ -1,0 +1,127 @@
+//! Rank that receives and sends units while it computes.
+
+use armature_planner::loops::{RateAccumulator, Report};
+
+use super::processor::Processor;
+
+/// Part of a unit that counts as a rounding error.
+const ROUNDING: f64 = 1e-9;
+
+/// Rank with its work in the current pass. The rank computes in *stretches* without a pause; the work of a stretch may change until its end.
+pub(super) struct Worker {
+    /// Processor at the beginning of the stretch.
+    processor: Processor,
+    held: u64,
+    /// Processor seconds per unit.
+    unit: f64,
+    /// Beginning of the stretch, or the earliest time at which it may begin.
+    start: f64,
+    /// Processor seconds of work in the stretch; `followed` are those already simulated.
+    work: f64,
+    followed: f64,
+    /// Time up to which the stretch is simulated.
+    until: f64,
+    /// Units and computing seconds since the last report; `reported` is the time of that report.
+    units: f64,
+    seconds: f64,
+    reported: f64,
+    tally: RateAccumulator,
+}
+
+impl Worker {
+    /// Creates a rank with `held` units, before the first pass.
+    pub(super) fn new(processor: Processor, held: u64) -> Self {
+        Worker {
+            processor,
+            held,
+            unit: 0.0,
+            start: 0.0,
+            work: 0.0,
+            followed: 0.0,
+            until: 0.0,
+            units: 0.0,
+            seconds: 0.0,
+            reported: 0.0,
+            tally: RateAccumulator::default(),
+        }
+    }
+
+    /// Begins a pass in which a unit takes `unit` processor seconds.
+    pub(super) fn begin(&mut self, now: f64, unit: f64) {
+        self.unit = unit;
+        self.compute(now, self.held);
+    }
+
+    /// Adds units to do in this pass.
+    pub(super) fn take(&mut self, now: f64, units: u64) {
+        self.held += units;
+        self.compute(now, units);
+    }
+
+    /// Removes units that the rank has not begun.
+    pub(super) fn give(&mut self, units: u64) {
+        self.held -= units;
+        self.work = (self.work - units as f64 * self.unit).max(self.followed);
+    }
+
+    fn compute(&mut self, now: f64, units: u64) {
+        if !self.is_busy() {
+            (self.start, self.followed) = (self.start.max(now), 0.0);
+        }
+        self.work += units as f64 * self.unit;
+    }
+
+    fn is_busy(&self) -> bool {
+        self.work > 0.0
+    }
+
+    /// Returns the time at which the rank will have done its units; `None` if it has no work.
+    pub(super) fn done_at(&self) -> Option<f64> {
+        self.is_busy().then(|| self.processor.clone().compute(self.start, self.work))
+    }
+
+    /// Returns the processor seconds that the rank still has to compute.
+    pub(super) fn left(&self, now: f64) -> f64 {
+        self.done_at().map_or(0.0, |end| end - now)
+    }
+
+    /// Simulates the rank until `now`. Returns true if it has just finished its work.
+    pub(super) fn follow(&mut self, now: f64) -> bool {
+        let from = self.until.max(self.start);
+        self.until = now;
+        let Some(end) = self.done_at() else { return false };
+        let is_done = end <= now;
+        let followed = if is_done { self.work } else { self.processor.done_by(self.start, now) };
+        self.units += (followed - self.followed) / self.unit;
+        self.seconds += (end.min(now) - from).max(0.0);
+        self.followed = followed;
+        if is_done {
+            self.start = self.processor.compute(self.start, self.work);
+            self.work = 0.0;
+        }
+        is_done
+    }
+
+    /// Adds `seconds` processor seconds that are not work of the loop.
+    pub(super) fn pause(&mut self, now: f64, seconds: f64) {
+        if seconds > 0.0 {
+            self.processor.compute(self.start, self.followed.min(self.work));
+            self.work = (self.work - self.followed).max(0.0);
+            (self.start, self.followed) = (self.processor.compute(self.start.max(now), seconds), 0.0);
+        }
+    }
+
+    /// Returns the report to the balancer at `now`; units that the rank has not begun count as those that it holds.
+    pub(super) fn report(&mut self, now: f64, shortest: f64) -> Report {
+        self.tally.add(self.units, self.seconds, now - self.reported);
+        (self.units, self.seconds, self.reported) = (0.0, 0.0, now);
+        let left = (self.work - self.followed).max(0.0) / self.unit;
+        let undone = if self.is_busy() { (left + ROUNDING).floor() as u64 } else { 0 };
+        self.tally.report(undone, shortest)
+    }
+
+    /// Returns the processor, and the number of units of the rank.
+    pub(super) fn end(self) -> (Processor, u64) {
+        (self.processor, self.held)
+    }
+}

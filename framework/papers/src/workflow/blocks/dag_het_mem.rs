@@ -1,0 +1,203 @@
+//! DagHetMem: an order with small peak memory, cut where a processor is full.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use armature_planner::workflow::{Cluster, Crossing, MemoryModel, Plan, Traversal, Workflow};
+use armature_planner::{Error, ErrorKind, Result};
+
+use super::placement::{Placed, plan};
+use crate::workflow::least_memory;
+
+/// Plans with the baseline of the paper. Tasks run in an order with small peak memory. The processor with the most memory runs as many of them as
+/// fit, then the processor with the next largest memory, and so on.
+///
+/// ```
+/// use armature_papers::workflow::dag_het_mem;
+/// use armature_planner::workflow::{Cluster, MemoryModel, Processor, Workflow};
+///
+/// let mut builder = Workflow::builder();
+/// let tasks = ["a", "b", "c"].map(|name| builder.task(name, 6.0, 4));
+/// builder.edge(tasks[0], tasks[1], 2);
+/// builder.edge(tasks[0], tasks[2], 3);
+/// let workflow = builder.build()?;
+/// let cluster = Cluster::new(vec![Processor::new("small", 2.0, 8), Processor::new("large", 1.0, 9)], 1.0)?;
+///
+/// // No task needs more than 9, including files that wait for later tasks: all tasks fit the larger processor.
+/// let plan = dag_het_mem(&workflow, &cluster, MemoryModel::default())?;
+/// assert_eq!(plan.orders[1].len(), 3);
+/// assert_eq!(plan.makespan, 18.0);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`] if tasks remain when all processors are full.
+pub fn dag_het_mem(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Plan> {
+    Ok(plan(graph, cluster, model, &blocks(graph, cluster, model)?))
+}
+
+/// Returns the processors by decreasing memory; among equal ones the faster comes first.
+pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
+    let mut processors: Vec<usize> = (0..cluster.len()).collect();
+    processors.sort_by(|&a, &b| {
+        let [a, b] = [a, b].map(|p| &cluster.processors()[p]);
+        Reverse(a.memory).cmp(&Reverse(b.memory)).then(b.speed.total_cmp(&a.speed))
+    });
+    processors
+}
+
+/// Returns the blocks of [`dag_het_mem`].
+pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
+    let all: Vec<usize> = (0..graph.len()).collect();
+    let order = least_memory(graph, &all, model).order;
+    let mut place = vec![0; graph.len()];
+    for (number, &task) in order.iter().enumerate() {
+        place[task] = number;
+    }
+    let mut blocks = Vec::new();
+    let mut begin = 0;
+    for processor in by_memory(cluster) {
+        let memory = cluster.processors()[processor].memory;
+        let mut range = Range { begin, ..Range::default() };
+        let mut fits = 0;
+        let mut end = begin;
+        while let Some(&task) = order.get(end) {
+            range.extend(graph, model, &place, task);
+            if range.peak() > memory {
+                break;
+            }
+            fits = range.peak();
+            end += 1;
+        }
+        if end == begin {
+            return Err(full(graph, cluster, order[begin], blocks.len()));
+        }
+        blocks.push(Placed {
+            processor,
+            traversal: Traversal { order: order[begin..end].to_vec(), peak: fits },
+        });
+        if end == order.len() {
+            return Ok(blocks);
+        }
+        begin = end;
+    }
+    Err(full(graph, cluster, order[begin], blocks.len()))
+}
+
+fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Error {
+    let message = format!(
+        "task {:?}, which has {}, is left when {blocks} of {} processors are full, the largest of which has {}",
+        graph.name(task),
+        graph.needs(task),
+        cluster.len(),
+        cluster.largest_memory(),
+    );
+    Error::new(ErrorKind::Infeasible, message)
+}
+
+/// Memory needs of a range of an order that grows at its end.
+#[derive(Default)]
+struct Range {
+    begin: usize,
+    beside: Profile,
+    /// Memory of files that stay until the end: the current size and the peak.
+    resident: (u64, u64),
+}
+
+impl Range {
+    /// Adds the next task of the order.
+    fn extend(&mut self, graph: &Workflow, model: MemoryModel, place: &[usize], task: usize) {
+        let need = graph.requirement(task, model.task_memory);
+        let mut inside = 0;
+        for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
+            inside += edge.size;
+            // While the tasks between producer and consumer run, the file occupies memory.
+            self.beside.add_from(place[edge.from] + 1, edge.size);
+        }
+        match model.crossing {
+            Crossing::Transit => self.beside.push(place[task], need),
+            Crossing::Resident => {
+                // Files from other blocks occupy memory from the beginning, while all previous tasks run.
+                let (kept, peak) = &mut self.resident;
+                *peak += graph.input_size(task) - inside;
+                *kept -= inside;
+                *peak = (*peak).max(*kept + need);
+                *kept += graph.output_size(task);
+            }
+        }
+    }
+
+    fn peak(&self) -> u64 {
+        self.beside.most.max(self.resident.1)
+    }
+}
+
+/// Values at positions, of which a suffix can be increased. Only values that are greater than all later ones are kept, because other values can
+/// never become the maximum again.
+#[derive(Default)]
+struct Profile {
+    /// Difference of each kept value from the previous kept one; the first has no entry.
+    drops: BTreeMap<usize, u64>,
+    most: u64,
+    last: u64,
+}
+
+impl Profile {
+    /// Appends a position.
+    fn push(&mut self, place: usize, value: u64) {
+        while self.last <= value
+            && let Some((_, drop)) = self.drops.pop_last()
+        {
+            self.last += drop;
+        }
+        if self.drops.is_empty() {
+            (self.most, self.last) = (value, value);
+        }
+        self.drops.insert(place, self.last - value);
+        self.last = value;
+    }
+
+    /// Adds to the values from this position on.
+    fn add_from(&mut self, place: usize, mut value: u64) {
+        let Some((&first, &(mut drop))) = self.drops.range(place..).next() else { return };
+        self.last += value;
+        while let Some((&before, &next)) = self.drops.range(..first).next_back() {
+            if drop > value {
+                self.drops.insert(first, drop - value);
+                return;
+            }
+            value -= drop;
+            drop = next;
+            self.drops.remove(&before);
+        }
+        self.drops.insert(first, 0);
+        self.most += value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature_planner::random::Random;
+
+    #[test]
+    fn a_profile_knows_its_greatest_value() {
+        let mut random = Random::new(1);
+        let mut below = |limit: usize| (random.uniform() * limit as f64) as usize;
+        for _ in 0..200 {
+            let (mut profile, mut values) = (Profile::default(), Vec::new());
+            for place in 0..60 {
+                for _ in 0..below(3) {
+                    let (from, value) = (below(place + 1), below(9) as u64);
+                    profile.add_from(from, value);
+                    values.iter_mut().skip(from).for_each(|other| *other += value);
+                }
+                let value = below(40) as u64;
+                profile.push(place, value);
+                values.push(value);
+                assert_eq!(Some(&profile.most), values.iter().max());
+                assert_eq!(Some(&profile.last), values.last());
+            }
+        }
+    }
+}

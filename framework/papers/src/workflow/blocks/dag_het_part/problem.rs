@@ -1,0 +1,11 @@
+//! Input of the planner.
+
+use armature_planner::workflow::{Cluster, MemoryModel, Workflow};
+
+/// Input of each step.
+#[derive(Clone, Copy)]
+pub(super) struct Problem<'a> {
+    pub(super) graph: &'a Workflow,
+    pub(super) cluster: &'a Cluster,
+    pub(super) model: MemoryModel,
+}

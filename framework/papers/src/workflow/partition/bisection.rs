@@ -1,0 +1,62 @@
+//! Bisection of a graph.
+
+use armature_planner::random::Random;
+
+use super::coarsen::clusters;
+use super::dag::Dag;
+use super::grow::grow;
+use super::refine::refine;
+
+/// Number of vertices at which a graph is coarse enough for the initial cut. This constant and the following ones are those of dagP for bisections.
+const ENOUGH: usize = 100;
+/// Maximum weight of a cluster, as a fraction of the weight of a block.
+const CLUSTER: f64 = 0.1;
+/// Coarsening ends if a graph has more than this fraction of the vertices of the previous one.
+const SHRINKS: f64 = 0.9;
+
+/// Bounds of a bisection.
+pub(super) struct Bisection {
+    /// Maximum weight of each half.
+    pub(super) most: [f64; 2],
+    cluster: f64,
+}
+
+impl Bisection {
+    /// Creates the bounds from the number of blocks into which each half will be divided, and the maximum weight of a block.
+    pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
+        let total = dag.total();
+        let count = (parts[0] + parts[1]) as f64;
+        // Each level of the recursion has the same slack, and the product of the slacks of all levels is the imbalance that `most` permits.
+        let cuts = count.log2().ceil();
+        let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
+        Bisection {
+            most: parts.map(|part| slack * total * part as f64 / count),
+            cluster: CLUSTER * total / count,
+        }
+    }
+
+    /// Returns for each vertex whether it is in the second half. Each half has at least one vertex, and no edge leads from the second half to the
+    /// first.
+    pub(super) fn run(&self, dag: &Dag, random: &mut Random) -> Vec<bool> {
+        let mut coarser: Vec<(Vec<usize>, Dag)> = Vec::new();
+        loop {
+            let coarsest = coarser.last().map_or(dag, |(_, dag)| dag);
+            if coarsest.len() <= ENOUGH {
+                break;
+            }
+            let (cluster, count) = clusters(coarsest, self.cluster, coarser.len() % 2 == 1, random);
+            if count as f64 > SHRINKS * coarsest.len() as f64 {
+                break;
+            }
+            let next = coarsest.contract(&cluster, count);
+            coarser.push((cluster, next));
+        }
+        let mut second = grow(coarser.last().map_or(dag, |(_, dag)| dag), self.most);
+        while let Some((cluster, coarse)) = coarser.pop() {
+            refine(&coarse, self.most, &mut second);
+            second = cluster.iter().map(|&cluster| second[cluster]).collect();
+        }
+        refine(dag, self.most, &mut second);
+        second
+    }
+}

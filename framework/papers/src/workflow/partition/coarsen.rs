@@ -1,0 +1,133 @@
+//! Coarsening: clusters of vertices whose graph is acyclic.
+
+use std::cmp::Reverse;
+
+use armature_planner::random::Random;
+
+use super::dag::Dag;
+
+/// Clusters vertices up to this weight. Returns the number of each vertex's cluster, and the number of clusters.
+///
+/// Levels are longest paths from the first vertices, or to the last ones. A cluster has vertices of one or two levels, and no edge between clusters
+/// of several vertices leads from one level to the next. A path from a cluster to another one, or back to itself, therefore climbs at least two
+/// levels, while it loses at most one within a cluster: there is no cycle.
+pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random) -> (Vec<usize>, usize) {
+    let levels = dag.levels(reversed);
+    let heaviest = |vertex| dag.inputs(vertex).iter().chain(dag.outputs(vertex)).map(|end| end.1).max();
+    let mut visits: Vec<(Reverse<Option<u64>>, u64, usize)> = (0..dag.len())
+        .map(|vertex| (Reverse(heaviest(vertex)), random.uniform().to_bits(), vertex))
+        .collect();
+    visits.sort_unstable();
+    let mut clusters = Clusters {
+        dag,
+        leader: (0..dag.len()).collect(),
+        single: vec![true; dag.len()],
+        weight: (0..dag.len()).map(|vertex| dag.weight(vertex)).collect(),
+        span: levels.iter().map(|&level| (level, level)).collect(),
+        beside: vec![Beside::None; dag.len()],
+        levels,
+        most,
+    };
+    for (.., vertex) in visits {
+        if clusters.single[vertex]
+            && let Some(neighbour) = clusters.best_neighbour(vertex)
+        {
+            clusters.join(vertex, neighbour);
+        }
+    }
+    clusters.numbered()
+}
+
+/// Clusters of several vertices that contain a neighbour of a vertex on an adjacent level.
+#[derive(Clone, Copy, PartialEq)]
+enum Beside {
+    None,
+    One(usize),
+    Several,
+}
+
+struct Clusters<'a> {
+    dag: &'a Dag,
+    levels: Vec<usize>,
+    most: f64,
+    /// Leader of each vertex's cluster.
+    leader: Vec<usize>,
+    single: Vec<bool>,
+    /// Weights of the clusters, by leader.
+    weight: Vec<f64>,
+    /// Lowest and highest level of the clusters, by leader.
+    span: Vec<(usize, usize)>,
+    beside: Vec<Beside>,
+}
+
+impl Clusters<'_> {
+    /// Returns the neighbour whose cluster has the largest edge weight relative to its own weight.
+    fn best_neighbour(&self, vertex: usize) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        for &(neighbour, edge) in self.dag.inputs(vertex).iter().chain(self.dag.outputs(vertex)) {
+            let leader = self.leader[neighbour];
+            if !self.may_join(vertex, neighbour) {
+                continue;
+            }
+            // A cluster of weight 0 is the best.
+            let value = edge as f64 / self.weight[leader];
+            if best.is_none_or(|(other, _)| value > other) {
+                best = Some((value, neighbour));
+            }
+        }
+        best.map(|(_, neighbour)| neighbour)
+    }
+
+    fn may_join(&self, vertex: usize, neighbour: usize) -> bool {
+        let leader = self.leader[neighbour];
+        let level = self.levels[vertex];
+        let (low, high) = self.span[leader];
+        let near = high.max(level) - low.min(level) <= 1;
+        let light = self.weight[leader] + self.dag.weight(vertex) <= self.most;
+        let free = |of: usize, cluster| match self.beside[of] {
+            Beside::None => true,
+            Beside::One(other) => other == cluster,
+            Beside::Several => false,
+        };
+        // A single neighbour becomes the leader of the new cluster, and must not be adjacent to another one.
+        near && light && free(vertex, leader) && (!self.single[neighbour] || free(neighbour, leader))
+    }
+
+    fn join(&mut self, vertex: usize, neighbour: usize) {
+        let leader = self.leader[neighbour];
+        self.leader[vertex] = leader;
+        self.weight[leader] += self.dag.weight(vertex);
+        let level = self.levels[vertex];
+        let (low, high) = self.span[leader];
+        self.span[leader] = (low.min(level), high.max(level));
+        for member in [vertex, neighbour] {
+            if self.single[member] {
+                self.single[member] = false;
+                self.tell_neighbours(member, leader);
+            }
+        }
+    }
+
+    fn tell_neighbours(&mut self, member: usize, leader: usize) {
+        for &(neighbour, _) in self.dag.inputs(member).iter().chain(self.dag.outputs(member)) {
+            if self.levels[neighbour].abs_diff(self.levels[member]) == 1 {
+                let beside = &mut self.beside[neighbour];
+                *beside = match *beside {
+                    Beside::None => Beside::One(leader),
+                    Beside::One(other) if other == leader => Beside::One(leader),
+                    _ => Beside::Several,
+                };
+            }
+        }
+    }
+
+    fn numbered(self) -> (Vec<usize>, usize) {
+        let mut number = vec![0; self.leader.len()];
+        let leaders: Vec<usize> =
+            (0..self.leader.len()).filter(|&vertex| self.leader[vertex] == vertex).collect();
+        for (new, &leader) in leaders.iter().enumerate() {
+            number[leader] = new;
+        }
+        (self.leader.iter().map(|&leader| number[leader]).collect(), leaders.len())
+    }
+}

@@ -1,0 +1,144 @@
+//! Tree that grows at its leaves, with ancestor queries in logarithmic time.
+
+/// Nodes, numbered by the caller, below the root 0.
+pub(super) struct ForkTree {
+    parent: Vec<usize>,
+    depth: Vec<usize>,
+    /// Ancestor further up for each node: the jumps of Myers' random-access lists (1983), with which any ancestor is O(log depth) steps away.
+    jump: Vec<usize>,
+    /// Children of each node, including removed ones.
+    children: Vec<Vec<usize>>,
+    gone: Vec<bool>,
+}
+
+impl ForkTree {
+    /// Creates a tree with only its root, and space for `nodes` nodes.
+    pub(super) fn new(nodes: usize) -> Self {
+        ForkTree {
+            parent: vec![0; nodes],
+            depth: vec![0; nodes],
+            jump: vec![0; nodes],
+            children: vec![Vec::new(); nodes],
+            gone: vec![false; nodes],
+        }
+    }
+
+    /// Adds space for one more node.
+    pub(super) fn add_room(&mut self) {
+        self.parent.push(0);
+        self.depth.push(0);
+        self.jump.push(0);
+        self.children.push(Vec::new());
+        self.gone.push(false);
+    }
+
+    /// Attaches a node without children below another node.
+    pub(super) fn hang(&mut self, node: usize, parent: usize) {
+        let far = self.jump[parent];
+        let further = self.jump[far];
+        self.parent[node] = parent;
+        self.depth[node] = self.depth[parent] + 1;
+        self.jump[node] = if self.depth[parent] - self.depth[far] == self.depth[far] - self.depth[further] {
+            further
+        } else {
+            parent
+        };
+        self.children[parent].push(node);
+    }
+
+    pub(super) fn parent(&self, node: usize) -> usize {
+        self.parent[node]
+    }
+
+    pub(super) fn children(&self, node: usize) -> Vec<usize> {
+        self.children[node].iter().copied().filter(|&child| !self.gone[child]).collect()
+    }
+
+    pub(super) fn depth(&self, node: usize) -> usize {
+        self.depth[node]
+    }
+
+    /// Returns the ancestor of a node at a depth, which must not exceed the depth of the node. A node is its own ancestor.
+    pub(super) fn ancestor(&self, mut node: usize, depth: usize) -> usize {
+        while self.depth[node] > depth {
+            let far = self.jump[node];
+            node = if self.depth[far] >= depth { far } else { self.parent[node] };
+        }
+        node
+    }
+
+    /// Returns the lowest node that is an ancestor of both nodes; a node is its own ancestor.
+    pub(super) fn lowest_above(&self, one: usize, other: usize) -> usize {
+        let depth = self.depth[one].min(self.depth[other]);
+        let (mut one, mut other) = (self.ancestor(one, depth), self.ancestor(other, depth));
+        while one != other {
+            if self.jump[one] == self.jump[other] {
+                (one, other) = (self.parent[one], self.parent[other]);
+            } else {
+                (one, other) = (self.jump[one], self.jump[other]);
+            }
+        }
+        one
+    }
+
+    /// Removes the subtrees of the nodes in `branches`, none of which is below another. Returns the removed nodes, each after its parent.
+    pub(super) fn cut_off(&mut self, branches: &[usize]) -> Vec<usize> {
+        let mut nodes = branches.to_vec();
+        let mut next = 0;
+        while let Some(&node) = nodes.get(next) {
+            self.gone[node] = true;
+            nodes.extend(self.children(node));
+            next += 1;
+        }
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn ancestors_are_those_that_are_found_step_by_step() {
+        let mut random = Random::new(1);
+        let mut tree = ForkTree::new(400);
+        for node in 1..400 {
+            // The tree is deep, because parents are among the last nodes.
+            let parent = node - 1 - (random.uniform() * node.min(4) as f64) as usize;
+            tree.hang(node, parent);
+        }
+        let path = |mut node: usize| {
+            let mut path = vec![node];
+            while node != 0 {
+                node = tree.parent(node);
+                path.push(node);
+            }
+            path
+        };
+        for one in (0..400).step_by(7) {
+            let above = path(one);
+            assert_eq!(tree.depth(one), above.len() - 1);
+            for depth in 0..above.len() {
+                assert_eq!(tree.ancestor(one, depth), above[above.len() - 1 - depth]);
+            }
+            for other in (0..400).step_by(11) {
+                let expected = *path(other).iter().find(|node| above.contains(node)).unwrap();
+                assert_eq!(tree.lowest_above(one, other), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn cut_off_branches_are_gone() {
+        let mut tree = ForkTree::new(7);
+        for (node, parent) in [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 0)] {
+            tree.hang(node, parent);
+        }
+        assert_eq!(tree.cut_off(&[3]), [3]);
+        assert_eq!(tree.cut_off(&[1, 6]), [1, 6, 4]);
+        assert_eq!(tree.children(0), [2]);
+        assert_eq!(tree.cut_off(&[2]), [2, 5]);
+    }
+}
