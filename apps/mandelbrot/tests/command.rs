@@ -72,7 +72,7 @@ fn rows_in_the_journal_are_not_computed_again() {
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
     journal.set_len(whole / 2).unwrap();
     let again = good(dir.path(), &[&kept[..], &["-o", "again.png", "--check"]].concat());
-    let known = again.lines().find_map(|line| line.strip_suffix(" were known from the journal"));
+    let known = again.lines().find_map(|line| line.strip_suffix(" restored from the journal"));
     let known: u32 = known.expect(&again).parse().unwrap();
     assert!((25..=30).contains(&known), "{again}");
     assert!(again.contains("no whole record at byte") && again.contains("the same bytes"), "{again}");

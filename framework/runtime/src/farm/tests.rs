@@ -179,7 +179,7 @@ fn errors_end_the_job_where_they_are_to_and_say_where() {
         .to_string()
     };
     for ranks in [1, 3] {
-        assert!(failing(ranks, "make").ends_with("farm fragile: its worker could not be made: torn"));
+        assert!(failing(ranks, "make").ends_with("farm fragile: cannot create the worker: torn"));
         assert!(failing(ranks, "task").ends_with("0: not yet"));
         assert_eq!(failing(ranks, "iterator"), "rank 0: farm fragile: task 20: panicked: torn");
         assert_eq!(failing(ranks, "panic"), "rank 0: farm fragile: task 20: panicked: torn");

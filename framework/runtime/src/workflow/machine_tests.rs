@@ -635,7 +635,7 @@ fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
     };
     let (kind, message) = of_ranks(2);
     assert_eq!(kind, ErrorKind::Timeout);
-    assert!(message.contains("rank 1 has died in it, and no rank is left to risk with it"), "{message}");
+    assert!(message.contains("rank 1 has died in it, and no rank is left to retry it"), "{message}");
     let (kind, message) = of_ranks(4);
     assert_eq!(kind, ErrorKind::User);
     assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
@@ -662,7 +662,7 @@ fn deaths_of_an_earlier_run_count_as_attempts() {
     let error = started_again(2, died(2)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     let expected =
-        "a process has died in it (in an earlier run of the job), and no rank is left to risk with it";
+        "a process has died in it (in an earlier run of the job), and no rank is left to retry it";
     assert!(error.message().contains(expected), "{error}");
 }
 

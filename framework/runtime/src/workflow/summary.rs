@@ -123,7 +123,7 @@ impl fmt::Display for Summary {
             write!(f, "\nplanned anew {}", count(u64::from(self.replanned), "time"))?;
         }
         if self.known > 0 {
-            write!(f, "\n{} were known from the journal", self.known)?;
+            write!(f, "\n{} restored from the journal", self.known)?;
         }
         if !self.failed.is_empty() || self.retried > 0 {
             let failed = count(self.failed.len() as u64, "task");

@@ -34,7 +34,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
         let (sub_masters, workers) = (self.state.groups.leaders(), ranks.len() - count);
         log::info!(
-            "farm {}: {count} sub-masters lead {workers} workers from now on: {why}",
+            "farm {}: {count} sub-masters now serve {workers} workers: {why}",
             shown(&self.name)
         );
         let why = why.to_string();

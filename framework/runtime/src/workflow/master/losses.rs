@@ -253,7 +253,7 @@ impl Master {
                 None => format!("a process has died in {place} (in an earlier run of the job)"),
             };
             if !is_exhausted {
-                message += ", and no rank is left to risk with it";
+                message += ", and no rank is left to retry it";
             }
             // The task may succeed in another run, unless it has used all its tries and the deaths are its own.
             let is_its_own = is_exhausted && suspicion.is_its_own();
