@@ -239,7 +239,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     }
     let went_on = last.unwrap();
     let outcome = keeping(&paths, &kept, 3).succeeds();
-    assert!(outcome.stderr.contains(&format!("loop align: goes on after {went_on} passes")), "{outcome}");
+    assert!(outcome.stderr.contains(&format!("loop align: resumes after {went_on} passes")), "{outcome}");
     assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
     assert_eq!(outcome.stdout, alone.printed, "{outcome}");
     // All pairs are aligned, so another start computes nothing.

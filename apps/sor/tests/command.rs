@@ -97,7 +97,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     }
     let passes = kept(&dir).unwrap();
     let outcome = keeping(&dir, 3, passes + 100).succeeds();
-    assert!(outcome.stderr.contains(&format!("loop sor: goes on after {passes} passes")), "{outcome}");
+    assert!(outcome.stderr.contains(&format!("loop sor: resumes after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
     // Files of killed jobs have been removed.
     let names =
@@ -105,7 +105,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
     assert_eq!(data.len(), 1, "{data:?}");
     let again = keeping(&dir, 3, 1).run();
-    assert!(!again.status.success() && again.stderr.contains("but only 1 are asked for"), "{again}");
+    assert!(!again.status.success() && again.stderr.contains("but the run has only 1"), "{again}");
 }
 
 #[test]
