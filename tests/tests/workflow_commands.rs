@@ -376,7 +376,7 @@ fn failed_tasks_are_explained_and_end_the_run_when_there_are_enough() {
     );
     assert!(place.path("c.ran").exists(), "there is no limit");
     for (limit, said) in [
-        ("2", "(task \"b\", after 1 try); the run ends at 2 failed tasks"),
+        ("2", "(task \"b\", after 1 try); the run ends after 2 failed tasks"),
         ("1", "(task \"a\", after 1 try)"),
     ] {
         let place = Place::new("few.dag", dag);
@@ -494,7 +494,7 @@ fn a_run_ends_at_its_wall_time_and_goes_on_later() {
     let outcome = place.job(2, &["--wall-time", "2s"]).start().wait();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let said = outcome.to_string();
-    assert!(said.contains("the run may take 2.000 s, which are over: 1 of 3 tasks have ended"), "{said}");
+    assert!(said.contains("the run has exceeded its time limit of 2.000 s: 1 of 3 tasks have ended"), "{said}");
     assert!(said.contains("it waits for rank"), "{said}");
     assert_eq!(place.done("long.dag.rescue"), ["first"]);
     fs::write(&place.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
@@ -591,7 +591,7 @@ fn a_real_trace_is_replayed() {
     assert!(succeeded(place.run(2, &on_two)).starts_with("11 tasks are done"));
     failed(
         place.run(3, &on_two),
-        &["the cluster has 2 processors, where there are 3 ranks: expected one for each"],
+        &["the cluster has 2 processors, expected one for each of the 3 ranks"],
     );
 }
 

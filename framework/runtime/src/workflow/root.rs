@@ -109,7 +109,7 @@ impl Root {
                     match question.clusters.probed(&probed) {
                         Ok(clusters) => question.clusters = clusters,
                         Err(error) => {
-                            log::warn!("workflow {}: ranks count as equal: {error}", shown(&self.graph.name))
+                            log::warn!("workflow {}: all ranks are assumed to be equally fast: {error}", shown(&self.graph.name))
                         }
                     }
                 }
@@ -149,7 +149,7 @@ impl Root {
                 self.planned = Some((planner, plan.makespan));
                 self.master.has_planned(plan, question.clusters, takes, now);
             }
-            Err(error) => log::warn!("workflow {}: it runs without a plan: {error}", shown(&self.graph.name)),
+            Err(error) => log::warn!("workflow {}: the run has no plan: {error}", shown(&self.graph.name)),
         }
         self.master.begin();
         Event::Planned(Planned {
@@ -175,8 +175,8 @@ impl Root {
         let ends_s = match change {
             Change::Fresh(left) | Change::Kept(left) => Some(left),
             Change::None => {
-                let why = error.unwrap_or("a rank has been lost meanwhile".to_string());
-                log::info!("workflow {}: no plan was made anew: {why}", shown(&self.graph.name));
+                let why = error.unwrap_or("a rank was lost while the planner ran".to_string());
+                log::info!("workflow {}: replanning failed: {why}", shown(&self.graph.name));
                 None
             }
         };
@@ -244,7 +244,7 @@ impl Root {
         }
         let again = lost?;
         self.probe = None;
-        log::warn!("{error}; {again} tasks are run again");
+        log::warn!("{error}; {again} tasks are requeued");
         Ok(again)
     }
 
@@ -257,7 +257,7 @@ impl Root {
         if let Some(limit) = self.wall_time.filter(|&limit| took > limit && self.ended.is_none()) {
             let (ended, all) = self.master.progress();
             let text = format!(
-                "the run may take {}, which are over: {ended} of {all} tasks have ended; it waits {}",
+                "the run has exceeded its time limit of {}: {ended} of {all} tasks have ended; it waits {}",
                 seconds(limit.as_secs_f64()),
                 self.master.waits_for()
             );

@@ -247,7 +247,7 @@ impl Master {
             if state != State::Waiting || !(is_exhausted || is_hopeless) {
                 continue;
             }
-            let place = if suspicion.certain > 0 { "it" } else { "it or in another task" };
+            let place = if suspicion.certain > 0 { "it" } else { "it, or in another task" };
             let mut message = match lost {
                 Some(lost) => format!("the process of rank {lost} has died in {place}"),
                 None => format!("a process has died in {place} (in an earlier run of the job)"),
