@@ -151,7 +151,7 @@ fn planted_links_are_not_followed() {
 #[test]
 fn what_does_not_count_is_told() {
     let misspelt =
-        "ARMATURE_RANK is set, but there is no such setting: it does nothing; did you mean ARMATURE_RANKS?";
+        "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
     let mut command = Command::new(PROGRAM.path);
     let said = succeeds(command.args(["--size", "9"]).env("ARMATURE_RANK", "3").env("ARMATURE_CI_RUN", "x"));
     assert_eq!(said.messages.matches(misspelt).count(), 1, "{}", said.messages);
@@ -159,7 +159,7 @@ fn what_does_not_count_is_told() {
     let job = || Job::new(PROGRAM.path, 2).arg("--size").arg("9");
     let outcome = job().arg("--ranks").arg("4").env("ARMATURE_RANK", "3").succeeds();
     let asked = "4 ranks were asked for, by --ranks, ARMATURE_RANKS or the program";
-    for text in [misspelt, asked, "This one has started 2, and these count"] {
+    for text in [misspelt, asked, "but the MPI launcher has started 2, which are used"] {
         assert_eq!(outcome.stderr.matches(text).count(), 1, "`{text}`: {outcome}");
     }
     let outcome = job().env("ARMATURE_RANKS", "2").succeeds();

@@ -264,7 +264,7 @@ fn ranks_that_built_another_farm_are_told() {
     })
     .unwrap_err();
     assert!(
-        error.to_string().contains("runs the farm \"other\", where rank 0 runs the farm \"one\""),
+        error.to_string().contains("runs the farm \"other\", but rank 0 runs the farm \"one\""),
         "{error}"
     );
 }

@@ -402,7 +402,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             .spawn_scoped(scope, compute)
             .map_err(|e| {
                 let text =
-                    format!("cannot start the compute thread: {e}; ARMATURE_DRIVER=inline does without");
+                    format!("cannot start the compute thread: {e}; set ARMATURE_DRIVER=inline to run without it");
                 Error::new(ErrorKind::Config, text).at_rank(rank)
             })?;
         self.state = State::Threaded { tasks, outcomes, left, thread };

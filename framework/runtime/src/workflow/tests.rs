@@ -313,9 +313,9 @@ fn ranks_that_run_different_workflows_say_so() {
     let error = told(|workflow| workflow.closure("b", |_, _| Ok(1_u8)));
     assert!(error.contains("with closures a: alloc::vec::Vec<f64>, b: u8"), "{error}");
     let error = told(|workflow| workflow.retries(7));
-    assert!(error.contains("with retries 7, where rank 0 does so with retries 0"), "{error}");
+    assert!(error.contains("with retries 7, but rank 0 with retries 0"), "{error}");
     let error = told(|workflow| workflow.memory(1 << 30));
-    assert!(error.contains("with memory 1073741824, where rank 0 does so with memory unlimited"), "{error}");
+    assert!(error.contains("with memory 1073741824, but rank 0 with memory unlimited"), "{error}");
     let error = told(|_| run_diamond(Workflow::from_description(diamond_with_priority(3))));
     assert!(error.contains("with another task \"d\" than rank 0"), "{error}");
 }

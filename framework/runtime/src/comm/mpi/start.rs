@@ -137,7 +137,7 @@ fn initialise(
         wait_without_yielding(library);
     }
     let waits = facts.and_then(|facts| facts.rank).filter(|_| !simulated).and_then(Start::of);
-    let used = || transport("MPI has come into use in this process while a run started".into());
+    let used = || transport("another part of this process initialised MPI while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
     // Not dropped from here on: an error below is reported by this process and does not hang in MPI_Finalize.
@@ -198,7 +198,7 @@ fn sleep_precisely() {
     {
         let nanosecond = std::num::NonZeroU64::MIN;
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(nanosecond)) {
-            log::debug!("short sleeps stay imprecise: {error}");
+            log::debug!("short sleeps remain imprecise: {error}");
         }
     }
 }

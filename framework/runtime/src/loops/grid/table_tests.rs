@@ -205,7 +205,7 @@ fn what_cannot_be_is_refused() {
         Ok(())
     });
     assert!(
-        error.to_string().contains("shape 10 x 401, where rank 0 does so with shape 10 x 400"),
+        error.to_string().contains("shape 10 x 401, but rank 0 with shape 10 x 400"),
         "{error}"
     );
 }
