@@ -75,7 +75,7 @@ fn rows_in_the_journal_are_not_computed_again() {
     let known = again.lines().find_map(|line| line.strip_suffix(" restored from the journal"));
     let known: u32 = known.expect(&again).parse().unwrap();
     assert!((25..=30).contains(&known), "{again}");
-    assert!(again.contains("no whole record at byte") && again.contains("the same bytes"), "{again}");
+    assert!(again.contains("no complete record at byte") && again.contains("the same bytes"), "{again}");
     assert_eq!(fs::metadata(dir.path().join("rows.journal")).unwrap().len(), whole);
     assert!(
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()

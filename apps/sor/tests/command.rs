@@ -118,7 +118,7 @@ fn two_jobs_with_one_checkpoint_do_not_meet() {
     assert!(!second.status.success() && !second.hung, "{second}");
     let process = first.process(0).as_raw_nonzero();
     let text = format!(
-        "the checkpoint in {}: process {process} (sor) uses it, and has not let go of its lock within 10 s",
+        "the checkpoint in {}: process {process} (sor) uses it and has not released its lock within 10 s",
         dir.display()
     );
     assert!(second.stderr.contains(&text), "{second}");
@@ -158,10 +158,10 @@ fn what_does_not_count_is_told() {
     assert_eq!(said.messages.matches("ARMATURE_").count(), 2, "{}", said.messages);
     let job = || Job::new(PROGRAM.path, 2).arg("--size").arg("9");
     let outcome = job().arg("--ranks").arg("4").env("ARMATURE_RANK", "3").succeeds();
-    let asked = "4 ranks were asked for, by --ranks, ARMATURE_RANKS or the program";
+    let asked = "--ranks, ARMATURE_RANKS or the program sets 4 ranks";
     for text in [misspelt, asked, "but the MPI launcher has started 2, which are used"] {
         assert_eq!(outcome.stderr.matches(text).count(), 1, "`{text}`: {outcome}");
     }
     let outcome = job().env("ARMATURE_RANKS", "2").succeeds();
-    assert!(!outcome.stderr.contains("were asked for"), "{outcome}");
+    assert!(!outcome.stderr.contains("the program sets"), "{outcome}");
 }

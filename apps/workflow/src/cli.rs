@@ -291,7 +291,7 @@ fn commands(
         .into());
     }
     std::fs::create_dir_all(&outputs)
-        .map_err(|error| format!("cannot make the directory of outputs {}: {error}", outputs.display()))?;
+        .map_err(|error| format!("cannot create the directory of outputs {}: {error}", outputs.display()))?;
     let cluster = cluster(args)?;
     let settings = Settings { directory, outputs, check_outputs: check_files };
     let starters = Commands::new().cores(args.cores).output(&settings.outputs);

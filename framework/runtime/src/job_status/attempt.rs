@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Config);
         let text = error.to_string();
         assert!(
-            text.contains("deep/events: ") && text.contains("process uses it, and has not let go"),
+            text.contains("deep/events: ") && text.contains("process uses it and has not released"),
             "{text}"
         );
         assert!(text.ends_with("Each job needs a directory of its own"), "{text}");

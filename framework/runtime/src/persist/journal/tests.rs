@@ -165,7 +165,7 @@ fn records_behind_the_damage_are_told_of_and_not_trusted() {
     let cut = recovery.cut.unwrap();
     assert_eq!((cut.at as usize, cut.bytes as usize, cut.records), (ends[0], ends[4] - ends[0], 3));
     let text = format!(
-        "no whole record at byte {}; {} bytes from there on were cut off, with 3 records behind the damage, and are kept in \
+        "no complete record at byte {}; {} bytes from there on were cut off, with 3 records after the damage, and are kept in \
          {}.cut-1",
         cut.at,
         cut.bytes,
@@ -249,7 +249,7 @@ fn other_files_and_versions_are_refused_and_left_as_they_are() {
     let mut version = bytes.clone();
     version[8] = 2;
     fs::write(&path, version).unwrap();
-    refused(&path, &job(), ErrorKind::Config, &["version 2 of the format, expected version 1"]);
+    refused(&path, &job(), ErrorKind::Config, &["format version 2, expected version 1"]);
     fs::write(&path, "Dear diary,\ntoday I computed squares.\n").unwrap();
     refused(
         &path,

@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(asked.remarks(None).len(), 1);
         assert!(asked.remarks(Some(4))[0].contains("did you mean ARMATURE_RANKS?"));
         let text = &asked.remarks(Some(2))[1];
-        assert!(text.starts_with("4 ranks were asked for") && text.contains("has started 2, and"), "{text}");
+        assert!(text.contains("the program sets 4 ranks") && text.contains("has started 2, which"), "{text}");
         assert!(Config::new().remarks(Some(2)).is_empty());
     }
 

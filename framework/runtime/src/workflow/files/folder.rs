@@ -81,7 +81,7 @@ impl Folder {
                 true => fs::create_dir_all(parent),
                 false => Err(leads_out()),
             };
-            made.map_err(|error| format!("cannot make the directory of {name:?}: {error}"))?;
+            made.map_err(|error| format!("cannot create the directory of {name:?}: {error}"))?;
         }
         Ok(())
     }
