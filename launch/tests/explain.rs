@@ -59,7 +59,7 @@ fn runs_are_told_one_after_the_other() {
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
         text.ends_with(
-            "No decision was made during the run.\nThe log has no end: the run has failed, or is still running.\n"
+            "No decision was made during the run.\nThe log does not contain the end of the run: it has failed or is still running.\n"
         ),
         "{text}"
     );

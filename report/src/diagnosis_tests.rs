@@ -100,7 +100,7 @@ fn a_serial_stage() {
     });
     says(
         &run.run(),
-        "mostly for stage sort, which one rank runs and which kept that busy for 95 % of the time",
+        "mostly for stage sort, which kept its only rank busy for 95 % of the time",
     );
 }
 
@@ -131,7 +131,7 @@ fn a_master_that_is_the_bottleneck() {
 fn a_workflow_that_is_short_of_memory() {
     let run = Situation::new(10.0).of(Skeleton::Workflow).rank(5.0, 0.0).rank(5.0, 0.0);
     let run = run.with(|run| run.memory_wait_s = Some(8.0)).run();
-    says(&run, "because tasks that could have begun waited for memory for 40 % of the time");
+    says(&run, "because ready tasks waited for memory for 40 % of the time");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
             &[
                 "task \"bad\" failed on rank ",
                 " after 2 tries: ",
-                "1 task has failed (\"bad\"), and 1 that depends on it was not run",
+                "1 task has failed (\"bad\"), and 1 that depends on it was skipped",
             ],
         );
         let sorted = |text: String| {
@@ -208,7 +208,7 @@ fn limits_end_tasks_and_more_memory_lets_them_through() {
         Place::new("time.toml", "[[task]]\nid = \"slow\"\ncommand = \"sleep 1000; true\"\ntime_limit = 1\n");
     failed(place.run(1, &[]), &["ended at its time limit, after 1.", "task \"slow\""]);
     let place = Place::new("liar.toml", "[[task]]\nid = \"liar\"\ncommand = \"true\"\noutputs = [\"f\"]\n");
-    failed(place.run(1, &[]), &["it ended with exit code 0, but has not written \"f\""]);
+    failed(place.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
 /// Each of two tasks ends only after the other one has started.

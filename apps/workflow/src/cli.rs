@@ -205,8 +205,8 @@ fn has_failed(summary: &Summary) -> String {
     };
     match summary.skipped {
         0 => failed,
-        1 => format!("{failed}, and 1 that depends on {them} was not run"),
-        skipped => format!("{failed}, and {skipped} that depend on {them} were not run"),
+        1 => format!("{failed}, and 1 that depends on {them} was skipped"),
+        skipped => format!("{failed}, and {skipped} that depend on {them} were skipped"),
     }
 }
 
@@ -285,7 +285,7 @@ fn commands(
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {
         return Err(format!(
-            "there is no directory {}: expected the directory in which commands run",
+            "there is no directory {}, expected the directory in which commands run",
             directory.display()
         )
         .into());

@@ -40,7 +40,7 @@ impl StartWatch {
         // A rank that ends at once is never observed. If no rank at all is observed, this process may not read the ranks' environments.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.looks >= SETTLED && !self.seen.is_empty())
-            .then(|| format!("rank {missing} has no process, or none any more, and all others have started"))
+            .then(|| format!("rank {missing} has no running process, although all other ranks have started"))
     }
 }
 
