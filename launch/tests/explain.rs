@@ -59,7 +59,8 @@ fn runs_are_told_one_after_the_other() {
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
         text.ends_with(
-            "No decision was made during the run.\nThe log does not contain the end of the run: it has failed or is still running.\n"
+            "No decision was made during the run.\nThe log does not contain the end of the run: it has failed or is \
+             still running.\n"
         ),
         "{text}"
     );
@@ -149,17 +150,11 @@ fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(told(&["--task", "sort"], dir.path()));
     assert!(text.contains("Task \"sort\" waits for the limit \"db\"."), "{text}");
-    assert!(
-        text.contains("it waited 1.500 s for the output of \"split\", 250.000 ms for memory."),
-        "{text}"
-    );
+    assert!(text.contains("it waited 1.500 s for the output of \"split\", 250.000 ms for memory."), "{text}");
     assert!(text.contains("ended after 2.000 s") && !text.contains("torn"), "{text}");
     // Without `--task` the output shows the failed tasks and the plans.
     let text = plain(told(&[], dir.path()));
-    assert!(
-        text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"),
-        "{text}"
-    );
+    assert!(text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"), "{text}");
     assert!(!text.contains("\"sort\"") && !text.contains("The log has no end"), "{text}");
     let output = explain(&["--task", "other"], dir.path());
     assert_eq!(output.status.code(), Some(2));

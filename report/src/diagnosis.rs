@@ -90,7 +90,8 @@ impl<'r> Facts<'r> {
         );
         if self.mean.unknown > UNKNOWN * time {
             return format!(
-                "{waited}; another {} of the time was not measured, so no cause is named: a farm's source and sink, decisions and checkpoints are not measured.",
+                "{waited}; another {} of the time was not measured, so no cause is named: a farm's source and sink, \
+                 decisions and checkpoints are not measured.",
                 percent(self.mean.unknown / time, 0)
             );
         }
@@ -121,12 +122,8 @@ impl<'r> Facts<'r> {
     fn memory(&self) -> Option<String> {
         let waited = self.run.memory_wait_s.filter(|_| self.is_whole)?;
         let share = waited / (self.time * self.ranks.len() as f64);
-        (share >= MEMORY).then(|| {
-            format!(
-                "because ready tasks waited for memory for {} of the time",
-                percent(share, 0)
-            )
-        })
+        (share >= MEMORY)
+            .then(|| format!("because ready tasks waited for memory for {} of the time", percent(share, 0)))
     }
 
     /// Tests whether the rank with the largest loss lacked a core, because of other programs or a CPU quota.

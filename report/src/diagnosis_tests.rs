@@ -98,10 +98,7 @@ fn a_serial_stage() {
             kind("write", &[(0, 0.0), (0, 0.0), (100, 3.0)]),
         ];
     });
-    says(
-        &run.run(),
-        "mostly for stage sort, which kept its only rank busy for 95 % of the time",
-    );
+    says(&run.run(), "mostly for stage sort, which kept its only rank busy for 95 % of the time");
 }
 
 #[test]

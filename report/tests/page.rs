@@ -56,10 +56,7 @@ fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
     let run = &Run::all(&log.records)[0];
     let gantt = figure(run, Figure::Gantt).unwrap();
     let at = |text: &str| gantt.find(text).unwrap_or_else(|| panic!("no {text} in {gantt}"));
-    assert!(
-        at(">initial plan<") < at(">final plan, after ")
-            && at(">final plan") < at(">actual run<")
-    );
+    assert!(at(">initial plan<") < at(">final plan, after ") && at(">final plan") < at(">actual run<"));
     assert!(gantt.contains("task-7, planned from ") && gantt.contains("<title>task-7 from "));
     let page = page(&log, &job());
     assert!(page.contains("The initial plan predicts "), "no words on the plan");

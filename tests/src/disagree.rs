@@ -55,7 +55,8 @@ pub(crate) fn faults() -> Vec<Fault> {
             "odd-bare",
             |s| farm(s, |n| n, Bare::new),
             Any,
-            "Bare is not received as it was sent: the encoded value cannot be decoded: its Deserialize needs the type of the next value, as with `untagged` ",
+            "Bare is not received as it was sent: the encoded value cannot be decoded: its Deserialize needs the type \
+             of the next value, as with `untagged` ",
         ),
     ]
 }

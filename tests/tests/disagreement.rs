@@ -141,9 +141,7 @@ fn settings_that_must_be_equal_are_named_with_both_values() {
     let script = "if [ $RANK = 1 ]; then export ARMATURE_SPLIT_BYTES=4096; fi; exec \"$@\"";
     refused(
         two([PROGRAM; 2], [&["3"]; 2], script),
-        &[
-            "rank 1: runs with ARMATURE_SPLIT_BYTES 4096, but rank 0 with ARMATURE_SPLIT_BYTES 67108864",
-        ],
+        &["rank 1: runs with ARMATURE_SPLIT_BYTES 4096, but rank 0 with ARMATURE_SPLIT_BYTES 67108864"],
     );
     let place = tempfile::tempdir().expect("a directory for the workflow");
     let file = place.path().join("one.dag");

@@ -494,7 +494,10 @@ fn a_run_ends_at_its_wall_time_and_goes_on_later() {
     let outcome = place.job(2, &["--wall-time", "2s"]).start().wait();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let said = outcome.to_string();
-    assert!(said.contains("the run has exceeded its time limit of 2.000 s: 1 of 3 tasks have ended"), "{said}");
+    assert!(
+        said.contains("the run has exceeded its time limit of 2.000 s: 1 of 3 tasks have ended"),
+        "{said}"
+    );
     assert!(said.contains("it waits for rank"), "{said}");
     assert_eq!(place.done("long.dag.rescue"), ["first"]);
     fs::write(&place.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
@@ -589,10 +592,7 @@ fn a_real_trace_is_replayed() {
     fs::write(place.path("two.toml"), two).unwrap();
     let on_two = [&toil[..], &["--platform", "two.toml"]].concat();
     assert!(succeeded(place.run(2, &on_two)).starts_with("11 tasks are done"));
-    failed(
-        place.run(3, &on_two),
-        &["the cluster has 2 processors, expected one for each of the 3 ranks"],
-    );
+    failed(place.run(3, &on_two), &["the cluster has 2 processors, expected one for each of the 3 ranks"]);
 }
 
 #[test]

@@ -181,7 +181,9 @@ impl Database {
         let mut header = Reader { rest: &file[MAGIC.len()..], total: file.len() };
         let version = header.u32()?;
         if version != VERSION {
-            return Err(error(format!("it has database version {version}; this program reads version {VERSION}")));
+            return Err(error(format!(
+                "it has database version {version}; this program reads version {VERSION}"
+            )));
         }
         let dimensions = header.u32()?;
         if dimensions as usize != DIMENSIONS {

@@ -89,7 +89,8 @@ impl Starter {
     /// [`ErrorKind::Start`] if this program has not called [`enter`](crate::enter), or cannot be started.
     pub fn spawn(options: &Options) -> Result<Self> {
         if !enter::has_been_called() {
-            let message = "commands need a starter, but this program has not called armature_commands::enter, which must be the first call of the program";
+            let message = "commands need a starter, but this program has not called armature_commands::enter, which \
+                           must be the first call of the program";
             return Err(Error::new(ErrorKind::Start, message));
         }
         let mut arguments = std::env::args_os();
@@ -213,7 +214,9 @@ impl Starter {
         self.connection.close();
         match self.exit_within(self.options.grace.saturating_add(END)) {
             Some(_) => Ok(()),
-            None => Err(Error::new(ErrorKind::Dead, "the starter of commands did not end its commands in time")),
+            None => {
+                Err(Error::new(ErrorKind::Dead, "the starter of commands did not end its commands in time"))
+            }
         }
     }
 

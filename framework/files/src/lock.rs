@@ -43,7 +43,8 @@ fn lock_or_tell(
             Err(error @ (Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP)) => {
                 let error = io::Error::from(error);
                 let text = format!(
-                    "its file system does not support locks ({error}): mount it with locks (Lustre: -o flock), or use another file system"
+                    "its file system does not support locks ({error}): mount it with locks (Lustre: -o flock), or use \
+                     another file system"
                 );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }

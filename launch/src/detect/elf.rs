@@ -87,7 +87,8 @@ impl Layout {
         let count = field(&head, if wide { 56 } else { 44 }, 2)?;
         (0..count)
             .map(|i| {
-                let at = offset.checked_add(i * size).ok_or_else(|| wrong("a segment is outside the file"))?;
+                let at =
+                    offset.checked_add(i * size).ok_or_else(|| wrong("a segment is outside the file"))?;
                 let entry = bytes(file, at, size.min(64))?;
                 let (file_at, address_at, size_at) = if wide { (8, 16, 32) } else { (4, 8, 16) };
                 Ok(Segment {

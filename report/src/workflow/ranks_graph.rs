@@ -55,7 +55,9 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     between.truncate(ARROWS);
 
     let mut told = format!(
-        "With {tasks} tasks the graph shows the ranks: the size of a circle is the number of tasks that the rank ran, the width of an arrow the bytes that one rank sent to another for them. Numbers next to arrows are bytes; if there is no space, the tooltip shows them."
+        "With {tasks} tasks the graph shows the ranks: the size of a circle is the number of tasks that the rank ran, \
+         the width of an arrow the bytes that one rank sent to another for them. Numbers next to arrows are bytes; if \
+         there is no space, the tooltip shows them."
     );
     for shown in [
         shown_of(all, RANKS, "ranks, those that ran most tasks"),

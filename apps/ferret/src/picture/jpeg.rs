@@ -171,7 +171,8 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
         // Lossless files have this format, but are not decoded here.
         PixelFormat::L16 => None,
     };
-    let image = image.ok_or_else(|| damaged(Jpeg, format!("unexpected pixel format {:?}", info.pixel_format)))?;
+    let image =
+        image.ok_or_else(|| damaged(Jpeg, format!("unexpected pixel format {:?}", info.pixel_format)))?;
     let orientation = decoder.exif_data().and_then(Orientation::from_exif_chunk);
     Ok((image, orientation.unwrap_or(Orientation::NoTransforms)))
 }

@@ -172,7 +172,8 @@ impl FailureDetector {
         } else if rank == 0 || silent >= 2 * self.peer_limit {
             let seconds = silent.as_secs_f64();
             format!(
-                "has waited {seconds:.0} s for a heartbeat from rank {rank}, the farm's master; the farm cannot continue without it"
+                "has waited {seconds:.0} s for a heartbeat from rank {rank}, the farm's master; the farm cannot \
+                 continue without it"
             )
         } else {
             return Ok(());

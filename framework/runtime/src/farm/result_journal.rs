@@ -82,7 +82,12 @@ impl ResultJournal {
             Ok(())
         })?;
         if recovery.tasks > 0 {
-            log::info!("farm {}: {} results were restored from {}", shown(name), known.len(), armature_text::path(path));
+            log::info!(
+                "farm {}: {} results were restored from {}",
+                shown(name),
+                known.len(),
+                armature_text::path(path)
+            );
         }
         let records = match kind {
             Kind::Stream => 0..FIRST_NOTE,
@@ -110,7 +115,8 @@ impl ResultJournal {
             Some(known) if known[..] == digest.to_bytes() => {}
             Some(_) => {
                 let text = format!(
-                    "{}: the tasks of iteration {iteration} differ from those in the journal; they may depend only on earlier results and on the identity",
+                    "{}: the tasks of iteration {iteration} differ from those in the journal; they may depend only on \
+                     earlier results and on the identity",
                     self.journal.path().display()
                 );
                 return Err(Error::new(ErrorKind::Config, text));

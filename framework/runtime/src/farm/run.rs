@@ -281,7 +281,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
             // A run that waited for a task which never ends would never end itself.
-            let text = "a task limit needs workers that are processes, because threads cannot be killed: start the program with mpirun on two or more ranks, or remove the limit";
+            let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
+                        program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(rank);
             endpoint.report(&error);
             return Err(error);

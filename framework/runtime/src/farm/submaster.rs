@@ -26,7 +26,8 @@ impl Submaster {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
         if let Some((strange, _)) = members.iter().find(|&&(m, _)| m == 0 || m == me || m >= size) {
-            let text = format!("the master assigned rank {strange} to this sub-master, which cannot be its worker");
+            let text =
+                format!("the master assigned rank {strange} to this sub-master, which cannot be its worker");
             return Err(link.here(Error::new(ErrorKind::Wire, text)));
         }
         for &(member, has_come) in &members {

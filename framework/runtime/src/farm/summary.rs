@@ -189,7 +189,9 @@ mod tests {
         assert!(!summary.to_string().contains("was made in"), "{summary}");
         summary.ranks[1].warm_up = Duration::from_secs(2);
         assert!(
-            summary.to_string().contains("\nworkers were set up in 2.000 s at most, which counts as idle time\n"),
+            summary
+                .to_string()
+                .contains("\nworkers were set up in 2.000 s at most, which counts as idle time\n"),
             "{summary}"
         );
         summary.ranks.clear();

@@ -200,7 +200,9 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         away: bool,
     ) -> Result<Outcome<I, O>> {
         let Some(worker) = &mut self.slot.worker else {
-            return Err(self.here(Error::new(ErrorKind::Wire, "a chunk arrived before the worker was created")));
+            return Err(
+                self.here(Error::new(ErrorKind::Wire, "a chunk arrived before the worker was created"))
+            );
         };
         let mut result = ChunkResult::with_room(tasks.len());
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);

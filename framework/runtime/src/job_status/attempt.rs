@@ -135,7 +135,8 @@ pub(crate) fn join_attempt(dir: &Path, number: u32, rank: usize) -> Result<PathB
 
 fn unwritable(path: &Path, error: &IoError) -> Error {
     let text = format!(
-        "no events can be written to {}: {error}. Expected a directory for ARMATURE_EVENTS in which this rank can create files, without files of an earlier job",
+        "no events can be written to {}: {error}. Expected a directory for ARMATURE_EVENTS in which this rank can \
+         create files, without files of an earlier job",
         path.display()
     );
     Error::new(ErrorKind::Io, text)

@@ -243,7 +243,9 @@ fn chunks(before_s: Option<f64>) -> Event {
 fn what_happens_in_a_farm_is_told_in_words() {
     assert_eq!(
         chunks(Some(1.5)).to_string(),
-        "Chunking is now `fac2`, because it is the fastest of 27 for the 1000 tasks left on 3 workers: 1.400 s are predicted, and 1.500 s with `dpf with f = 0.25`; a task takes 4.000 ms ± 50 %, neighbours differ as much as other tasks, and a message takes 2.000 us."
+        "Chunking is now `fac2`, because it is the fastest of 27 for the 1000 tasks left on 3 workers: 1.400 s are \
+         predicted, and 1.500 s with `dpf with f = 0.25`; a task takes 4.000 ms ± 50 %, neighbours differ as much as \
+         other tasks, and a message takes 2.000 us."
     );
     let lost = |tasks| Event::Lost { rank: 2, tasks, why: "its process has ended".to_string() }.to_string();
     assert_eq!(Event::Heard { rank: 2 }.to_string(), "Rank 2 sends heartbeats again and receives tasks.");
@@ -279,7 +281,8 @@ fn a_decision_says_what_it_stands_on() {
     assert_eq!(
         texts[5],
         "The mapping is changed, because the gain has lasted for three periods: `read@0 | scale@1,2` takes \
-         250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; the gain is 50.0 % (threshold 10.0 %); the change would save 12.000 s and cost 1.500 s; on the fastest rank an item takes 50.000 ms in read, \
+         250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; the gain is 50.0 % \
+         (threshold 10.0 %); the change would save 12.000 s and cost 1.500 s; on the fastest rank an item takes 50.000 ms in read, \
          200.000 ms in scale, and the ranks' speeds are 1.00, 0.50."
     );
     assert!(texts[1].ends_with("; ranks 0, 1 share 1 core."), "{}", texts[1]);
@@ -319,12 +322,14 @@ fn a_decision_on_workers_speaks_of_workers() {
     assert_eq!(
         workers().to_string(),
         "The number of workers is changed, because the gain has lasted: `12` takes 250.000 ms an iteration (a task of a stream), `23` would \
-         take 200.000 ms; the gain is 10.0 %, including released workers (threshold 2.0 %); the change would save 12.000 s and cost 1.500 ms; measured: start-up of a message 1.000 ms, and then 2.0 ns a byte, \
+         take 200.000 ms; the gain is 10.0 %, including released workers (threshold 2.0 %); the change would save 12.000 s \
+         and cost 1.500 ms; measured: start-up of a message 1.000 ms, and then 2.0 ns a byte, \
          traffic 4096 bytes, part to workers 0.50."
     );
     assert_eq!(
         outcome.to_string(),
-        "After change number 1 of the number, of workers an iteration (a task of a stream) takes 130.000 ms; 125.000 ms was predicted, and it took 250.000 ms before."
+        "After change number 1 of the number of workers, an iteration (a task of a stream) takes 130.000 ms; 125.000 \
+         ms was predicted, and it took 250.000 ms before."
     );
 }
 

@@ -250,7 +250,8 @@ impl Tail {
             _ if schema.is_some_and(|schema| schema != SCHEMA) => {
                 let (path, schema) = (self.path.display(), schema.unwrap_or_default());
                 let text = format!(
-                    "{path} has events of schema {schema}; this program reads schema {SCHEMA}: use the `armature` of the version that wrote them"
+                    "{path} has events of schema {schema}; this program reads schema {SCHEMA}: use the `armature` of \
+                     the version that wrote them"
                 );
                 Err(Error::new(ErrorKind::Io, text))
             }

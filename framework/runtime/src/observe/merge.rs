@@ -62,7 +62,8 @@ fn missing_told(missing: &[String], dir: &Path) -> Option<String> {
         more => format!(" and {more} more"),
     };
     let (names, dir) = (first.join(", "), dir.display());
-    (!first.is_empty()).then(|| format!("{names}{more} missing in {dir}: the activity of these ranks is unknown"))
+    (!first.is_empty())
+        .then(|| format!("{names}{more} missing in {dir}: the activity of these ranks is unknown"))
 }
 
 #[cfg(test)]

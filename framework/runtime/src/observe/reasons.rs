@@ -96,9 +96,10 @@ impl Event {
                         seconds(*benefit_s)
                     )?,
                     // A negative gain is not shown, because it may be any number and does not matter.
-                    false => {
-                        write!(f, "; there is no gain (threshold {wanted}), and the change would cost {cost}")?
-                    }
+                    false => write!(
+                        f,
+                        "; there is no gain (threshold {wanted}), and the change would cost {cost}"
+                    )?,
                 }
             }
         }

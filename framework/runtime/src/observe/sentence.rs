@@ -121,7 +121,7 @@ impl fmt::Display for Sentence<'_> {
             }
             Event::Moved { number, units, messages, seconds: s } => write!(
                 f,
-                "Movement number {number} is done: the busiest rank took {2} and sent at most {0} in {1}.",
+                "Movement number {number} is done: at most {} in {}; it took the busiest rank {}.",
                 count(*units, "unit"),
                 count(*messages, "message"),
                 seconds(*s)
@@ -154,7 +154,7 @@ impl fmt::Display for Sentence<'_> {
             }
             Event::Forwarded { epoch, batches } => write!(
                 f,
-                "{} of an earlier mapping forwarded by mapping number {epoch}.",
+                "Forwarded {} of an earlier mapping by mapping number {epoch}.",
                 count(*batches, "batch")
             ),
             Event::Outcome { of: Subject::Mapping, epoch, before_s, predicted_s, after_s } => write!(
@@ -178,7 +178,9 @@ impl fmt::Display for Sentence<'_> {
             Event::Work(work) => work.fmt(f),
             Event::Traffic(traffic) => traffic.fmt(f),
             Event::Progress(reached) => reached.fmt(f),
-            Event::RankEnd { seconds: s } => write!(f, "The rank has finished its part after {}.", seconds(*s)),
+            Event::RankEnd { seconds: s } => {
+                write!(f, "The rank has finished its part after {}.", seconds(*s))
+            }
             Event::WorkflowStart(event) => event.fmt(f),
             Event::Planned(event) => event.fmt(f),
             Event::Plan(event) => event.fmt(f),
@@ -195,7 +197,12 @@ impl fmt::Display for Sentence<'_> {
             }
             Event::Totals { done, busy_s } => {
                 let (done, busy): (f64, f64) = (done.iter().sum(), busy_s.iter().sum());
-                write!(f, "According to the summary, the ranks did {} in {} of user code.", short(done), seconds(busy))
+                write!(
+                    f,
+                    "According to the summary, the ranks did {} in {} of user code.",
+                    short(done),
+                    seconds(busy)
+                )
             }
         }
     }

@@ -164,12 +164,7 @@ impl fmt::Display for WorkflowStart {
 
 impl fmt::Display for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "The planner ran for {1}, because {0}: ",
-            self.reason,
-            seconds(self.seconds)
-        )?;
+        write!(f, "The planner ran for {1}, because {0}: ", self.reason, seconds(self.seconds))?;
         match &self.by {
             Some(_) if self.kept => f.write_str("the plan stays")?,
             Some(by) => write!(f, "tasks now follow a plan of {by}")?,

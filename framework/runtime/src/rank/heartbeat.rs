@@ -245,8 +245,9 @@ impl Heartbeat {
     /// Returns the message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.signs[other].as_ref();
-        let last = last
-            .map_or("it has sent no heartbeat".to_string(), |sign| format!("its last heartbeat: {}", sign.state));
+        let last = last.map_or("it has sent no heartbeat".to_string(), |sign| {
+            format!("its last heartbeat: {}", sign.state)
+        });
         if has_ended {
             return format!("the process of rank {other} has ended; {last}");
         }
@@ -270,8 +271,10 @@ impl Heartbeat {
             return Ok(());
         }
         let seconds = stood.as_secs_f64();
-        let text =
-            format!("no rank has made progress for {seconds:.0} s although ranks wait for work\n{}", self.all(mine));
+        let text = format!(
+            "no rank has made progress for {seconds:.0} s although ranks wait for work\n{}",
+            self.all(mine)
+        );
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 

@@ -45,7 +45,10 @@ fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
     beat(500, 500).expect("that it was stopped itself does not count");
     let error = beat(500, 503).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert!(error.to_string().contains("from rank 1; its last heartbeat: in stage seg, items from 7"), "{error}");
+    assert!(
+        error.to_string().contains("from rank 1; its last heartbeat: in stage seg, items from 7"),
+        "{error}"
+    );
 }
 
 /// The user code of the rank was short before, but may take long.

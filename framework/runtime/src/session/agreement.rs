@@ -124,7 +124,8 @@ pub(super) struct Opening {
 }
 
 /// Remedy at the end of each error message about a disagreement.
-const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must not depend on values that only rank 0 has, such as the results of a farm";
+const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must \
+                      not depend on values that only rank 0 has, such as the results of a farm";
 
 /// Difference between the delays with which two consecutive ranks report a disagreement. It is several times the time of a message, so that a rank
 /// receives the report of a lower rank before its own is due. If it is too short, several ranks report.
@@ -248,10 +249,7 @@ mod tests {
         let text = told(farm("b", "u8"), farm("a", "u8")).unwrap();
         assert_eq!(text, "runs the farm \"b\", but rank 0 runs the farm \"a\"");
         let text = told(farm("a", "u8"), farm("a", "u16")).unwrap();
-        assert_eq!(
-            text,
-            "runs the farm \"a\" with tasks of type u8, but rank 0 with tasks of type u16"
-        );
+        assert_eq!(text, "runs the farm \"a\" with tasks of type u8, but rank 0 with tasks of type u16");
         let text = told(farm("a", "u8"), farm("a", "u8").with("order", "any")).unwrap();
         assert!(text.ends_with("with no order, but rank 0 with order any"), "{text}");
         let with_plan = |plan: Option<u8>| farm("a", "u8").with_checksum("plan", plan.as_ref());

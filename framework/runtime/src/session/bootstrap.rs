@@ -267,7 +267,8 @@ mod tests {
         let text = differs(Register { split_bytes: 17, ..register(None) });
         assert_eq!(
             text,
-            "runs with ARMATURE_SPLIT_BYTES 17, but rank 0 with ARMATURE_SPLIT_BYTES 67108864: set the same value on every rank"
+            "runs with ARMATURE_SPLIT_BYTES 17, but rank 0 with ARMATURE_SPLIT_BYTES 67108864: set the same value on \
+             every rank"
         );
         let text = differs(Register { peer_limit: Duration::from_millis(1_500), ..register(None) });
         assert!(
@@ -292,10 +293,7 @@ mod tests {
         assert!(!compare(of("v1", "\"9\""), Config::new().check_arguments(false)).unwrap());
         assert!(compare(of("v2", "\"8\""), Config::new().check_build(false)).unwrap(), "rank 0 warns");
         let error = compare(of("v1", "\"9\""), Config::new().check_build(false)).unwrap_err();
-        assert!(
-            error.message().contains("with \"9\" as argument 1, but rank 0 with \"8\""),
-            "{error}"
-        );
+        assert!(error.message().contains("with \"9\" as argument 1, but rank 0 with \"8\""), "{error}");
         let error = compare(of("v2", "\"8\""), Config::new().check_arguments(false)).unwrap_err();
         assert!(error.message().contains("ARMATURE_CHECK_BUILD=off"), "{error}");
     }

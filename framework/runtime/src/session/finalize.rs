@@ -42,7 +42,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
             // Not logged, because logging may be off and the message explains an exit code.
             let text = format!(
-                "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its work, but its launcher may report a failure\n"
+                "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its \
+                 work, but its launcher may report a failure\n"
             );
             let _ = std::io::stderr().write_all(text.as_bytes());
         }

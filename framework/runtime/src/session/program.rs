@@ -106,9 +106,7 @@ impl Program {
                 }
                 (mine, theirs) if mine != theirs => {
                     let (mine, theirs) = excerpts(mine, theirs);
-                    break format!(
-                        "was started with {mine} as argument {number}, but rank 0 with {theirs}"
-                    );
+                    break format!("was started with {mine} as argument {number}, but rank 0 with {theirs}");
                 }
                 _ => number += 1,
             }

@@ -158,7 +158,8 @@ impl Batch<'_> {
 /// Checks that an item is read from its `bytes` as the same value; returns the difference as an error message.
 fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Result<(), String> {
     let back: T = get(bytes).map_err(|why| format!("the encoded value cannot be decoded: {why}"))?;
-    let number = |item| digest(item).map_err(|error| format!("the decoded value cannot be encoded again: {error}"));
+    let number =
+        |item| digest(item).map_err(|error| format!("the decoded value cannot be encoded again: {error}"));
     if number(item)? == number(&back)? {
         return Ok(());
     }

@@ -661,8 +661,7 @@ fn deaths_of_an_earlier_run_count_as_attempts() {
     assert_eq!(started_again(1, died(3)).unwrap(), (vec![0], 0));
     let error = started_again(2, died(2)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    let expected =
-        "a process has died in it (in an earlier run of the job), and no rank is left to retry it";
+    let expected = "a process has died in it (in an earlier run of the job), and no rank is left to retry it";
     assert!(error.message().contains(expected), "{error}");
 }
 

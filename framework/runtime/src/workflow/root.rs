@@ -109,7 +109,10 @@ impl Root {
                     match question.clusters.probed(&probed) {
                         Ok(clusters) => question.clusters = clusters,
                         Err(error) => {
-                            log::warn!("workflow {}: all ranks are assumed to be equally fast: {error}", shown(&self.graph.name))
+                            log::warn!(
+                                "workflow {}: all ranks are assumed to be equally fast: {error}",
+                                shown(&self.graph.name)
+                            )
                         }
                     }
                 }

@@ -192,7 +192,8 @@ impl Workflow<'_> {
             let is_read = graph.children(task).any(|child| !tasks[child].done);
             if is_read && !graph.needs(task).is_command {
                 let text = format!(
-                    "task {:?} is marked as done, but its output is needed, and only output files of commands are kept between runs",
+                    "task {:?} is marked as done, but its output is needed, and only output files of commands are \
+                     kept between runs",
                     tasks[task].name
                 );
                 return Err(Error::new(ErrorKind::Config, text));

@@ -69,7 +69,8 @@ impl TaskJournal {
         let (journal, _) = Journal::open(path, &identity, |number, payload| {
             if number >= FIRST_NOTE {
                 let note = wire::from_bytes::<(u64, Tried)>(&payload);
-                let (task, known) = note.map_err(|_| strange(path, "contains a damaged note about a death"))?;
+                let (task, known) =
+                    note.map_err(|_| strange(path, "contains a damaged note about a death"))?;
                 tried.insert(task_of(path, graph, task)?, known);
                 notes += 1;
                 return Ok(());

@@ -339,10 +339,7 @@ impl Assembly {
         let owner = self.owners.swap_remove(index);
         let from = owner.from;
         if bytes != owner.bytes {
-            return Err(wire(format!(
-                "{bytes} bytes arrived from rank {from}, expected {}",
-                owner.bytes
-            )));
+            return Err(wire(format!("{bytes} bytes arrived from rank {from}, expected {}", owner.bytes)));
         }
         let sender = &mut self.senders[from];
         sender.posted -= 1;

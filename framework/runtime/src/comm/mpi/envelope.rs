@@ -123,8 +123,7 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
         return Ok(Plan { kind: Kind::Head, control: head, bulk: Vec::new() });
     }
     if parts.len() > MOST_PARTS {
-        let text =
-            format!("a message has {} parts, expected at most {MOST_PARTS}", parts.len());
+        let text = format!("a message has {} parts, expected at most {MOST_PARTS}", parts.len());
         return Err(wire(text));
     }
     let rest = || parts.iter().map(|part| (part.bytes(), Unit::of(part)));
@@ -219,9 +218,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
         let length = length & LENGTH;
         total = total.saturating_add(length);
         if length == 0 || total > largest {
-            return Err(broken(format!(
-                "it announces {total} bytes of bulk data, expected 1 to {largest}"
-            )));
+            return Err(broken(format!("it announces {total} bytes of bulk data, expected 1 to {largest}")));
         }
         if !length.is_multiple_of(unit.size()) {
             return Err(broken(format!("{length} bytes are not a multiple of {}", unit.size())));
@@ -242,10 +239,9 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
 /// [`ErrorKind::Wire`] if the length exceeds that of any envelope written by armature.
 pub(super) fn read_far(control: &[u8]) -> Result<usize> {
     const LONGEST: usize = WORD * (MOST_PARTS + 2) + INLINE_TOTAL;
-    let length = control
-        .try_into()
-        .map(u64::from_le_bytes)
-        .map_err(|_| wire(format!("the length of an envelope has {1} bytes, expected {WORD}", control.len())))?;
+    let length = control.try_into().map(u64::from_le_bytes).map_err(|_| {
+        wire(format!("the length of an envelope has {1} bytes, expected {WORD}", control.len()))
+    })?;
     match length {
         // The cast is lossless: the value is compared with a usize.
         1.. if length <= LONGEST as u64 => Ok(length as usize),

@@ -125,7 +125,10 @@ impl Slots {
         let none = || transport(format!("MPI completed a receive that was never posted (slot {index})"));
         let mut buffer = self.slots.remove(index).ok_or_else(none)?.buffer;
         if length > buffer.capacity() {
-            return Err(transport(format!("{length} bytes arrived in a buffer of {} bytes", buffer.capacity())));
+            return Err(transport(format!(
+                "{length} bytes arrived in a buffer of {} bytes",
+                buffer.capacity()
+            )));
         }
         // SAFETY: MPI has written `length` bytes, which is within the capacity.
         unsafe { buffer.set_len(length) };

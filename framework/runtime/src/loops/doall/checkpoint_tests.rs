@@ -104,8 +104,7 @@ fn two_loops_do_not_share_a_directory_of_checkpoints() {
 fn a_checkpoint_is_of_one_run() {
     let dir = tempfile::tempdir().unwrap();
     go(2, dir.path(), (true, None), &[PASSES]).unwrap_err();
-    for (runs, expected) in [(&[PASSES, 1][..], "this is not its first"), (&[1], "but the run has only 1")]
-    {
+    for (runs, expected) in [(&[PASSES, 1][..], "this is not its first"), (&[1], "but the run has only 1")] {
         let error = go(2, dir.path(), (false, None), runs).unwrap_err();
         assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{error}");
     }

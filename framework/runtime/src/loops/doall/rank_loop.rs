@@ -84,7 +84,8 @@ impl<U: Units> RankLoop<U> {
     /// # Errors
     /// [`ErrorKind::Config`] if a checkpoint is set.
     pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
-        let text = "the option checkpoint is set, but a DOALL loop until convergence consists of several runs, and a checkpoint belongs to one";
+        let text = "the option checkpoint is set, but a DOALL loop until convergence consists of several runs, and a \
+                    checkpoint belongs to one";
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
@@ -151,7 +152,11 @@ impl<U: Units> RankLoop<U> {
         let refuse = |text: String| Err(Error::new(ErrorKind::Config, text));
         let rank = endpoint.rank();
         let Some(range) = self.wants(rank, endpoint.size())? else {
-            return refuse("a checkpoint is set, but this is not the first run of the loop; a checkpoint belongs to its first run".into());
+            return refuse(
+                "a checkpoint is set, but this is not the first run of the loop; a checkpoint belongs to \
+                           its first run"
+                    .into(),
+            );
         };
         let (checkpoints, units) = resume(endpoint, config, checkpoint, (&self.name, self.units), &range)?;
         let before = checkpoints.before;

@@ -316,7 +316,12 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
                 }
                 self.of.worker.finished(&block);
             }
-            _ => return Err(Error::new(ErrorKind::Panic, "in the framework itself: user code returned a result that was not requested")),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Panic,
+                    "in the framework itself: user code returned a result that was not requested",
+                ));
+            }
         }
         self.take_waiting(at, out)
     }
@@ -348,7 +353,10 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
             self.end_idle(at);
             let pass = (self.run.passes > 1).then(|| self.of.worker.pass());
             let Some((units, at)) = self.of.worker.unit_queue.take_out(&block) else {
-                return Err(Error::new(ErrorKind::Panic, "in the framework itself: this rank does not have the block"));
+                return Err(Error::new(
+                    ErrorKind::Panic,
+                    "in the framework itself: this rank does not have the block",
+                ));
             };
             self.run.in_hand = Some(InHand::Block(block.clone()));
             return Ok(Next::Task(Job::Block { block, units, at, pass }));

@@ -154,7 +154,8 @@ impl HaloRow<Bytes> {
             return Err(Error::new(
                 ErrorKind::Wire,
                 format!(
-                    "rank {from} sent {} bytes of sweep {} from column {} on, expected sweep {sweep} from column {start} on, at most {} values of {} bytes",
+                    "rank {from} sent {} bytes of sweep {} from column {} on, expected sweep {sweep} from column \
+                     {start} on, at most {} values of {} bytes",
                     self.values.len(),
                     self.sweep,
                     self.start,

@@ -157,7 +157,11 @@ impl<U: Table> Panels<U> {
         }
         (self.panel, self.until) = (self.panel + 1, 0);
         if let Some(findings) = findings {
-            findings.put(self.user.save().ok_or("`save` of the table returned `None`, although it returned data before")?);
+            findings.put(
+                self.user
+                    .save()
+                    .ok_or("`save` of the table returned `None`, although it returned data before")?,
+            );
         }
         Ok(())
     }

@@ -111,7 +111,8 @@ impl<U: Table> TableLoop<U> {
         let columns = shape.columns;
         let why = match settings.panel_width {
             Some(width) if width >= columns as u64 && columns > 0 => format!(
-                "a panel of {width} columns contains all {columns} columns of the table, but checkpoints are written between two panels"
+                "a panel of {width} columns contains all {columns} columns of the table, but checkpoints are written \
+                 between two panels"
             ),
             _ if user_code::call(|| Ok::<_, BoxError>(self.body().save()))?.is_none() => {
                 "a checkpoint is set, but the table has no `save`: the results of its rows would be lost"

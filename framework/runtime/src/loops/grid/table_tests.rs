@@ -204,10 +204,7 @@ fn what_cannot_be_is_refused() {
         TableLoop::new("mixed", shape, Mixed::new(shape)).run(session)?;
         Ok(())
     });
-    assert!(
-        error.to_string().contains("shape 10 x 401, but rank 0 with shape 10 x 400"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("shape 10 x 401, but rank 0 with shape 10 x 400"), "{error}");
 }
 
 #[test]

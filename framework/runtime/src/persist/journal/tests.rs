@@ -165,7 +165,8 @@ fn records_behind_the_damage_are_told_of_and_not_trusted() {
     let cut = recovery.cut.unwrap();
     assert_eq!((cut.at as usize, cut.bytes as usize, cut.records), (ends[0], ends[4] - ends[0], 3));
     let text = format!(
-        "no complete record at byte {}; {} bytes from there on were cut off, with 3 records after the damage, and are kept in \
+        "no complete record at byte {}; {} bytes from there on were cut off, with 3 records after the damage, and are \
+         kept in \
          {}.cut-1",
         cut.at,
         cut.bytes,

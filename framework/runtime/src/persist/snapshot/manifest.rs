@@ -87,10 +87,7 @@ impl Manifest {
         let mut next = 0;
         for piece in pieces.iter().filter(|piece| piece.count > 0) {
             if piece.first != next {
-                return Err(format!(
-                    "units from {} on follow, expected units from {next} on",
-                    piece.first
-                ));
+                return Err(format!("units from {} on follow, expected units from {next} on", piece.first));
             }
             let Some(end) = piece.first.checked_add(piece.count) else {
                 return Err(format!(
@@ -144,8 +141,7 @@ impl Manifest {
             )
         })?;
         if manifest.version != VERSION {
-            let text =
-                format!("it has format version {}, expected version {VERSION}", manifest.version);
+            let text = format!("it has format version {}, expected version {VERSION}", manifest.version);
             return Err(refused(dir, &text));
         }
         manifest.check().map_err(|why| refused(dir, &why))?;

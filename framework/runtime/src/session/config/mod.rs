@@ -274,7 +274,8 @@ impl Config {
             && asked != launched
         {
             remarks.push(format!(
-                "--ranks, ARMATURE_RANKS or the program sets {asked} ranks, but the MPI launcher has started {launched}, which are used; the setting applies only without a launcher"
+                "--ranks, ARMATURE_RANKS or the program sets {asked} ranks, but the MPI launcher has started \
+                 {launched}, which are used; the setting applies only without a launcher"
             ));
         }
         remarks
@@ -290,7 +291,8 @@ impl Config {
             }
             #[cfg(feature = "mpi")]
             Config { transport: TransportChoice::Local, communicator: Some(_), .. } => bad(
-                "a communicator is set and the transport is local, expected mpi or auto: the ranks are processes of the communicator",
+                "a communicator is set and the transport is local, expected mpi or auto: the ranks are processes of \
+                 the communicator",
             ),
             Config { window: Some(0), .. } => bad("window is 0 batches, expected at least 1"),
             Config { request_ahead: 0, .. } => bad("request_ahead is 0, expected at least 1"),

@@ -110,7 +110,8 @@ mod tests {
             let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
             assert_eq!(nearest(name, settings), meant, "{name}");
         }
-        let text = "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
+        let text =
+            "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
         assert_eq!(remark("ARMATURE_RANK"), text);
     }
 

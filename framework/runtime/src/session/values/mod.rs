@@ -66,8 +66,7 @@ impl Session {
         self.together(Location::caller(), |endpoint, limits| {
             let items = match (endpoint.rank(), value) {
                 (0, None) => {
-                    let text =
-                        "rank 0 broadcasts None, expected Some value, which all ranks receive";
+                    let text = "rank 0 broadcasts None, expected Some value, which all ranks receive";
                     return Err(Error::new(ErrorKind::Config, text));
                 }
                 (0, Some(value)) => Some(vec![value]),

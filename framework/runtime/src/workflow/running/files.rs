@@ -122,7 +122,10 @@ impl Running<'_, '_> {
             return Ok(());
         }
         let Some(files) = &mut self.files else {
-            return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent a file, but this workflow sends no files")));
+            return Err(Error::new(
+                ErrorKind::Wire,
+                format!("rank {from} sent a file, but this workflow sends no files"),
+            ));
         };
         match content {
             Content::Ask(ask) => {
