@@ -125,7 +125,7 @@ impl Starter {
             }
         }
         command.env(VARIABLE, GUARD).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-        let guard = command.spawn().map_err(start("start this program once more"))?;
+        let guard = command.spawn().map_err(start("start this program again"))?;
         let mut connection = Connection::new(ours).map_err(start("set up a socket"))?;
         let setup = options.setup();
         connection.queue(&ToStarter::Setup(setup))?;

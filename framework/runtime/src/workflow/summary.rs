@@ -131,7 +131,7 @@ impl fmt::Display for Summary {
             if !self.failed.is_empty() {
                 write!(f, " ({})", self.failed_names())?;
             }
-            write!(f, ", {} skipped that depend on them, {} retried", self.skipped, self.retried)?;
+            write!(f, ", {} skipped, {} retried", count(self.skipped, "dependent task"), self.retried)?;
         }
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} requeued", self.lost, count(self.again, "task"))?;

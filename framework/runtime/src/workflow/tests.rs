@@ -122,7 +122,7 @@ fn an_input_of_another_type_or_name_is_the_tasks_error() {
         error.unwrap_err().to_string()
     };
     let error = with(|inputs| inputs.take("a"));
-    assert!(error.contains("what \"a\" gives: ") && error.contains("f64"), "{error}");
+    assert!(error.contains("the output of \"a\": ") && error.contains("f64"), "{error}");
     let error = with(|inputs| inputs.take("c"));
     assert!(error.contains("\"c\" is not one of the task's inputs"), "{error}");
     let error = with(|inputs| Ok(inputs.take::<Vec<f64>>("a")?[0] + inputs.take::<f64>("a")?));
@@ -271,7 +271,7 @@ fn failures_that_may_be_leave_the_rest_to_run() {
     assert_eq!((results, summary.tasks, summary.skipped, summary.failed.len()), (0, 2, 1, 1));
     assert_eq!((summary.failed[0].name(), summary.failed[0].tries()), (Some("b"), 2));
     assert!(
-        summary.to_string().contains("\n1 task failed (\"b\"), 1 skipped that depend on them, 1 retried\n"),
+        summary.to_string().contains("\n1 task failed (\"b\"), 1 dependent task skipped, 1 retried\n"),
         "{summary}"
     );
 }

@@ -129,7 +129,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             part: 0.0,
             total: total.filter(|_| self.streaming),
             what: "tasks",
-            rest: format!("{}  {} handed out", count(workers, "worker"), count(out, "task")),
+            rest: format!("{}  {} dispatched", count(workers, "worker"), count(out, "task")),
         }
     }
 
