@@ -155,7 +155,7 @@ fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
     // Without `--task` the output shows the failed tasks and the plans.
     let text = plain(told(&[], dir.path()));
     assert!(text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"), "{text}");
-    assert!(!text.contains("\"sort\"") && !text.contains("The log has no end"), "{text}");
+    assert!(!text.contains("\"sort\"") && !text.contains("The log does not contain the end"), "{text}");
     let output = explain(&["--task", "other"], dir.path());
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no task \"other\""));

@@ -158,7 +158,7 @@ fn nothing_wrong() {
 
 #[test]
 fn what_is_not_known_is_not_made_up() {
-    assert!(diagnosis(&Run::default()).contains("not known, because the log has no ranks"));
+    assert!(diagnosis(&Run::default()).contains("is unknown, because the log has no ranks"));
     let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
     says(&quiet, "no single cause stands out");
     let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();

@@ -86,7 +86,7 @@ fn the_graph_of_very_many_tasks_is_that_of_the_ranks() {
     for (tasks, ranks, circles) in [(500, 5, 500), (501, 5, 5), (20_000, 60, 32)] {
         let log = common::workflow(tasks, ranks, "t");
         let page = page(&log, &job());
-        let is_of_ranks = page.contains(&format!("With {tasks} tasks the graph is that of the ranks"));
+        let is_of_ranks = page.contains(&format!("With {tasks} tasks the graph shows the ranks"));
         assert_eq!(is_of_ranks, tasks > 500);
         assert_eq!(page.contains("Showing 32 of 60 ranks, those that ran most tasks."), ranks > 32);
         let graph = figure(&Run::all(&log.records)[0], Figure::Graph).unwrap();

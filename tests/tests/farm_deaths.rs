@@ -264,7 +264,7 @@ fn a_worker_that_stands_still_for_ever_is_told_of() {
     kill_process(running.process(1), Signal::STOP).expect("rank 1 is there");
     let outcome = running.wait();
     assert!(outcome.stdout.contains("farm complete, lost [1]"), "{outcome}");
-    assert!(outcome.stderr.contains("rank(s) [1] have not come back"), "{outcome}");
+    assert!(outcome.stderr.contains("rank(s) [1] have not returned"), "{outcome}");
     assert!(outcome.left_behind.is_empty() && !outcome.hung, "{outcome}");
 }
 

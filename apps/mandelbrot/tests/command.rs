@@ -66,7 +66,7 @@ fn rows_in_the_journal_are_not_computed_again() {
     let dir = tempfile::tempdir().unwrap();
     let kept = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
     let first = good(dir.path(), &[&kept[..], &["-o", "first.png"]].concat());
-    assert!(!first.contains("known from the journal"), "{first}");
+    assert!(!first.contains("restored from the journal"), "{first}");
     let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
     // The journal is cut to half its length, as if the job had been killed during the run.
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();

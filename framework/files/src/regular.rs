@@ -162,7 +162,7 @@ mod tests {
         ] {
             let error = read(&path).unwrap_err().to_string();
             assert!(error.starts_with(&format!("is {what}, expected a regular file")), "{error}");
-            assert_eq!(what == "a FIFO", error.contains("save what comes through the pipe"), "{error}");
+            assert_eq!(what == "a FIFO", error.contains("save the content of the pipe"), "{error}");
         }
         assert_eq!(read(&dir.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);

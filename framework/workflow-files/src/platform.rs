@@ -142,7 +142,7 @@ mod tests {
             ("[[processor]]\nmemory = -1\n", "processor[0].memory"),
             ("[[processor]]\nmemory = 1\nspeed = 0\n", "processor[0]: the speed of processor 0"),
             ("[[processor]]\nmemory = 1\ncount = 4000000000\n", "more than 16384"),
-            ("[[processor]]\nmemory = 1\ncores = 4\n", "is no key that is known"),
+            ("[[processor]]\nmemory = 1\ncores = 4\n", "is an unknown key"),
             (&format!("bandwidth = 0\n{one}"), "bandwidth"),
             (&format!("disk = 0\n{one}"), "disk"),
             (

@@ -181,7 +181,9 @@ fn dag_files() {
     }
     let error = fault("a.dag", "TASK a x\nJOB b x.sub\n");
     assert!(
-        error.to_string().starts_with("a.dag: line 2: \"JOB b x.sub\" is no line of a .dag file: expected"),
+        error
+            .to_string()
+            .starts_with("a.dag: line 2: \"JOB b x.sub\" is not a line of a .dag file: expected"),
         "{error}"
     );
 }
@@ -191,7 +193,7 @@ fn dot_files() {
     for (text, expected) in [
         ("digraph {}", "there must be at least one task"),
         ("graph { a -- b }", "line 1: \"--\" is an edge without direction: expected \"->\""),
-        ("graph { a }", "line 1: is no directed graph: expected \"digraph\""),
+        ("graph { a }", "line 1: is not a directed graph: expected \"digraph\""),
         ("digraph {\na -> b\nb -> a\n}", "2 tasks depend on one another in a cycle: \"a\" → \"b\" → \"a\""),
         ("digraph {\na -> a\n}", "line 2: task \"a\" depends on itself"),
         (
@@ -266,7 +268,7 @@ fn toml_files() {
         ),
         (
             "[[task]]\nid='a'\ncommand='x'\nclosure='y'",
-            "task[0].closure: is there beside a command: expected one of them",
+            "task[0].closure: is set in addition to a command: expected one of them",
         ),
         (
             "[[task]]\nid='a'\noutputs=['/x/../../y']",
@@ -281,7 +283,7 @@ fn toml_files() {
     }
     let error = fault("a.toml", "[[task]]\nid='a'\ncomand='x'");
     assert!(
-        error.to_string().starts_with("a.toml: task[0].comand: is no key that is known: expected one of id,"),
+        error.to_string().starts_with("a.toml: task[0].comand: is an unknown key: expected one of id,"),
         "{error}"
     );
     let error = fault("a.toml", "[[task]]\nid=\n");

@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(look(&mut start_watch, &[0]), None);
             let missed = (0..2 * SETTLED).find_map(|_| look(&mut start_watch, &[0, 1]));
             assert_eq!(missed.is_some(), expected, "{all_here:?}");
-            assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no process")));
+            assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no running process")));
         }
     }
 

@@ -343,7 +343,7 @@ mod tests {
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
         journal.begin_set(0, vec![7, 8, 0], &codec).unwrap();
         let error = journal.begin_set(1, vec![7, 8, 2], &codec).unwrap_err();
-        assert!(error.message().contains("the tasks of iteration 1 are not those"), "{error}");
+        assert!(error.message().contains("the tasks of iteration 1 differ from those"), "{error}");
     }
 
     #[test]

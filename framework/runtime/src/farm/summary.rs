@@ -186,7 +186,7 @@ mod tests {
         assert!(summary.to_string().contains("\nlost ranks [2]; 1 task requeued\n"), "{summary}");
         (summary.ended_with, summary.change) = (2, Some("it pays".into()));
         assert!(summary.to_string().contains("\nfrom 3 to 2 workers: it pays\n"), "{summary}");
-        assert!(!summary.to_string().contains("was made in"), "{summary}");
+        assert!(!summary.to_string().contains("were set up in"), "{summary}");
         summary.ranks[1].warm_up = Duration::from_secs(2);
         assert!(
             summary

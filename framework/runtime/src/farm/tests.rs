@@ -234,7 +234,7 @@ fn a_limit_for_tasks_is_refused_where_ranks_are_threads() {
         })
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.message().contains("start the program by mpirun on two ranks or more"), "{error}");
+        assert!(error.message().contains("start the program with mpirun on two or more ranks"), "{error}");
     }
 }
 

@@ -770,7 +770,7 @@ fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
         *worker = Worker::new(rank, world.graph.clone(), settings);
     });
     let error = world.play().unwrap_err();
-    assert!(error.message().contains("where a rank may have 100000"), "{error}");
+    assert!(error.message().contains("more than a rank's limit of 100000"), "{error}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!((directory, file), (0o700, 0o600));
         assert_eq!(folder.read(7).unwrap().decode::<Vec<f64>>().unwrap(), vec![1.5; 5_000]);
         fs::write(folder.file(7), b"another").unwrap();
-        assert!(folder.read(7).unwrap_err().message().contains("somebody has changed it"));
+        assert!(folder.read(7).unwrap_err().message().contains("has changed since it was written"));
         folder.remove(7);
         assert_eq!(folder.read(7).unwrap_err().kind(), ErrorKind::Io);
         drop(folder);

@@ -383,7 +383,7 @@ fn a_plan_that_is_given_is_followed() {
     let error = go(&plan, &equal(2, 1000)).unwrap_err().to_string();
     assert!(error.contains("the cluster has 2 processors, expected one for each of the 3 ranks"), "{error}");
     let error = go(&plan, &equal(3, 10)).unwrap_err().to_string();
-    assert!(error.contains("where a rank may have 10"), "{error}");
+    assert!(error.contains("more than a rank's limit of 10"), "{error}");
     let (mut no_processor, mut twice) = (plan.clone(), plan.clone());
     no_processor.processor_of = vec![2, 1, 0, 3];
     twice.sequence = vec![0, 1, 2, 2];
@@ -452,7 +452,7 @@ fn a_journal_is_of_one_run() {
     })
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
+    assert!(error.to_string().contains("was used by an earlier run of this job"), "{error}");
 }
 
 /// Handles name tasks: a handle of no task and a task with two handles are refused before the first task runs.
@@ -483,7 +483,7 @@ fn a_workflow_of_handles_is_checked_when_it_runs() {
         *flow = Workflow::from_description(diamond());
         flow.task("e", || 1);
     });
-    assert!(mixed.contains("workflow diamond") && mixed.contains("with a description"), "{mixed}");
+    assert!(mixed.contains("workflow diamond") && mixed.contains("that has a description"), "{mixed}");
 }
 
 #[test]

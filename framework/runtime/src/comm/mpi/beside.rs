@@ -102,8 +102,9 @@ pub(super) fn check_initialised(library: &str) -> Result<()> {
     let level = Threading::from(level);
     if level < Threading::Funneled {
         return Err(transport(format!(
-            "MPI ({library}) has been initialised with thread level SINGLE, expected FUNNELED or more, because user code may run on another thread than the one that communicates: initialise it by armature::mpi::initialize_with_threading(Threading::Funneled), in C by \
-             MPI_Init_thread with MPI_THREAD_FUNNELED"
+            "MPI ({library}) has been initialised with thread level SINGLE, expected FUNNELED or more, because user code may \
+             run on another thread than the one that communicates: initialise it by \
+             armature::mpi::initialize_with_threading(Threading::Funneled), in C by MPI_Init_thread with MPI_THREAD_FUNNELED"
         )));
     }
     if level == Threading::Funneled && is_main == 0 {

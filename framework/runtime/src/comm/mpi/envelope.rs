@@ -240,7 +240,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
 pub(super) fn read_far(control: &[u8]) -> Result<usize> {
     const LONGEST: usize = WORD * (MOST_PARTS + 2) + INLINE_TOTAL;
     let length = control.try_into().map(u64::from_le_bytes).map_err(|_| {
-        wire(format!("the length of an envelope has {1} bytes, expected {WORD}", control.len()))
+        wire(format!("the length of an envelope has {} bytes, expected {WORD}", control.len()))
     })?;
     match length {
         // The cast is lossless: the value is compared with a usize.

@@ -144,7 +144,8 @@ fn initialise(
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(
-            "{library} grants only {}; armature needs FUNNELED, because user code may run on another thread than the one that communicates",
+            "{library} grants only {}; armature needs FUNNELED, because user code may run on another thread than the \
+             one that communicates",
             format!("{level:?}").to_uppercase()
         )));
     }

@@ -138,7 +138,11 @@ fn a_change_that_slows_a_stream_is_taken_back() {
     let (counts, controller) =
         stream((40, false), Duration::from_millis(2), |workers| if workers < 40 { 3.0 } else { 2.0 });
     assert!(counts.contains(&13) && counts[11] == 40, "{counts:?}");
-    assert!(controller.why().unwrap().contains("so that there are 40 again"), "{:?}", controller.why());
+    assert!(
+        controller.why().unwrap().contains("the number of workers is 40 again"),
+        "{:?}",
+        controller.why()
+    );
 }
 
 #[test]

@@ -141,6 +141,6 @@ fn what_does_not_belong_to_a_table_is_refused() {
         without
             .unwrap_err()
             .to_string()
-            .contains("loop mixed: a checkpoint is set of a table without `save`")
+            .contains("loop mixed: a checkpoint is set, but the table has no `save`")
     );
 }

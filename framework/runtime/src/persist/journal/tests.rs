@@ -230,7 +230,7 @@ fn a_journal_of_another_job_is_refused_and_left_as_it_is() {
     let path = dir.path().join("j");
     written(&path, &some());
     let other = |name: &str, version: &str, fingerprint: [u8; 5]| Identity::new(name, version, fingerprint);
-    let theirs = "it holds results of `squares` version `1`, fingerprint 0707070707; expected ";
+    let theirs = "it contains results of `squares` version `1`, fingerprint 0707070707; expected ";
     let config = ErrorKind::Config;
     refused(&path, &other("cubes", "1", [7; 5]), config, &[theirs, "expected `cubes` version `1`"]);
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
@@ -256,12 +256,12 @@ fn other_files_and_versions_are_refused_and_left_as_they_are() {
         &path,
         &job(),
         ErrorKind::Config,
-        &["no journal: it begins with `Dear dia`, expected `armajrnl`"],
+        &["not a journal: it begins with `Dear dia`, expected `armajrnl`"],
     );
     fs::write(&path, "x").unwrap();
     refused(&path, &job(), ErrorKind::Config, &["shorter than a header"]);
     fs::write(&path, [0; 1000]).unwrap();
-    refused(&path, &job(), ErrorKind::Config, &["no journal"]);
+    refused(&path, &job(), ErrorKind::Config, &["not a journal"]);
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
     });
     let error = error.unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(2)));
-    assert!(error.message().contains("for rank 3 to come"), "{error}");
+    assert!(error.message().contains("for the values of rank 3"), "{error}");
 }
 
 /// Runs `body` on the remaining three of four ranks: rank 1 never started, and rank 0 knows that it is lost.

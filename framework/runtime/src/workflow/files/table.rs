@@ -169,7 +169,7 @@ mod tests {
         let both = of("f") + "inputs = [\"f\"]\n";
         refused(&both, "task \"a\" reads and writes \"f\"");
         let below = of("f") + "[[task]]\nid = \"b\"\ncommand = \"x\"\ninputs = [\"f/g\"]\n";
-        refused(&below, "\"f\" is a file, and the directory of \"f/g\"");
+        refused(&below, "\"f\" is both a file and the directory of \"f/g\"");
         let closure = of("f") + "[[task]]\nid = \"b\"\nclosure = \"x\"\ninputs = [\"f\"]\n";
         refused(&closure, "shares the file \"f\" with a closure");
     }
