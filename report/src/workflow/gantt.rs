@@ -55,7 +55,7 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
         panels.push((what, panel(&bars, &scale)));
     }
     let bars = ran(run, path, (DRAWN - PLANNED * panels.len()) / charts);
-    let of = "attempts of tasks, those of the critical path and the longest";
+    let of = "tries of tasks, those of the critical path and the longest";
     left_out.push(shown_of(run.tasks.len(), bars.len(), of));
     panels.push(("actual run".to_string(), panel(&bars, &scale)));
 

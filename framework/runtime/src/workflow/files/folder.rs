@@ -101,7 +101,7 @@ impl Folder {
                 _ => Ok(()),
             });
             removed.map_err(|error| {
-                format!("cannot remove {name:?}, which an earlier attempt or run has left: {error}")
+                format!("cannot remove {name:?}, which an earlier try or run has left: {error}")
             })?;
         }
         Ok(())
