@@ -142,7 +142,7 @@ changes() {
       told = 1
     }
     /^ *[0-9.]+ s  rank / {
-      shown = /The mapping is changed|was handed over/
+      shown = /The mapping is changed|migrated to rank/
       if (shown && $1 >= at + 0) others()
     }
     /^[^ ]/ { shown = 0 }

@@ -155,7 +155,7 @@ check "rows are kept" within 60 under_way master
 kill -KILL "$(cat "$work/master/0")"
 check "the job completes although rank 0 was killed" completed "$job"
 check "it was started again" grep -q "restart 1 of 1" "$work/$job.log"
-check "it did not compute again what was kept" grep -q "were known from the journal" "$work/$job.log"
+check "it did not compute again what was kept" grep -q "restored from the journal" "$work/$job.log"
 check "its picture has the bytes of one rank's" same_picture "$work/master.png"
 
 say "a job that is cancelled"

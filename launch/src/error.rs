@@ -139,7 +139,7 @@ impl fmt::Display for LaunchError {
                 write!(f, "{}: there is no task {name}: expected the name of a task", file.display())
             }
             LaunchError::NoFigure { figure, directory } => {
-                write!(f, "{}: the log does not have what the figure {figure} shows", directory.display())
+                write!(f, "{}: the log has no data for the figure {figure}", directory.display())
             }
             LaunchError::NoMoment { at, directory } => write!(
                 f,

@@ -88,7 +88,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
         text.push_str("No decision was made during the run.\n");
     }
     if !records.iter().any(|r| r.event.is_end()) {
-        text.push_str("The log has no end: the run has failed, or is still running.\n");
+        text.push_str("The log does not contain the end of the run: it has failed or is still running.\n");
     }
 }
 

@@ -41,7 +41,7 @@ fn all_events_are_shown_on_request() {
     let shown = |what: &str| text.replace(['\n', ' '], "").contains(&what.replace(' ', ""));
     assert!(shown("The mapping stays, because the gain is too small"), "{text}");
     assert!(shown("Stage seg takes 2.400 ms an item on rank 1, after 400 items by trimmed mean."), "{text}");
-    assert!(shown("Stage count was taken over from rank 2 and goes on with batch 93."), "{text}");
+    assert!(shown("Stage count migrated here from rank 2 and continues with batch 93."), "{text}");
     assert!(!text.contains("not shown"), "{text}");
     let events = text.lines().filter(|line| line.contains(" s  rank ")).count();
     assert_eq!(events, 15, "{text}");
@@ -59,7 +59,8 @@ fn runs_are_told_one_after_the_other() {
     assert_eq!(runs, ["run 1", "run 2"]);
     assert!(
         text.ends_with(
-            "No decision was made during the run.\nThe log has no end: the run has failed, or is still running.\n"
+            "No decision was made during the run.\nThe log does not contain the end of the run: it has failed or is \
+             still running.\n"
         ),
         "{text}"
     );
@@ -102,9 +103,9 @@ fn a_farm_is_told_with_its_choices_and_losses() {
     let text = told(&[], dir.path());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
-        "1.500 s rank 0 Chunks are made by `fac2` from now on, because that is the fastest of 27 for the 900 tasks left",
-        "Rank 2 is not used any more: its process has ended; the 12 tasks that it had go to others.",
-        "1 attempt was made again, and 12 tasks were handed out again because a rank was lost.",
+        "1.500 s rank 0 Chunking is now `fac2`, because it is the fastest of 27 for the 900 tasks left",
+        "Rank 2 is lost: its process has ended; its 12 tasks are requeued.",
+        "1 attempt was retried, and 12 tasks were requeued because a rank was lost.",
         "The run ends after 1000 items and 1.500 s.",
     ] {
         assert!(text.contains(sentence), "`{sentence}` is not told: {text}");
@@ -119,7 +120,7 @@ fn a_rank_that_was_killed_is_noted_and_a_foreign_line_refused() {
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 10]).unwrap();
     let text = told(&[], dir.path());
-    assert!(text.contains("rank-2.jsonl: the last line is not complete and was left out"), "{text}");
+    assert!(text.contains("rank-2.jsonl: the last line is incomplete and was ignored"), "{text}");
 
     fs::write(&file, "{\"at\": \"noon\"}\n").unwrap();
     let output = explain(&[], dir.path());
@@ -148,19 +149,13 @@ fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
         .unwrap();
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(told(&["--task", "sort"], dir.path()));
-    assert!(text.contains("Task \"sort\" has to wait for the limit \"db\"."), "{text}");
-    assert!(
-        text.contains("it has waited 1.500 s for what \"split\" gives, 250.000 ms for memory."),
-        "{text}"
-    );
-    assert!(text.contains("is done after 2.000 s") && !text.contains("torn"), "{text}");
+    assert!(text.contains("Task \"sort\" waits for the limit \"db\"."), "{text}");
+    assert!(text.contains("it waited 1.500 s for the output of \"split\", 250.000 ms for memory."), "{text}");
+    assert!(text.contains("ended after 2.000 s") && !text.contains("torn"), "{text}");
     // Without `--task` the output shows the failed tasks and the plans.
     let text = plain(told(&[], dir.path()));
-    assert!(
-        text.contains("asked because the run begins") && text.contains("has failed after 2.000 s: torn"),
-        "{text}"
-    );
-    assert!(!text.contains("\"sort\"") && !text.contains("The log has no end"), "{text}");
+    assert!(text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"), "{text}");
+    assert!(!text.contains("\"sort\"") && !text.contains("The log does not contain the end"), "{text}");
     let output = explain(&["--task", "other"], dir.path());
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no task \"other\""));

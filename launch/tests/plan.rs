@@ -109,7 +109,7 @@ fn what_leaves_the_memory_is_told_with_the_task_that_needs_the_room() {
     assert_eq!((evicted.len(), value["makespan"].as_f64()), (1, Some(6.0)), "{value}");
     let before = evicted[0]["before"].as_str().unwrap();
     let told = String::from_utf8(plan(&workflow, &platform, &["--explain", before]).stdout).unwrap();
-    assert!(told.contains("Before it the 60 B from "), "{told}");
+    assert!(told.contains("Before that, the 60 B from "), "{told}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_figure_and_efficiencies_are_printed() {
     let missing = armature(&["report", "--figure", "memory"], dir.path());
     assert_eq!(missing.status.code(), Some(2));
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(said.contains("the log does not have what the figure memory shows"), "{said}");
+    assert!(said.contains("the log has no data for the figure memory"), "{said}");
 }
 
 #[test]

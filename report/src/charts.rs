@@ -68,7 +68,7 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
             lines.push(Line { name: format!("rank {rank}, filtered"), points: filtered, is_stepped: true });
         }
     }
-    let unit = format!("{} a second of computing", run.things());
+    let unit = format!("{} per second of computing", run.things());
     (!lines.is_empty()).then(|| over_time(run, "Rates of the ranks", &unit, lines))
 }
 
@@ -206,5 +206,5 @@ pub(crate) fn gantt(run: &Run) -> Option<Strip> {
         }
         (format!("rank {rank}"), boxes)
     });
-    Some(Strip { title: "What ranks did".into(), to: run.seconds, rows: rows.collect() })
+    Some(Strip { title: "Activity of the ranks".into(), to: run.seconds, rows: rows.collect() })
 }

@@ -48,8 +48,8 @@ struct Facts<'r> {
 pub fn diagnosis(run: &Run) -> String {
     let Some(facts) = Facts::of(run, (0.0, run.seconds)) else {
         let why =
-            if run.ranks.is_empty() { "the log has no ranks" } else { "no rank has written what it did" };
-        return format!("What the ranks did with their time is not known, because {why}.");
+            if run.ranks.is_empty() { "the log has no ranks" } else { "no rank has recorded its activity" };
+        return format!("The activity of the ranks is unknown, because {why}.");
     };
     let unfinished =
         if run.has_ended { "" } else { " The run did not end normally, or the log was read before its end." };
@@ -90,8 +90,8 @@ impl<'r> Facts<'r> {
         );
         if self.mean.unknown > UNKNOWN * time {
             return format!(
-                "{waited}; how they spent another {} is not known, so that no cause is named: a farm's source and sink, decisions and \
-                 checkpoints are not measured.",
+                "{waited}; another {} of the time was not measured, so no cause is named: a farm's source and sink, \
+                 decisions and checkpoints are not measured.",
                 percent(self.mean.unknown / time, 0)
             );
         }
@@ -122,12 +122,8 @@ impl<'r> Facts<'r> {
     fn memory(&self) -> Option<String> {
         let waited = self.run.memory_wait_s.filter(|_| self.is_whole)?;
         let share = waited / (self.time * self.ranks.len() as f64);
-        (share >= MEMORY).then(|| {
-            format!(
-                "because tasks that could have begun waited for memory for {} of the time",
-                percent(share, 0)
-            )
-        })
+        (share >= MEMORY)
+            .then(|| format!("because ready tasks waited for memory for {} of the time", percent(share, 0)))
     }
 
     /// Tests whether the rank with the largest loss lacked a core, because of other programs or a CPU quota.
@@ -244,7 +240,7 @@ impl<'r> Facts<'r> {
         let share = busy(&stage) / self.time;
         (share >= FULL).then(|| {
             format!(
-                "mostly for stage {}, which one rank runs and which kept that busy for {} of the time",
+                "mostly for stage {}, which kept its only rank busy for {} of the time",
                 armature_text::shown(&stage.name),
                 percent(share, 0)
             )

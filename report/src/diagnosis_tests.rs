@@ -98,10 +98,7 @@ fn a_serial_stage() {
             kind("write", &[(0, 0.0), (0, 0.0), (100, 3.0)]),
         ];
     });
-    says(
-        &run.run(),
-        "mostly for stage sort, which one rank runs and which kept that busy for 95 % of the time",
-    );
+    says(&run.run(), "mostly for stage sort, which kept its only rank busy for 95 % of the time");
 }
 
 #[test]
@@ -131,7 +128,7 @@ fn a_master_that_is_the_bottleneck() {
 fn a_workflow_that_is_short_of_memory() {
     let run = Situation::new(10.0).of(Skeleton::Workflow).rank(5.0, 0.0).rank(5.0, 0.0);
     let run = run.with(|run| run.memory_wait_s = Some(8.0)).run();
-    says(&run, "because tasks that could have begun waited for memory for 40 % of the time");
+    says(&run, "because ready tasks waited for memory for 40 % of the time");
 }
 
 #[test]
@@ -161,7 +158,7 @@ fn nothing_wrong() {
 
 #[test]
 fn what_is_not_known_is_not_made_up() {
-    assert!(diagnosis(&Run::default()).contains("not known, because the log has no ranks"));
+    assert!(diagnosis(&Run::default()).contains("is unknown, because the log has no ranks"));
     let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
     says(&quiet, "no single cause stands out");
     let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();

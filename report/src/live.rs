@@ -147,7 +147,7 @@ impl Live {
         let things = run.things();
         if !run.has_activity() {
             let ends = if run.has_ended { "; the run has ended" } else { "" };
-            let done = run.done.map_or("the progress is not known".to_string(), |done| {
+            let done = run.done.map_or("the progress is unknown".to_string(), |done| {
                 format!("{} {} done", short_count(done), run.done_things())
             });
             return done + ends;
@@ -182,7 +182,7 @@ impl Live {
                 let left = total.saturating_sub(done) as f64 / rate;
                 text + &format!("; at this rate it ends in {}", seconds(left))
             }
-            _ => text + "; when it ends is not known",
+            _ => text + "; its end cannot be predicted",
         }
     }
 
@@ -197,7 +197,7 @@ impl Live {
                 seconds(over),
                 seconds(total.saturating_sub(*done) as f64 / per_second)
             ),
-            None => text + "; when it ends is not known",
+            None => text + "; its end cannot be predicted",
         }
     }
 
@@ -257,7 +257,7 @@ fn waited_for(run: &Run, span: (f64, f64)) -> Option<String> {
     let silent = run.ranks.iter().enumerate().filter_map(|(rank, its)| Some((rank, silence(run, its)?)));
     match silent.max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((rank, silence)) => {
-            Some(format!("Rank {rank} is waited for: nothing has come from it for {silence:.0} s."))
+            Some(format!("Other ranks wait for rank {rank}, which has written nothing for {silence:.0} s."))
         }
         None => diagnosis_of_part(run, span),
     }
@@ -432,7 +432,7 @@ mod tests {
         let mut events = farm();
         events.push((1.0, 0, chunks));
         let text = live(events.clone()).picture(20);
-        assert!(text.contains("60 tasks done, ") && text.contains("when it ends is not known"), "{text}");
+        assert!(text.contains("60 tasks done, ") && text.contains("its end cannot be predicted"), "{text}");
         events.push((2.0, 0, Event::Finish { items: 300, seconds: 2.0 }));
         let text = live(events).picture(20);
         assert!(text.contains("300 tasks done in 2.000 s; the run has ended"), "{text}");

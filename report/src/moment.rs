@@ -41,7 +41,7 @@ pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
     told.extend(waiting(run, at));
     for (rank, its) in run.ranks.iter().enumerate() {
         if let Some(held) = its.held.iter().take_while(|held| held.at <= at).last() {
-            let of = its.budget.map_or(String::new(), |budget| format!(", of {}", bytes_told(budget)));
+            let of = its.budget.map_or(String::new(), |budget| format!(" (limit {})", bytes_told(budget)));
             told.push(format!("Rank {rank} held {} for tasks{of}.", bytes_told(held.bytes)));
         }
     }
@@ -63,7 +63,7 @@ fn running(run: &Run, at: f64) -> Vec<String> {
     let all: Vec<&TaskRun> = run.tasks.iter().filter(runs).collect();
     let told = all.iter().take(TASKS).map(|task| {
         format!(
-            "Rank {} ran {}, which it had begun {} before.",
+            "Rank {} ran {}, which began {} before.",
             task.rank,
             quoted(&task.task),
             seconds(at - task.begin)
@@ -77,14 +77,14 @@ fn waiting(run: &Run, at: f64) -> Vec<String> {
         run.tasks.iter().filter_map(|task| Some((task, waited_for(task, at)?))).collect();
     let told = all.iter().take(TASKS).map(|(task, wait)| {
         let what = match (wait.waited_for, &wait.of) {
-            (WaitedFor::Input, Some(of)) => format!("what {} gives", quoted(of)),
-            (WaitedFor::Input, None) => "what it reads to be made".to_string(),
-            (WaitedFor::Transfer, _) => "what it reads to be there".to_string(),
+            (WaitedFor::Input, Some(of)) => format!("the output of {}", quoted(of)),
+            (WaitedFor::Input, None) => "its inputs to be produced".to_string(),
+            (WaitedFor::Transfer, _) => "its inputs to arrive".to_string(),
             (WaitedFor::Memory, _) => "memory".to_string(),
             _ => "other tasks of the rank".to_string(),
         };
         let (name, time) = (quoted(&task.task), seconds(wait.seconds));
-        format!("{name} waited on rank {} for {what}, {time} in all.", task.rank)
+        format!("{name} waited on rank {} for {what}, {time} in total.", task.rank)
     });
     told.chain(more(all.len(), "tasks that waited")).collect()
 }
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "Rank 0 ran \"sort\", which it had begun 500.000 ms before.",
-                "Rank 0 held 7 B for tasks, of 100 B.",
+                "Rank 0 ran \"sort\", which began 500.000 ms before.",
+                "Rank 0 held 7 B for tasks (limit 100 B).",
                 "From 4.500 s to 5.500 s: Nothing is wrong: the ranks computed for 95 % of the time, and waited for 5 %.",
                 "Before, at 4.000 s: second",
                 "Next, at 6.000 s: third",

@@ -213,9 +213,9 @@ fn facts(run: &Run) -> Vec<(String, String)> {
         add(run.done_things(), short_count(done));
     }
     let balance = match run.balance.as_str() {
-        "off" => "kept as it began",
-        "once" => "changed once at most",
-        "live" => "changed when that pays",
+        "off" => "kept unchanged",
+        "once" => "changes once at most",
+        "live" => "changes when a change pays off",
         _ => "",
     };
     if !balance.is_empty() {

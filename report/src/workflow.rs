@@ -103,7 +103,7 @@ fn told(run: &Run, path: &[usize]) -> String {
         seconds(run.seconds)
     );
     for (waited, (_, cause)) in waited.iter().zip(&CAUSES).filter(|(waited, _)| **waited > 0.0) {
-        text += &format!("; between them {} went by for {cause}", seconds(*waited));
+        text += &format!("; between them {} passed waiting for {cause}", seconds(*waited));
     }
     text + ". Each task began when the previous one had ended, because it reads its value, or runs on the same rank."
 }
@@ -175,7 +175,8 @@ mod tests {
         let section = section(&run, 1).unwrap();
         assert!(
             section.path.starts_with(
-                "The critical path has 2 tasks, which ran for 3.500 s of 4.000 s; between them 500.000 ms went by for memory."
+                "The critical path has 2 tasks, which ran for 3.500 s of 4.000 s; between them 500.000 ms passed \
+                 waiting for memory."
             ),
             "{}",
             section.path

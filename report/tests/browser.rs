@@ -279,7 +279,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
         );
         let heads = heads.as_array().unwrap();
         let names: Vec<&str> = heads.iter().map(|head| head[0].as_str().unwrap()).collect();
-        assert!(names.len() == 3 && names[0] == "planned at first" && names[2] == "as it ran", "{names:?}");
+        assert!(names.len() == 3 && names[0] == "initial plan" && names[2] == "actual run", "{names:?}");
         assert!(heads.windows(2).all(|two| two[0][1].as_f64() < two[1][1].as_f64()), "{heads:?}");
         let axes = browser.run(
             "return [...document.querySelectorAll('.chart .grid')].filter((l) => l.getAttribute('y1') === '0').length % 3",

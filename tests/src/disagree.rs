@@ -15,7 +15,7 @@ use crate::Case;
 use crate::faults::{Fault, Place};
 
 /// Error message for a [`Figure::Line`].
-const LINE: &str = "Figure does not come back as it was sent: `Figure::Line` (variant 2) comes back as `Figure::Disc` \
+const LINE: &str = "Figure is not received as it was sent: `Figure::Line` (variant 2) is decoded as `Figure::Disc` \
                     (variant 3). Items travel without the names of their fields, and ";
 
 /// Returns all faults of this file.
@@ -41,22 +41,22 @@ pub(crate) fn faults() -> Vec<Fault> {
             "odd-left-out",
             |s| farm(s, |n| n, Sparse::new),
             Any,
-            "Sparse does not come back as it was sent: it writes \
-            `Sparse` without `b`, and what was written cannot be read: ",
+            "Sparse is not received as it was sent: it writes \
+            `Sparse` without `b`, and the encoded value cannot be decoded: ",
         ),
         fault(
             "odd-flat",
             |s| farm(s, |n| n, Flat::new),
             Any,
-            "it writes a map without saying how long that is, as a struct \
+            "it writes a map without its length, as a struct \
             with `flatten` does. Items travel without the names of their fields, and ",
         ),
         fault(
             "odd-bare",
             |s| farm(s, |n| n, Bare::new),
             Any,
-            "Bare does not come back as it was sent: what was written cannot \
-            be read: its Deserialize asks what comes next, as that of types with `untagged` ",
+            "Bare is not received as it was sent: the encoded value cannot be decoded: its Deserialize needs the type \
+             of the next value, as with `untagged` ",
         ),
     ]
 }

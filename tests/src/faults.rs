@@ -122,15 +122,15 @@ pub fn all() -> Vec<Fault> {
         fault("err-after", |s| around(s, false, false), Last, None, None, false),
         fault("panic-after", |s| around(s, true, false), Last, None, None, true),
         Fault {
-            text: "where rank 0 runs the pipeline [\"numbers\", \"a\", \"b\", \"out\"]",
+            text: "but rank 0 runs the pipeline [\"numbers\", \"a\", \"b\", \"out\"]",
             ..two(fault("other-pipeline", other_pipeline, Last, None, None, false))
         },
         Fault {
-            text: "with indices 0..0, where rank 0 does so with indices 0..20",
+            text: "with indices 0..0, but rank 0 with indices 0..20",
             ..two(fault("other-length", sized_by_a_result, Place::Any, None, None, false))
         },
         Fault {
-            text: "ends the program, where rank 0 runs the farm \"alone\"",
+            text: "ends the program, but rank 0 runs the farm \"alone\"",
             ..two(fault("other-after", alone, Place::Any, None, None, false))
         },
         Fault {

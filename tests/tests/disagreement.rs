@@ -34,7 +34,7 @@ proptest! {
         prop_assert!(start.elapsed() < SOON, "{what}: {:?}", start.elapsed());
         prop_assert_eq!(error.kind(), ErrorKind::Config, "{}: {}", what, error);
         prop_assert_eq!(error.rank(), Some(ranks - 1));
-        prop_assert!(error.message().contains("where rank 0 "), "{what}: {error}");
+        prop_assert!(error.message().contains("but rank 0 "), "{what}: {error}");
     }
 
     #[test]
@@ -54,7 +54,7 @@ fn no_difference_goes_unnoticed_under_mpirun() {
         assert!(!outcome.status.success() && !outcome.hung, "{seed}: {outcome}");
         assert!(outcome.left_behind.is_empty(), "{seed}: {outcome}");
         let told = outcome.errors();
-        assert!(matches!(told[..], [line] if line.contains(", where rank 0 ")), "{seed}: {outcome}");
+        assert!(matches!(told[..], [line] if line.contains(", but rank 0 ")), "{seed}: {outcome}");
     }
 }
 
@@ -129,7 +129,7 @@ fn other_arguments_on_one_rank_are_refused_unless_they_are_allowed() {
     refused(
         job(),
         &[
-            "rank 1: was started with \"9\" as argument 2, where rank 0 was started with \"8\"",
+            "rank 1: was started with \"9\" as argument 2, but rank 0 with \"8\"",
             "ARMATURE_CHECK_ARGUMENTS=off",
         ],
     );
@@ -141,9 +141,7 @@ fn settings_that_must_be_equal_are_named_with_both_values() {
     let script = "if [ $RANK = 1 ]; then export ARMATURE_SPLIT_BYTES=4096; fi; exec \"$@\"";
     refused(
         two([PROGRAM; 2], [&["3"]; 2], script),
-        &[
-            "rank 1: runs with ARMATURE_SPLIT_BYTES 4096, where rank 0 does so with ARMATURE_SPLIT_BYTES 67108864",
-        ],
+        &["rank 1: runs with ARMATURE_SPLIT_BYTES 4096, but rank 0 with ARMATURE_SPLIT_BYTES 67108864"],
     );
     let place = tempfile::tempdir().expect("a directory for the workflow");
     let file = place.path().join("one.dag");
@@ -156,7 +154,7 @@ fn settings_that_must_be_equal_are_named_with_both_values() {
         let job = job.env("ARMATURE_CHECK_ARGUMENTS", "off");
         let shown = |value: &str| if option == "--cores" { value.to_string() } else { format!("{value:?}") };
         let [root, other] = values.map(shown);
-        refused(job, &[&format!("with {name} {other}, where rank 0 does so with {name} {root}")]);
+        refused(job, &[&format!("with {name} {other}, but rank 0 with {name} {root}")]);
     }
 }
 
@@ -187,7 +185,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 farm.collect(session, [[1.0]; 9])?;
                 Ok(())
             },
-            "with results of type [f64; 1], sent as plain memory, where rank 0 does so with results of type [f64; 1]:",
+            "with results of type [f64; 1], sent as plain memory, but rank 0 with results of type [f64; 1]:",
         ),
         (
             |session, is_set| {
@@ -196,7 +194,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 farm.collect(session, 0..9)?;
                 Ok(())
             },
-            "with silence_limit 5s, where rank 0 does so with silence_limit unset:",
+            "with silence_limit 5s, but rank 0 with silence_limit unset:",
         ),
         (
             |session, is_set| {
@@ -205,7 +203,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 source.map("first", |[x]: [i32; 1]| x).collect(session)?;
                 Ok(())
             },
-            "with behind \"points\" items of type [i32; 1], sent as plain memory, where rank 0 does so with",
+            "with behind \"points\" items of type [i32; 1], sent as plain memory, but rank 0 with",
         ),
         (
             |session, is_set| {
@@ -217,7 +215,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 }
                 Ok(())
             },
-            "with method collect_on_all, where rank 0 does so with method collect:",
+            "with method collect_on_all, but rank 0 with method collect:",
         ),
         (
             |session, is_set| {
@@ -225,7 +223,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 DoAllLoop::new("a", 9, Nothing).run_until(session, until, |_| 0.0, |_| true)?;
                 Ok(())
             },
-            "with Until::sum set, where rank 0 does so with Until::sum unset:",
+            "with Until::sum set, but rank 0 with Until::sum unset:",
         ),
         (
             |session, is_set| {
@@ -234,7 +232,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 all.run(session, |_| Ok(()))?;
                 Ok(())
             },
-            "with block_size 2, where rank 0 does so with no block_size:",
+            "with block_size 2, but rank 0 with no block_size:",
         ),
         (
             |session, is_set| {
@@ -258,7 +256,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
                 workflow.run(session)?;
                 Ok(())
             },
-            "with a cluster, where rank 0 does so with no cluster:",
+            "with a cluster, but rank 0 with no cluster:",
         ),
     ];
     for (skeleton, text) in cases {

@@ -207,7 +207,7 @@ fn a_job_that_is_started_again_does_only_what_is_missing() {
     if recover {
         running.kill_rank(2);
         let start = Instant::now();
-        while !running.complaints().contains("of rank 2 go to others") {
+        while !running.complaints().contains("of rank 2 are requeued") {
             assert!(start.elapsed() < Duration::from_secs(30), "nobody misses it: {}", running.complaints());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -236,7 +236,7 @@ fn a_rank_that_hangs_in_a_task_is_done_without() {
         assert!(outcome.stdout.contains("rank 0 goes on behind the farm"), "{outcome}");
         let log = std::fs::read_dir(newest_attempt(events.path())).expect("a log").flatten();
         let told = log.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect::<String>();
-        assert!(told.contains("it has been in task 17 for longer than the limit"), "{told}");
+        assert!(told.contains("task 17 has exceeded the limit"), "{told}");
     }
 }
 
@@ -265,7 +265,7 @@ fn a_worker_that_stands_still_for_ever_is_told_of() {
     kill_process(running.process(1), Signal::STOP).expect("rank 1 is there");
     let outcome = running.wait();
     assert!(outcome.stdout.contains("farm complete, lost [1]"), "{outcome}");
-    assert!(outcome.stderr.contains("rank(s) [1] have not come back"), "{outcome}");
+    assert!(outcome.stderr.contains("rank(s) [1] have not returned"), "{outcome}");
     assert!(outcome.left_behind.is_empty() && !outcome.hung, "{outcome}");
 }
 

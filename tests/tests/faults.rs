@@ -142,7 +142,7 @@ fn a_stopped_rank_is_named_with_the_state_of_all() {
     for driver in ["threaded", "inline"] {
         let outcome = with_a_signal(endless(driver), 2, Signal::STOP);
         for part in [
-            ": rank 0: has waited 2 s for a sign of life from rank 2; last it said:",
+            ": rank 0: has waited 2 s for a heartbeat from rank 2; its last heartbeat:",
             "\n    rank 0: ",
             "\n    rank 1: ",
             "\n    rank 2: ",
@@ -156,7 +156,7 @@ fn a_stopped_rank_is_named_with_the_state_of_all() {
 #[test]
 fn a_stopped_rank_0_is_named() {
     let outcome = with_a_signal(endless("auto"), 0, Signal::STOP);
-    let text = "for a sign of life from rank 0; last it said:";
+    let text = "for a heartbeat from rank 0; its last heartbeat:";
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 
@@ -177,7 +177,7 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
     }
     // Peer monitoring is still active after the suspensions.
     let outcome = with_a_signal(running, 2, Signal::STOP);
-    assert!(outcome.stderr.contains("has waited 2 s for a sign of life from rank 2"), "{outcome}");
+    assert!(outcome.stderr.contains("has waited 2 s for a heartbeat from rank 2"), "{outcome}");
 
     // Chunks take more than a second each, so hardly any message is in flight during the suspension.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(SOON * 3);
@@ -195,7 +195,7 @@ fn a_rank_that_never_comes_is_named() {
     let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(SOON * 2);
     let outcome = job.run();
     ended_by_failure(&outcome);
-    let text = "for a sign of life from rank 2; it has not said anything";
+    let text = "for a heartbeat from rank 2; it has sent no heartbeat";
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 
@@ -311,11 +311,11 @@ fn a_long_wait_is_told() {
         (&["late-start", "1"][..], "armature: rank 0 has waited 10 s for MPI to start"),
         (&["late-start", "0"], "armature: rank 1 has waited 10 s for MPI to start"),
         (&["late", "0", "farm"], "rank 1] has waited 10 s for rank 0, before it runs the farm \"a\""),
-        (&["late", "1", "farm"], "rank 0] has waited 10 s for rank(s) [1] to come to the farm"),
-        (&["late", "1", "pipeline"], "rank 0] has waited 10 s for rank(s) [1] to come to the pipeline"),
-        (&["late", "1", "map"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
-        (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
-        (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
+        (&["late", "1", "farm"], "rank 0] has waited 10 s for rank(s) [1] to reach the farm"),
+        (&["late", "1", "pipeline"], "rank 0] has waited 10 s for rank(s) [1] to reach the pipeline"),
+        (&["late", "1", "map"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
+        (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
+        (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
     ];
     // The jobs only sleep, so they run concurrently.
     let start = |(args, text): (&[&str], &'static str)| {

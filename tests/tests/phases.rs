@@ -59,14 +59,14 @@ fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
         if linked(PROGRAM.as_ref()) == Mpi::OpenMpi { &["--recover"] } else { &["--start-limit", "5m"] };
     for (skeleton, deed, said) in [
         ("pipeline", "launched:1:fail", "rank 1"),
-        ("farm", "started:1:exit", "the process of rank 1 has ended before it came to the farm"),
-        ("explore", "started:1:exit", "the process of rank 1 has ended before it came to the farm"),
-        ("workflow", "started:1:exit", "the process of rank 1 has ended before it came to the workflow"),
-        ("pipeline", "started:2:abort", "the process of rank 2 has ended before it came to the pipeline"),
-        ("farm", "between:1:quit", "the process of rank 1 has ended before it came to the farm"),
-        ("workflow", "between:2:quit", "the process of rank 2 has ended before it came to the workflow"),
+        ("farm", "started:1:exit", "the process of rank 1 has ended before it reached the farm"),
+        ("explore", "started:1:exit", "the process of rank 1 has ended before it reached the farm"),
+        ("workflow", "started:1:exit", "the process of rank 1 has ended before it reached the workflow"),
+        ("pipeline", "started:2:abort", "the process of rank 2 has ended before it reached the pipeline"),
+        ("farm", "between:1:quit", "the process of rank 1 has ended before it reached the farm"),
+        ("workflow", "between:2:quit", "the process of rank 2 has ended before it reached the workflow"),
         ("units", "between:2:fail", "rank 2 fails: between"),
-        ("sweep", "between:1:exit", "the process of rank 1 has ended before it came to the loop"),
+        ("sweep", "between:1:exit", "the process of rank 1 has ended before it reached the loop"),
         ("farm", "ended:2:exit", "for all ranks to leave, but the process of rank 2 has ended"),
         ("pipeline", "ended:1:panic", "rank 1 panics: ended"),
     ] {
@@ -89,7 +89,7 @@ fn a_worker_that_ends_in_a_task_is_done_without() {
     for skeleton in ["farm", "explore", "workflow"] {
         let outcome = run(&["--recover"], skeleton, "working:2:exit");
         assert!(outcome.status.success() && outcome.stdout.contains("all is right"), "{outcome}");
-        assert!(outcome.stderr.contains("rank 2 is lost, the job goes on without it"), "{outcome}");
+        assert!(outcome.stderr.contains("rank 2 is lost, the job continues without it"), "{outcome}");
     }
 }
 

@@ -173,7 +173,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
             &[
                 "task \"bad\" failed on rank ",
                 " after 2 tries: ",
-                "1 task has failed (\"bad\"), and 1 that depends on it was not run",
+                "1 task has failed (\"bad\"), and 1 that depends on it was skipped",
             ],
         );
         let sorted = |text: String| {
@@ -208,7 +208,7 @@ fn limits_end_tasks_and_more_memory_lets_them_through() {
         Place::new("time.toml", "[[task]]\nid = \"slow\"\ncommand = \"sleep 1000; true\"\ntime_limit = 1\n");
     failed(place.run(1, &[]), &["ended at its time limit, after 1.", "task \"slow\""]);
     let place = Place::new("liar.toml", "[[task]]\nid = \"liar\"\ncommand = \"true\"\noutputs = [\"f\"]\n");
-    failed(place.run(1, &[]), &["it ended with exit code 0, but has not written \"f\""]);
+    failed(place.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
 /// Each of two tasks ends only after the other one has started.
@@ -376,7 +376,7 @@ fn failed_tasks_are_explained_and_end_the_run_when_there_are_enough() {
     );
     assert!(place.path("c.ran").exists(), "there is no limit");
     for (limit, said) in [
-        ("2", "(task \"b\", after 1 try); the run ends at 2 failed tasks"),
+        ("2", "(task \"b\", after 1 try); the run ends after 2 failed tasks"),
         ("1", "(task \"a\", after 1 try)"),
     ] {
         let place = Place::new("few.dag", dag);
@@ -494,7 +494,10 @@ fn a_run_ends_at_its_wall_time_and_goes_on_later() {
     let outcome = place.job(2, &["--wall-time", "2s"]).start().wait();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let said = outcome.to_string();
-    assert!(said.contains("the run may take 2.000 s, which are over: 1 of 3 tasks have ended"), "{said}");
+    assert!(
+        said.contains("the run has exceeded its time limit of 2.000 s: 1 of 3 tasks have ended"),
+        "{said}"
+    );
     assert!(said.contains("it waits for rank"), "{said}");
     assert_eq!(place.done("long.dag.rescue"), ["first"]);
     fs::write(&place.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
@@ -589,10 +592,7 @@ fn a_real_trace_is_replayed() {
     fs::write(place.path("two.toml"), two).unwrap();
     let on_two = [&toil[..], &["--platform", "two.toml"]].concat();
     assert!(succeeded(place.run(2, &on_two)).starts_with("11 tasks are done"));
-    failed(
-        place.run(3, &on_two),
-        &["the cluster has 2 processors, where there are 3 ranks: expected one for each"],
-    );
+    failed(place.run(3, &on_two), &["the cluster has 2 processors, expected one for each of the 3 ranks"]);
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn files_that_cannot_be_sent_are_told_before_anything_starts() {
     refused("outputs = [\"/f\"]", &["task \"a\" has the file \"/f\": expected a name within the directory"]);
     refused("inputs = [\"./f\"]", &["has the file \"./f\": expected a name within"]);
     refused("inputs = [\"f\"]\noutputs = [\"f\"]", &["task \"a\" reads and writes \"f\""]);
-    refused("inputs = [\"no\"]", &["task \"a\" reads \"no\", which no task writes: it is not there"]);
+    refused("inputs = [\"no\"]", &["task \"a\" reads \"no\", which no task writes: there is no such file"]);
     refused("inputs = [\"d\"]", &["task \"a\" reads \"d\"", "is a directory, expected a regular file"]);
     refused("inputs = [\"link\"]", &["task \"a\" reads \"link\"", "symbolic link"]);
     refused("inputs = [\"away/f\"]", &["leads out of the directory"]);
@@ -226,7 +226,7 @@ fn files_that_cannot_be_sent_are_told_before_anything_starts() {
     fs::write(place.path("a.toml.rescue"), "DONE a\n").unwrap();
     let reader = "[[task]]\nid = \"b\"\ncommand = \"cat f\"\ninputs = [\"f\"]\n";
     fs::write(place.path("a.toml"), task("outputs = [\"f\"]") + reader).unwrap();
-    let said = "task \"b\" reads \"f\", which task \"a\" is said to have written: it is not there";
+    let said = "task \"b\" reads \"f\", which task \"a\" should have written: there is no such file";
     failed(place.run(2, &["--send-files"]), &[said]);
 }
 
@@ -237,10 +237,10 @@ fn a_try_without_its_files_has_failed() {
     for ranks in [1, 2] {
         let refused = |line: &str, says: &str| {
             let place = Place::new("a.toml", &task(line));
-            let said = "it ended with exit code 0, but what it was to write as \"f\" cannot be sent";
+            let said = "the command ended with exit code 0, but its output file \"f\" cannot be sent";
             failed(place.run(ranks, &["--send-files"]), &[said, says, "after 2 tries"]);
         };
-        refused("true", "it is not there");
+        refused("true", "there is no such file");
         refused("mkdir -p f", "is a directory");
         refused("ln -sf /etc/passwd f", "symbolic link");
         let once = tempfile::tempdir().unwrap();
@@ -268,7 +268,7 @@ fn only_files_that_a_try_has_written_are_outputs() {
             place
         };
         let place = stale("sleep 0.2");
-        failed(place.run(ranks, &["--send-files"]), &["2 tasks have failed", "it is not there"]);
+        failed(place.run(ranks, &["--send-files"]), &["2 tasks have failed", "there is no such file"]);
         let place = stale("sleep 0.2; test -e outN || echo new > outN");
         succeeded(place.run(ranks, &["--send-files"]));
         assert_eq!((place.text("out0"), place.text("out1")), ("new\n".into(), "new\n".into()));

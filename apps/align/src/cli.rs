@@ -206,7 +206,7 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
         file.commit().map_err(|error| cli.refused(&error))?;
     }
     if session.is_root() && last.is_none() {
-        tell("every pair was aligned before");
+        tell("all pairs were aligned by earlier jobs");
     }
     Ok(last.map(|summary| (summary, seconds)))
 }

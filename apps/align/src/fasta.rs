@@ -53,7 +53,7 @@ pub fn parse(text: &[u8], scores: &Scores, unknown: &mut Unknown) -> Result<Vec<
             begun = number;
             let name = header.split(u8::is_ascii_whitespace).next().unwrap_or_default();
             let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
-            let name = name.ok_or_else(|| format!(", line {number}: expected a name in UTF-8 behind '>'"))?;
+            let name = name.ok_or_else(|| format!(", line {number}: expected a name in UTF-8 after '>'"))?;
             sequences.push(Sequence { name: name.to_string(), letters: Vec::new() });
             continue;
         }
@@ -70,7 +70,7 @@ pub fn parse(text: &[u8], scores: &Scores, unknown: &mut Unknown) -> Result<Vec<
             });
             sequence.letters.push(letter.ok_or_else(|| {
                 let what = byte.escape_ascii();
-                format!(", line {number}: '{what}' is no letter of {}", scores.alphabet())
+                format!(", line {number}: '{what}' is not a letter of {}", scores.alphabet())
             })?);
         }
     }
@@ -112,7 +112,7 @@ mod tests {
         let own = Scores::parse("A B\nA 1 0\nB 0 1\n").unwrap();
         assert_eq!(
             parse(b">a\nAU\n", &own, &mut unknown).unwrap_err(),
-            ", line 2: 'U' is no letter of the matrix"
+            ", line 2: 'U' is not a letter of the matrix"
         );
     }
 
@@ -121,10 +121,10 @@ mod tests {
         for (text, expected) in [
             (&b""[..], " has no sequence, expected a line that begins with '>'"),
             (b"\n\nACGT\n", ", line 3: expected a header that begins with '>' before any letters"),
-            (b">one\nAC\nAE\n", ", line 3: 'E' is no letter of DNA or RNA; for proteins set --matrix"),
-            (b">one\nA\x00\n", ", line 2: '\\x00' is no letter of DNA or RNA; for proteins set --matrix"),
-            (b"> one\nA\n", ", line 1: expected a name in UTF-8 behind '>'"),
-            (b">\xff\nA\n", ", line 1: expected a name in UTF-8 behind '>'"),
+            (b">one\nAC\nAE\n", ", line 3: 'E' is not a letter of DNA or RNA; for proteins set --matrix"),
+            (b">one\nA\x00\n", ", line 2: '\\x00' is not a letter of DNA or RNA; for proteins set --matrix"),
+            (b"> one\nA\n", ", line 1: expected a name in UTF-8 after '>'"),
+            (b">\xff\nA\n", ", line 1: expected a name in UTF-8 after '>'"),
             (b">one\n>two\nA\n", ", line 1: the sequence one has no letters"),
             (b">one\nA\n>two\n\n", ", line 3: the sequence two has no letters"),
         ] {

@@ -49,7 +49,7 @@ pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
         .map_err(|error| format!("{}: {error}; remove it to align the pair again", shown(&path)))?;
     if kept.of != of {
         let message = format!(
-            "{} is of {}, expected {of}: name another directory",
+            "{} contains the alignment of {}, expected {of}: name another directory",
             shown(&path),
             names::shown(&kept.of)
         );

@@ -98,7 +98,7 @@ impl Scores {
             })?;
             if rows[of].replace(scores).is_some() {
                 return Err(format!(
-                    ", line {number}: the scores of '{}' stand here again",
+                    ", line {number}: the scores of '{}' are given again",
                     letters[of] as char
                 ));
             }
@@ -206,7 +206,7 @@ mod tests {
             ("A B\nA 1\n", ", line 2: expected 2 scores, from -10000 to 10000"),
             ("A B\nA 1 x\n", ", line 2: expected 2 scores, from -10000 to 10000"),
             ("A B\nA 1 10001\n", ", line 2: expected 2 scores, from -10000 to 10000"),
-            ("A B\nA 1 2\nA 1 2\n", ", line 3: the scores of 'A' stand here again"),
+            ("A B\nA 1 2\nA 1 2\n", ", line 3: the scores of 'A' are given again"),
             ("A B\nA 1 2\n", " has no scores of 'B'"),
         ] {
             assert_eq!(Scores::parse(text).unwrap_err(), expected, "{text:?}");

@@ -130,10 +130,10 @@ fn broken_input_is_named() {
     refused(
         ">x\nACGT\n>y\nAC-GT\n",
         &[],
-        ", line 4: '-' is no letter of DNA or RNA; for proteins set --matrix",
+        ", line 4: '-' is not a letter of DNA or RNA; for proteins set --matrix",
     );
     refused(">x\n>y\nA\n", &[], ", line 1: the sequence x has no letters");
-    refused(">x\nAC1\n", &["--matrix", "blosum62"], ", line 2: '1' is no letter of the matrix");
+    refused(">x\nAC1\n", &["--matrix", "blosum62"], ", line 2: '1' is not a letter of the matrix");
     let said = fails(&mut align(&["nowhere", words(&paths)[0]]));
     assert!(said.contains("cannot read nowhere: "), "{said}");
 }
@@ -239,12 +239,12 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     }
     let went_on = last.unwrap();
     let outcome = keeping(&paths, &kept, 3).succeeds();
-    assert!(outcome.stderr.contains(&format!("loop align: goes on after {went_on} passes")), "{outcome}");
+    assert!(outcome.stderr.contains(&format!("loop align: resumes after {went_on} passes")), "{outcome}");
     assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
     assert_eq!(outcome.stdout, alone.printed, "{outcome}");
     // All pairs are aligned, so another start computes nothing.
     let again = keeping(&paths, &kept, 2).succeeds();
-    assert!(again.stderr.contains("every pair was aligned before"), "{again}");
+    assert!(again.stderr.contains("all pairs were aligned by earlier jobs"), "{again}");
     assert_eq!(again.stdout, alone.printed, "{again}");
     let kept = kept.to_str().unwrap();
     let other = [&words(&paths)[..], &["--checkpoint", kept, "--match", "3"]].concat();

@@ -53,7 +53,7 @@ impl Random {
     /// # Panics
     /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u32) -> u32 {
-        assert!(bound > 0, "a random number below zero was asked for");
+        assert!(bound > 0, "a random number below zero was requested");
         // The bias of a plain product is below 2⁻³² and negligible here.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }

@@ -239,7 +239,7 @@ fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), armat
     let images = Database::open(&args.db)?.len();
     let profile = tape.profile(vec![format!("{images} images in the database, k {}", args.k)]);
     if profile.items.is_empty() {
-        return Err("no query could be answered, so there is no profile".into());
+        return Err("no query could be answered, so no profile was written".into());
     }
     let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
     let mut file = Output::create(path).map_err(refuse)?;

@@ -97,7 +97,7 @@ impl Database {
             return Err(error(format!("hash table settings out of range: {:?}", self.settings)));
         }
         if u32::try_from(self.entries.len()).is_err() {
-            return Err(error(format!("{} images are more than a database holds", self.entries.len())));
+            return Err(error(format!("{} images exceed the limit of a database", self.entries.len())));
         }
         for entry in &self.entries {
             entry.check()?;
@@ -181,11 +181,13 @@ impl Database {
         let mut header = Reader { rest: &file[MAGIC.len()..], total: file.len() };
         let version = header.u32()?;
         if version != VERSION {
-            return Err(error(format!("database version {version}; this program reads version {VERSION}")));
+            return Err(error(format!(
+                "it has database version {version}; this program reads version {VERSION}"
+            )));
         }
         let dimensions = header.u32()?;
         if dimensions as usize != DIMENSIONS {
-            return Err(error(format!("vectors of {dimensions} numbers; expected {DIMENSIONS}")));
+            return Err(error(format!("its vectors have {dimensions} numbers, expected {DIMENSIONS}")));
         }
         let body = header.u64()?;
         let expected = body.checked_add((HEADER + CHECKSUM) as u64);

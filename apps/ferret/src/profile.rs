@@ -118,7 +118,7 @@ impl Profile {
             return Err(fail(last, format!("there is no line `{SPEED}NUMBER{SPEED_UNIT}`")));
         };
         if items.is_empty() {
-            return Err(fail(last, "there is no item".into()));
+            return Err(fail(last, "the profile has no items".into()));
         }
         Ok(Profile { speed, remarks, items })
     }
@@ -174,7 +174,7 @@ fn item(line: &str, expected: usize) -> Result<ItemCost, String> {
     }
     let number = |field: &str| {
         let value = field.parse::<u32>().ok().filter(|&v| v <= MOST);
-        value.ok_or_else(|| format!("`{}` is no whole number from 0 to {MOST}", names::shown(field)))
+        value.ok_or_else(|| format!("`{}` is not a whole number from 0 to {MOST}", names::shown(field)))
     };
     if number(fields[0])? as usize != expected {
         return Err(format!("expected item {expected}, found `{}`", names::shown(fields[0])));

@@ -171,7 +171,7 @@ fn a_fifo_in_place_of_a_file_is_refused_at_once() {
     piped.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);
     let messages = fails(&mut piped);
     assert!(messages.contains("/dev/stdin: is a FIFO"), "{messages}");
-    assert!(messages.contains("save what comes through the pipe in a file, and name that one"), "{messages}");
+    assert!(messages.contains("save the content of the pipe in a file and name that file"), "{messages}");
     // A FIFO among the images is not an image and is ignored.
     let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
     assert!(messages.contains("24 queries answered, 0 images skipped"), "{messages}");

@@ -66,16 +66,16 @@ fn rows_in_the_journal_are_not_computed_again() {
     let dir = tempfile::tempdir().unwrap();
     let kept = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
     let first = good(dir.path(), &[&kept[..], &["-o", "first.png"]].concat());
-    assert!(!first.contains("known from the journal"), "{first}");
+    assert!(!first.contains("restored from the journal"), "{first}");
     let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
     // The journal is cut to half its length, as if the job had been killed during the run.
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
     journal.set_len(whole / 2).unwrap();
     let again = good(dir.path(), &[&kept[..], &["-o", "again.png", "--check"]].concat());
-    let known = again.lines().find_map(|line| line.strip_suffix(" were known from the journal"));
+    let known = again.lines().find_map(|line| line.strip_suffix(" restored from the journal"));
     let known: u32 = known.expect(&again).parse().unwrap();
     assert!((25..=30).contains(&known), "{again}");
-    assert!(again.contains("no whole record at byte") && again.contains("the same bytes"), "{again}");
+    assert!(again.contains("no complete record at byte") && again.contains("the same bytes"), "{again}");
     assert_eq!(fs::metadata(dir.path().join("rows.journal")).unwrap().len(), whole);
     assert!(
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()

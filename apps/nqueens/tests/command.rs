@@ -49,13 +49,13 @@ fn a_search_that_was_killed_counts_what_is_missing() {
         path.to_str().unwrap(),
     ];
     let first = succeeds(&mut nqueens(&kept));
-    assert!(!first.messages.contains("known from the journal"), "{}", first.messages);
+    assert!(!first.messages.contains("restored from the journal"), "{}", first.messages);
     // The journal is cut to half its length, as if the job had been killed during the run.
     let whole = fs::metadata(&path).unwrap().len();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole / 2).unwrap();
     let again = succeeds(&mut nqueens(&kept));
     assert_eq!(again.printed.trim(), "2680");
-    assert!(again.messages.contains("known from the journal"), "{}", again.messages);
+    assert!(again.messages.contains("restored from the journal"), "{}", again.messages);
     let other = fails(&mut nqueens(&["10", "--serial-rows", "4", "--journal", path.to_str().unwrap()]));
     for expected in ["it belongs to another job", "[11,4]", "[10,4]"] {
         assert!(other.contains(expected), "{other}");

@@ -115,7 +115,7 @@ impl Cli {
             patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));
         }
         if patterns.is_empty() {
-            return Err(format!("there is no pattern; usage: {USAGE}"));
+            return Err(format!("no pattern is given; usage: {USAGE}"));
         }
         Ok((patterns, text))
     }
@@ -218,7 +218,7 @@ mod tests {
             assert!(error.contains(expected), "{words}: {error}");
         }
         let split = |words| parse(words).unwrap().split().unwrap_err();
-        assert!(split("").contains("nothing to search") && split("text").contains("there is no pattern"));
-        assert!(split("--generate x:5").contains("there is no pattern"));
+        assert!(split("").contains("nothing to search") && split("text").contains("no pattern is given"));
+        assert!(split("--generate x:5").contains("no pattern is given"));
     }
 }

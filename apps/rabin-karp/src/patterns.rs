@@ -137,7 +137,7 @@ pub enum PatternError {
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            PatternError::None => f.write_str("there is no pattern"),
+            PatternError::None => f.write_str("no pattern is given"),
             PatternError::Empty(number) => {
                 write!(f, "pattern {} is empty, which would match everywhere", number + 1)
             }

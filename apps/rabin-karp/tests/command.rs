@@ -144,7 +144,7 @@ fn failures_say_what_and_where() {
         (&["--patterns", "no-words", "texts"], "cannot read the patterns no-words"),
         (&["abra", "no-text"], "cannot read no-text"),
         (&["abra", "/dev/null"], "expected a regular file"),
-        (&["texts"], "there is no pattern"),
+        (&["texts"], "no pattern is given"),
         (&[], "nothing to search"),
         (&["abra", "texts", "--segment", "0"], "expected 1 to 256M"),
         (&["abra", "-", "--shared"], "omit --shared"),

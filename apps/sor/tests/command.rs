@@ -97,7 +97,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     }
     let passes = kept(&dir).unwrap();
     let outcome = keeping(&dir, 3, passes + 100).succeeds();
-    assert!(outcome.stderr.contains(&format!("loop sor: goes on after {passes} passes")), "{outcome}");
+    assert!(outcome.stderr.contains(&format!("loop sor: resumes after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
     // Files of killed jobs have been removed.
     let names =
@@ -105,7 +105,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
     assert_eq!(data.len(), 1, "{data:?}");
     let again = keeping(&dir, 3, 1).run();
-    assert!(!again.status.success() && again.stderr.contains("but only 1 are asked for"), "{again}");
+    assert!(!again.status.success() && again.stderr.contains("but the run has only 1"), "{again}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn two_jobs_with_one_checkpoint_do_not_meet() {
     assert!(!second.status.success() && !second.hung, "{second}");
     let process = first.process(0).as_raw_nonzero();
     let text = format!(
-        "the checkpoint in {}: process {process} (sor) uses it, and has not let go of its lock within 10 s",
+        "the checkpoint in {}: process {process} (sor) uses it and has not released its lock within 10 s",
         dir.display()
     );
     assert!(second.stderr.contains(&text), "{second}");
@@ -151,17 +151,17 @@ fn planted_links_are_not_followed() {
 #[test]
 fn what_does_not_count_is_told() {
     let misspelt =
-        "ARMATURE_RANK is set, but there is no such setting: it does nothing; did you mean ARMATURE_RANKS?";
+        "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
     let mut command = Command::new(PROGRAM.path);
     let said = succeeds(command.args(["--size", "9"]).env("ARMATURE_RANK", "3").env("ARMATURE_CI_RUN", "x"));
     assert_eq!(said.messages.matches(misspelt).count(), 1, "{}", said.messages);
     assert_eq!(said.messages.matches("ARMATURE_").count(), 2, "{}", said.messages);
     let job = || Job::new(PROGRAM.path, 2).arg("--size").arg("9");
     let outcome = job().arg("--ranks").arg("4").env("ARMATURE_RANK", "3").succeeds();
-    let asked = "4 ranks were asked for, by --ranks, ARMATURE_RANKS or the program";
-    for text in [misspelt, asked, "This one has started 2, and these count"] {
+    let asked = "--ranks, ARMATURE_RANKS or the program sets 4 ranks";
+    for text in [misspelt, asked, "but the MPI launcher has started 2, which are used"] {
         assert_eq!(outcome.stderr.matches(text).count(), 1, "`{text}`: {outcome}");
     }
     let outcome = job().env("ARMATURE_RANKS", "2").succeeds();
-    assert!(!outcome.stderr.contains("were asked for"), "{outcome}");
+    assert!(!outcome.stderr.contains("the program sets"), "{outcome}");
 }

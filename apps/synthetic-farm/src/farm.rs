@@ -69,7 +69,8 @@ fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<
         let expected = checksum(&make(task_key(key, number), plan.task_bytes));
         if answer.checksum != expected {
             return Err(format!(
-                "iteration {iteration}, task {number}: the checksum of what arrived is {:016x}, expected {expected:016x}",
+                "iteration {iteration}, task {number}: the checksum of the received bytes is {:016x}, expected \
+                 {expected:016x}",
                 answer.checksum
             ));
         }

@@ -205,8 +205,8 @@ fn has_failed(summary: &Summary) -> String {
     };
     match summary.skipped {
         0 => failed,
-        1 => format!("{failed}, and 1 that depends on {them} was not run"),
-        skipped => format!("{failed}, and {skipped} that depend on {them} were not run"),
+        1 => format!("{failed}, and 1 that depends on {them} was skipped"),
+        skipped => format!("{failed}, and {skipped} that depend on {them} were skipped"),
     }
 }
 
@@ -286,13 +286,13 @@ fn commands(
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {
         return Err(format!(
-            "there is no directory {}: expected the directory in which commands run",
+            "there is no directory {}, expected the directory in which commands run",
             directory.display()
         )
         .into());
     }
     std::fs::create_dir_all(&outputs)
-        .map_err(|error| format!("cannot make the directory of outputs {}: {error}", outputs.display()))?;
+        .map_err(|error| format!("cannot create the directory of outputs {}: {error}", outputs.display()))?;
     let cluster = cluster(args)?;
     let settings = Settings { directory, outputs, check_outputs: check_files };
     let starters = Commands::new().cores(args.cores).output(&settings.outputs);

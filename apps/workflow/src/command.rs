@@ -84,7 +84,9 @@ impl<'a> Aftermath<'a> {
         if let Some(file) =
             task.outputs.iter().find(|file| self.settings.check_outputs && is_missing(&file.name))
         {
-            return Err(format!("it ended with exit code 0, but has not written {:?}", file.name).into());
+            return Err(
+                format!("the command ended with exit code 0, but has not written {:?}", file.name).into()
+            );
         }
         let handovers = self.handovers(number, task);
         self.ledger.note(&task.name, &handovers)

@@ -147,7 +147,7 @@ fn take_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
         let path = path.display();
         let text = format!(
             "{path} has {now} bytes, expected {length} and at most {bytes} that an interrupted task has appended: another \
-             program has appended to it, or lines of the rescue file are lost"
+             program has appended to it, or lines of the rescue file are missing"
         );
         return Err(io::Error::new(ErrorKind::InvalidData, text));
     }

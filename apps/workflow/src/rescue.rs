@@ -64,7 +64,7 @@ impl Rescue {
             |holder: &str| tell(format_args!("waits for another run of this workflow: {holder} uses {path}"));
         let lock = LockFile::acquire(Path::new(&lock), tries, waiting).map_err(|error| {
             format!(
-                "cannot lock the rescue file {path}: {error}. Runs at the same time need rescue files of their own (--rescue)"
+                "cannot lock the rescue file {path}: {error}. Concurrent runs need different rescue files (--rescue)"
             )
         })?;
         self.prepare(description, targets).map_err(|error| format!("the rescue file {path} {error}"))?;
@@ -92,7 +92,7 @@ impl Rescue {
             return Err(format!("is damaged: it names no task and has no checksum. {RESTORE}").into());
         }
         rescue::read(&self.path.display().to_string(), &bytes[..notes.end], description)
-            .map_err(|error| format!("is wrong: {error}"))?;
+            .map_err(|error| format!("is invalid: {error}"))?;
         let mut missing = BTreeMap::new();
         for target in targets {
             let length = match fs::metadata(target) {
@@ -114,7 +114,7 @@ impl Rescue {
         }
         // Nothing is changed until all checks have passed.
         if let Some(mut file) = file {
-            mend(&mut file).map_err(|error| format!("does not fit: {error}"))?;
+            mend(&mut file).map_err(|error| format!("does not match the files of tasks: {error}"))?;
         }
         if !missing.is_empty() {
             let text = notes.with_starts(&missing);
@@ -134,7 +134,7 @@ impl Rescue {
 fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     let name = target.display();
     let remedy = match known < length {
-        true => format!("`truncate -s {known} {name}` removes the parts of tasks that are to be run again"),
+        true => format!("`truncate -s {known} {name}` removes the parts of tasks that will run again"),
         false => RESTORE.to_string(),
     };
     format!("accounts for {known} bytes of {name}, but there are {length}. {remedy}")

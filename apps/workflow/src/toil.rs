@@ -55,7 +55,9 @@ impl<'a> Toil<'a> {
         for (&parent, value) in names.iter().zip(&read) {
             if *value != self.value(parent) {
                 let name = &self.description.tasks()[parent].name;
-                return Err(format!("the value of {name:?} is not the one that the task returns").into());
+                return Err(
+                    format!("the value of {name:?} differs from the value that the task returned").into()
+                );
             }
         }
         let value = self.value(number);

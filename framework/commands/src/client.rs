@@ -89,8 +89,8 @@ impl Starter {
     /// [`ErrorKind::Start`] if this program has not called [`enter`](crate::enter), or cannot be started.
     pub fn spawn(options: &Options) -> Result<Self> {
         if !enter::has_been_called() {
-            let message = "commands need a starter, but this program has not called armature_commands::enter, as programs \
-                           have to before anything else";
+            let message = "commands need a starter, but this program has not called armature_commands::enter, which \
+                           must be the first call of the program";
             return Err(Error::new(ErrorKind::Start, message));
         }
         let mut arguments = std::env::args_os();
@@ -114,7 +114,7 @@ impl Starter {
         options: &Options,
     ) -> Result<Self> {
         let start = |doing: &str| Error::io(ErrorKind::Start, format!("{doing} for a starter of commands"));
-        let (ours, theirs) = UnixStream::pair().map_err(start("make a socket"))?;
+        let (ours, theirs) = UnixStream::pair().map_err(start("create a socket"))?;
         let mut command = Command::new(program);
         // The starter has its own process group, so that signals of a launcher or a terminal to the caller's group leave it time to end its
         // commands.
@@ -125,7 +125,7 @@ impl Starter {
             }
         }
         command.env(VARIABLE, GUARD).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-        let guard = command.spawn().map_err(start("start this program once more"))?;
+        let guard = command.spawn().map_err(start("start this program again"))?;
         let mut connection = Connection::new(ours).map_err(start("set up a socket"))?;
         let setup = options.setup();
         connection.queue(&ToStarter::Setup(setup))?;
@@ -214,7 +214,9 @@ impl Starter {
         self.connection.close();
         match self.exit_within(self.options.grace.saturating_add(END)) {
             Some(_) => Ok(()),
-            None => Err(Error::new(ErrorKind::Dead, "the starter of commands does not end its commands")),
+            None => {
+                Err(Error::new(ErrorKind::Dead, "the starter of commands did not end its commands in time"))
+            }
         }
     }
 
@@ -234,9 +236,9 @@ impl Starter {
     }
 
     fn death(&mut self) -> Error {
-        let how = self.exit_within(END).unwrap_or_else(|| "its guard still runs".into());
+        let how = self.exit_within(END).unwrap_or_else(|| "its guard is still running".into());
         let message = match self.is_ready {
-            true => format!("the starter of commands has died ({how}), and with it what it had started"),
+            true => format!("the starter of commands has died ({how}), and its commands have been killed"),
             false => format!(
                 "the starter of commands has ended before it was ready ({how}): does the program call \
                  armature_commands::enter first?"

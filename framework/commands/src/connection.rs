@@ -62,7 +62,7 @@ impl<In: Wire> Connection<In> {
                 Err(error) if error.kind() == Io::Interrupted => {}
                 Err(error) if error.kind() == Io::WouldBlock => return Ok(()),
                 Err(error) if matches!(error.kind(), Io::BrokenPipe | Io::ConnectionReset) => break,
-                Err(error) => return Err(Error::io(ErrorKind::Dead, "write to the other side")(error)),
+                Err(error) => return Err(Error::io(ErrorKind::Dead, "write to the peer process")(error)),
             }
         }
         self.outgoing.clear();
@@ -88,7 +88,7 @@ impl<In: Wire> Connection<In> {
                     self.closed = true;
                     break;
                 }
-                Err(error) => return Err(Error::io(ErrorKind::Dead, "read from the other side")(error)),
+                Err(error) => return Err(Error::io(ErrorKind::Dead, "read from the peer process")(error)),
             }
         }
         let (mut messages, mut at) = (Vec::new(), 0);

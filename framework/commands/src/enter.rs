@@ -25,7 +25,7 @@ pub fn enter() {
         role => match role.and_then(|guard| guard.parse().ok()).and_then(Pid::from_raw) {
             Some(guard) => starter::run(guard),
             None => {
-                eprintln!("armature: {VARIABLE} is not a variable to set by hand");
+                eprintln!("armature: {VARIABLE} is set, but only armature may set it");
                 2
             }
         },
@@ -47,7 +47,7 @@ fn guard() -> i32 {
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {
-        eprintln!("armature: commands could outlive their starter: {error}");
+        eprintln!("armature: commands may outlive their starter: {error}");
     }
     let mut command = Command::new(THIS_PROGRAM);
     let mut arguments = std::env::args_os();
@@ -57,7 +57,7 @@ fn guard() -> i32 {
     let status = match command.spawn().and_then(|mut starter| starter.wait()) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("armature: cannot start a starter of commands: {error}");
+            eprintln!("armature: cannot start the starter of commands: {error}");
             return 1;
         }
     };

@@ -57,7 +57,7 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     if length > LONGEST {
         to.truncate(start);
         let message =
-            format!("a request has {length} bytes: expected {LONGEST} at most, larger input in a file");
+            format!("a request has {length} bytes, expected at most {LONGEST}: pass larger input in a file");
         return Err(Error::new(ErrorKind::Protocol, message));
     }
     // The length is below 2²⁸, so that it fits 32 bits.
@@ -71,12 +71,12 @@ pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length > LONGEST {
-        return Err(damaged(format!("it is said to have {length} bytes")));
+        return Err(damaged(format!("its length is given as {length} bytes")));
     }
     let Some(body) = rest.get(..length) else { return Ok(None) };
     match take(body) {
         Some(message) => Ok(Some((message, bytes.len() - rest.len() + length))),
-        None => Err(damaged(format!("{length} bytes that are no message"))),
+        None => Err(damaged(format!("{length} bytes are not a message"))),
     }
 }
 
@@ -382,7 +382,7 @@ mod tests {
             }
         }
         let error = take_frame::<ToStarter>(&[0xff; 8]).unwrap_err();
-        assert_eq!(error.to_string(), "a message is damaged: it is said to have 4294967295 bytes");
+        assert_eq!(error.to_string(), "a message is damaged: its length is given as 4294967295 bytes");
         assert!(take_frame::<ToStarter>(&[1, 0, 0, 0, 9]).is_err());
     }
 }

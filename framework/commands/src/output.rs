@@ -122,7 +122,7 @@ impl OutputWriter {
             regular::open_with(path, &mut options, Links::Refused).map_err(|e| wrong(e.to_string()))?;
         lock(&file, tries, |_| ()).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => {
-                wrong(format!("another run writes to it ({error}): expected a file of its own for each rank"))
+                wrong(format!("another run writes to it ({error}): each rank needs its own file"))
             }
             _ => wrong(error.to_string()),
         })?;
@@ -132,7 +132,7 @@ impl OutputWriter {
         writer.file.read_exact(&mut line).map_err(|e| wrong(e.to_string()))?;
         if !FIRST_LINE.starts_with(&line) {
             return Err(wrong(
-                "it is no output file of commands: expected one, or a name that is free".into(),
+                "it is not an output file of commands: expected one, or an unused name".into(),
             ));
         }
         if line.len() < FIRST_LINE.len() {
@@ -244,7 +244,7 @@ impl OutputLog {
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {
-            return Err(wrong("it is no output file of commands".into()));
+            return Err(wrong("it is not an output file of commands".into()));
         }
         let number = self.files.len();
         let mut end = FIRST_LINE.len() as u64;
@@ -373,7 +373,7 @@ mod tests {
         let path = dir.path().join("precious");
         std::fs::write(&path, "dear diary\n").unwrap();
         for error in [OutputWriter::open(&path).map(|_| ()), OutputLog::read(&path).map(|_| ())] {
-            assert!(error.unwrap_err().to_string().contains("it is no output file of commands"));
+            assert!(error.unwrap_err().to_string().contains("it is not an output file of commands"));
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"dear diary\n");
         let link = dir.path().join("link");

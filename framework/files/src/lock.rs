@@ -43,7 +43,8 @@ fn lock_or_tell(
             Err(error @ (Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP)) => {
                 let error = io::Error::from(error);
                 let text = format!(
-                    "its file system has no locks ({error}): mount it with them (Lustre: -o flock), or choose another"
+                    "its file system does not support locks ({error}): mount it with locks (Lustre: -o flock), or use \
+                     another file system"
                 );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
@@ -57,7 +58,7 @@ fn lock_or_tell(
         }
     }
     let (holder, waited) = (holder(), (PAUSE * tries).as_secs_f64());
-    let text = format!("{holder} uses it, and has not let go of its lock within {waited} s");
+    let text = format!("{holder} uses it and has not released its lock within {waited} s");
     Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
 }
 
@@ -200,7 +201,7 @@ mod tests {
         let error = LockFile::acquire(&path, 2, |holder| told = holder.to_string()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         assert!(
-            error.to_string().ends_with(" uses it, and has not let go of its lock within 0.1 s"),
+            error.to_string().ends_with(" uses it and has not released its lock within 0.1 s"),
             "{error}"
         );
         assert!(error.to_string().starts_with(&told) && told.contains("process"), "{told}: {error}");

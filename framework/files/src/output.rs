@@ -182,7 +182,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
                 if start.elapsed() >= limit {
                     let limit = limit.as_secs_f64();
-                    let text = format!("is a FIFO that nobody has opened for reading within {limit} s");
+                    let text = format!("is a FIFO that no process has opened for reading within {limit} s");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
                 std::thread::sleep(LOOK);

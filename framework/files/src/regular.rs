@@ -102,7 +102,7 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Those of [`read_at_most`], and [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
 pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read_at_most(path, most)?)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// Returns an error if the file is not regular.
@@ -114,7 +114,7 @@ fn check(found: &Metadata) -> io::Result<()> {
 pub(crate) fn unexpected(found: FileType) -> io::Error {
     let kind = if found.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
     let remedy = match found.is_fifo() {
-        true => "; save what comes through the pipe in a file, and name that one",
+        true => "; save the content of the pipe in a file and name that file",
         false => "",
     };
     io::Error::new(kind, format!("is {}, expected a regular file{remedy}", name(found)))
@@ -162,7 +162,7 @@ mod tests {
         ] {
             let error = read(&path).unwrap_err().to_string();
             assert!(error.starts_with(&format!("is {what}, expected a regular file")), "{error}");
-            assert_eq!(what == "a FIFO", error.contains("save what comes through the pipe"), "{error}");
+            assert_eq!(what == "a FIFO", error.contains("save the content of the pipe"), "{error}");
         }
         assert_eq!(read(&dir.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
@@ -210,6 +210,6 @@ mod tests {
         File::create(&path).unwrap().set_len(1 << 36).unwrap();
         assert_eq!(read_at_most(&path, 1 << 16).unwrap_err().kind(), io::ErrorKind::InvalidData);
         fs::write(&path, [0xff]).unwrap();
-        assert_eq!(read_text_at_most(&path, 4).unwrap_err().to_string(), "it is no text in UTF-8");
+        assert_eq!(read_text_at_most(&path, 4).unwrap_err().to_string(), "it is not UTF-8 text");
     }
 }

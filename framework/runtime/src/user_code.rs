@@ -37,7 +37,7 @@ pub(crate) fn described(error: BoxError) -> Error {
         }
         text
     });
-    let failed = |panic| format!("an error of which no text can be made: it panics with {panic:?}");
+    let failed = |panic| format!("an error that cannot be formatted: formatting panics with {panic:?}");
     Error::new(ErrorKind::User, text.unwrap_or_else(failed)).caused_by(Theirs(Some(theirs)))
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn read(text: &str) -> Result<Description> {
             ["DONE", id] => done.push((place, id.to_string())),
             _ => {
                 let message = format!(
-                    "{} is no line of a .dag file: expected \"TASK id [options] program [arguments]\", \"EDGE parent child\", \
+                    "{} is not a line of a .dag file: expected \"TASK id [options] program [arguments]\", \"EDGE \
+                     parent child\", \
                      \"DONE id\" or \"# comment\"",
                     shown(line)
                 );

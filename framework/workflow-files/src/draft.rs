@@ -95,7 +95,7 @@ impl Draft {
         for (number, (task, place)) in self.tasks.iter().enumerate() {
             if let Some(first) = names.insert(task.name.as_str(), number) {
                 let message = format!(
-                    "task {} is there already, at {}: expected another name",
+                    "task {} exists already, at {}: expected another name",
                     shown(&task.name),
                     self.tasks[first].1
                 );
@@ -116,7 +116,7 @@ impl Draft {
                 let before = writers.insert(&file.name, (number, file.size));
                 if let Some((first, _)) = before.filter(|before| before.0 != number) {
                     let message = format!(
-                        "task {} writes file {}, which task {} writes, too: expected one writer",
+                        "task {} writes file {}, which task {} also writes: expected one writer",
                         shown(&task.name),
                         shown(&file.name),
                         shown(&self.tasks[first].0.name)
@@ -153,13 +153,13 @@ fn check_task(task: &Task, limits: &BTreeMap<String, u64>) -> Result<(), String>
         match limits.get(limit) {
             None => {
                 return Err(format!(
-                    "task {name} takes of limit {}: there is none of this name",
+                    "task {name} uses limit {}: there is no limit of this name",
                     shown(limit)
                 ));
             }
             Some(most) if amount > most => {
                 return Err(format!(
-                    "task {name} takes {amount} of limit {}: there are only {most}",
+                    "task {name} uses {amount} of limit {}: expected at most {most}",
                     shown(limit)
                 ));
             }

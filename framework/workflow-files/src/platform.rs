@@ -92,7 +92,7 @@ fn cluster(text: &str) -> Result<Cluster> {
             let name = at.get(key, "the name of a processor")?;
             let unknown = || {
                 format!(
-                    "there is no processor {}: expected one of this file",
+                    "there is no processor {}: expected a processor of this file",
                     shown(name.text().unwrap_or(""))
                 )
             };
@@ -113,7 +113,7 @@ fn check(processors: &[Processor], at: &At<'_>) -> Result<()> {
     let message = match one {
         Err(error) => error.message().to_string(),
         Ok(_) if processors.len() > Cluster::MOST_PROCESSORS => {
-            format!("are more than {} processors: expected that many at most", Cluster::MOST_PROCESSORS)
+            format!("are more than {} processors, the maximum", Cluster::MOST_PROCESSORS)
         }
         Ok(_) => return Ok(()),
     };
@@ -142,7 +142,7 @@ mod tests {
             ("[[processor]]\nmemory = -1\n", "processor[0].memory"),
             ("[[processor]]\nmemory = 1\nspeed = 0\n", "processor[0]: the speed of processor 0"),
             ("[[processor]]\nmemory = 1\ncount = 4000000000\n", "more than 16384"),
-            ("[[processor]]\nmemory = 1\ncores = 4\n", "is no key that is known"),
+            ("[[processor]]\nmemory = 1\ncores = 4\n", "is an unknown key"),
             (&format!("bandwidth = 0\n{one}"), "bandwidth"),
             (&format!("disk = 0\n{one}"), "disk"),
             (

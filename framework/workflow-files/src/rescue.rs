@@ -43,7 +43,7 @@ fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
             // A name may begin or end with spaces. A line written by hand may have extra spaces.
             let find = |id: &str| numbers.get(id).or_else(|| numbers.get(id.trim())).copied();
             let id = line.trim_start().strip_prefix("DONE ").ok_or_else(|| {
-                let message = format!("{} is no line of a rescue file: expected \"DONE id\"", shown(line));
+                let message = format!("{} is not a line of a rescue file: expected \"DONE id\"", shown(line));
                 Error::new(ErrorKind::Syntax, place, message)
             })?;
             find(id).ok_or_else(|| unknown(place, id.trim()))

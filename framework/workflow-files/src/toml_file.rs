@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
 pub(crate) fn known(at: &At<'_>, keys: &[&str]) -> Result<()> {
     for (key, value) in at.fields()? {
         if !keys.contains(&key) {
-            let message = format!("is no key that is known: expected one of {}", keys.join(", "));
+            let message = format!("is an unknown key: expected one of {}", keys.join(", "));
             return Err(value.error(ErrorKind::Value, message));
         }
     }
@@ -108,7 +108,7 @@ fn task(at: &At<'_>) -> Result<Task> {
 fn action(at: &At<'_>) -> Result<Action> {
     match (at.find("command"), at.find("closure")) {
         (Some(_), Some(closure)) => {
-            Err(closure.error(ErrorKind::Value, "is there beside a command: expected one of them"))
+            Err(closure.error(ErrorKind::Value, "is set in addition to a command: expected one of them"))
         }
         (None, Some(closure)) => Ok(Action::Closure(closure.text()?.into())),
         (None, None) => Ok(Action::Nothing),

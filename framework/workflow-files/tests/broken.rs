@@ -76,7 +76,7 @@ fn wfformat_graphs() {
     assert_fault(
         "a.json",
         &nested(&format!("{a},{a}"), ""),
-        "workflow.specification.tasks[1]: task \"a\" is there already, at workflow.specification.tasks[0]: expected another \
+        "workflow.specification.tasks[1]: task \"a\" exists already, at workflow.specification.tasks[0]: expected another \
          name",
     );
     assert_fault(
@@ -95,7 +95,7 @@ fn wfformat_graphs() {
             r#"{"id":"a","outputFiles":["f"]},{"id":"b","outputFiles":["f"]}"#,
             r#"{"id":"f","sizeInBytes":1}"#,
         ),
-        "workflow.specification.tasks[1]: task \"b\" writes file \"f\", which task \"a\" writes, too: expected one writer",
+        "workflow.specification.tasks[1]: task \"b\" writes file \"f\", which task \"a\" also writes: expected one writer",
     );
 }
 
@@ -156,7 +156,7 @@ fn dag_files() {
         ("TASK a x\nDONE b\n", "line 2: there is no task \"b\": expected the name of a task"),
         (
             "TASK a x\n\n# x\nTASK a y\n",
-            "line 4: task \"a\" is there already, at line 1: expected another name",
+            "line 4: task \"a\" exists already, at line 1: expected another name",
         ),
         ("TASK a x\nEDGE a a\n", "line 2: task \"a\" depends on itself"),
         (
@@ -181,7 +181,9 @@ fn dag_files() {
     }
     let error = fault("a.dag", "TASK a x\nJOB b x.sub\n");
     assert!(
-        error.to_string().starts_with("a.dag: line 2: \"JOB b x.sub\" is no line of a .dag file: expected"),
+        error
+            .to_string()
+            .starts_with("a.dag: line 2: \"JOB b x.sub\" is not a line of a .dag file: expected"),
         "{error}"
     );
 }
@@ -191,7 +193,7 @@ fn dot_files() {
     for (text, expected) in [
         ("digraph {}", "there must be at least one task"),
         ("graph { a -- b }", "line 1: \"--\" is an edge without direction: expected \"->\""),
-        ("graph { a }", "line 1: is no directed graph: expected \"digraph\""),
+        ("graph { a }", "line 1: is not a directed graph: expected \"digraph\""),
         ("digraph {\na -> b\nb -> a\n}", "2 tasks depend on one another in a cycle: \"a\" → \"b\" → \"a\""),
         ("digraph {\na -> a\n}", "line 2: task \"a\" depends on itself"),
         (
@@ -206,14 +208,14 @@ fn dot_files() {
             "digraph {\na [weight=inf]\n}",
             "line 2: attribute weight is \"inf\": expected a number of 0 or more",
         ),
-        ("digraph {\na -> {b c}\n}", "line 2: \"{\" is there: expected the name of a node"),
-        ("digraph {\na -> b\n", "line 2: the file's end is there: expected the name of a node"),
-        ("digraph { a } b", "line 1: \"b\" is there: expected the file's end"),
+        ("digraph {\na -> {b c}\n}", "line 2: found \"{\": expected the name of a node"),
+        ("digraph {\na -> b\n", "line 2: found the end of the file: expected the name of a node"),
+        ("digraph { a } b", "line 1: found \"b\": expected the end of the file"),
         ("digraph {\n\"a\n}", "line 2: a quotation begins here: expected its end, \""),
         ("digraph {\n/* a\n}", "line 2: a comment begins here: expected its end, */"),
         (
             "digraph {\na ! b\n}",
-            "line 2: \"!\" belongs to no word: expected a name, quoted where it is no word",
+            "line 2: \"!\" cannot be part of a word: expected a name, in quotes if it is not a word",
         ),
         ("digraph { \"a\nb\" }", "line 1: the name of a task is \"a\\nb\": expected no control characters"),
     ] {
@@ -228,7 +230,7 @@ fn toml_files() {
         ("[[task]]\n", "task[0].id: is missing: expected the task's name"),
         (
             "[[task]]\nid='a'\n[[task]]\nid='a'",
-            "task[1]: task \"a\" is there already, at task[0]: expected another name",
+            "task[1]: task \"a\" exists already, at task[0]: expected another name",
         ),
         (
             "[[task]]\nid='a'\ndeps=['b']",
@@ -254,11 +256,11 @@ fn toml_files() {
         ),
         (
             "[[task]]\nid='a'\nlimits={db=1}",
-            "task[0]: task \"a\" takes of limit \"db\": there is none of this name",
+            "task[0]: task \"a\" uses limit \"db\": there is no limit of this name",
         ),
         (
             "[limit]\ndb=1\n[[task]]\nid='a'\nlimits={db=2}",
-            "task[0]: task \"a\" takes 2 of limit \"db\": there are only 1",
+            "task[0]: task \"a\" uses 2 of limit \"db\": expected at most 1",
         ),
         (
             "[[task]]\nid='a'\ncommand=[]",
@@ -266,7 +268,7 @@ fn toml_files() {
         ),
         (
             "[[task]]\nid='a'\ncommand='x'\nclosure='y'",
-            "task[0].closure: is there beside a command: expected one of them",
+            "task[0].closure: is set in addition to a command: expected one of them",
         ),
         (
             "[[task]]\nid='a'\noutputs=['/x/../../y']",
@@ -281,7 +283,7 @@ fn toml_files() {
     }
     let error = fault("a.toml", "[[task]]\nid='a'\ncomand='x'");
     assert!(
-        error.to_string().starts_with("a.toml: task[0].comand: is no key that is known: expected one of id,"),
+        error.to_string().starts_with("a.toml: task[0].comand: is an unknown key: expected one of id,"),
         "{error}"
     );
     let error = fault("a.toml", "[[task]]\nid=\n");

@@ -123,7 +123,7 @@ fn rescue_files_mark_what_is_done_or_nothing() {
     let mut description = read("a.dag", b"TASK a x\nTASK b x\nTASK ab x\n").unwrap();
     for (text, expected) in [
         ("DONE a\nDONE c\n", "r: line 2: there is no task \"c\": expected the name of a task"),
-        ("DONE a\nTASK b\n", "r: line 2: \"TASK b\" is no line of a rescue file: expected \"DONE id\""),
+        ("DONE a\nTASK b\n", "r: line 2: \"TASK b\" is not a line of a rescue file: expected \"DONE id\""),
     ] {
         let error = rescue::read("r", text.as_bytes(), &mut description).unwrap_err();
         assert_eq!(error.to_string(), expected);

@@ -35,11 +35,11 @@ pub(super) fn needed<F: Read + Seek>(file: &mut F) -> io::Result<Vec<String>> {
         .iter()
         .filter(|segment| segment.kind == PT_LOAD)
         .find_map(|s| s.offset.checked_add(address.checked_sub(s.address).filter(|&d| d < s.size)?))
-        .ok_or_else(|| wrong("its names are in no segment"))?;
+        .ok_or_else(|| wrong("its names are outside all segments"))?;
     entries
         .iter()
         .filter(|&&(tag, _)| tag == DT_NEEDED)
-        .map(|&(_, at)| text(file, names.checked_add(at).ok_or_else(|| wrong("a name lies outside"))?))
+        .map(|&(_, at)| text(file, names.checked_add(at).ok_or_else(|| wrong("a name is outside the file"))?))
         .collect()
 }
 
@@ -87,7 +87,8 @@ impl Layout {
         let count = field(&head, if wide { 56 } else { 44 }, 2)?;
         (0..count)
             .map(|i| {
-                let at = offset.checked_add(i * size).ok_or_else(|| wrong("a segment lies outside"))?;
+                let at =
+                    offset.checked_add(i * size).ok_or_else(|| wrong("a segment is outside the file"))?;
                 let entry = bytes(file, at, size.min(64))?;
                 let (file_at, address_at, size_at) = if wide { (8, 16, 32) } else { (4, 8, 16) };
                 Ok(Segment {
@@ -111,7 +112,7 @@ fn bytes<F: Read + Seek>(file: &mut F, offset: u64, length: u64) -> io::Result<V
 
 fn text<F: Read + Seek>(file: &mut F, offset: u64) -> io::Result<String> {
     let read = bytes(file, offset, NAME_LIMIT)?;
-    let end = read.iter().position(|&byte| byte == 0).ok_or_else(|| wrong("a name has no end"))?;
+    let end = read.iter().position(|&byte| byte == 0).ok_or_else(|| wrong("a name is not terminated"))?;
     Ok(String::from_utf8_lossy(&read[..end]).into_owned())
 }
 

@@ -38,7 +38,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
         .collect();
     let ready = arrivals.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     match ready {
-        None => text.push_str("It reads nothing from other tasks.\n"),
+        None => text.push_str("It has no inputs from other tasks.\n"),
         Some((at, edge)) => {
             let from = plan.processor_of[edge.from];
             let way = match from == p {
@@ -53,7 +53,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
             };
             let _ = writeln!(
                 text,
-                "Of its {} inputs the last is that of {}, {way}.",
+                "The last of its {} inputs comes from {}, {way}.",
                 arrivals.len(),
                 name(edge.from)
             );
@@ -65,7 +65,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     if let Some(before) = before {
         let _ = writeln!(
             text,
-            "Before it {} runs {}, until {}.",
+            "The previous task of {} is {}, until {}.",
             shown(&processor.name),
             name(before),
             seconds(plan.finish[before])
@@ -102,7 +102,7 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     for edge in evicted {
         let _ = writeln!(
             text,
-            "Before it the {} from {} to {} leave the memory.",
+            "Before that, the {} from {} to {} are evicted from memory.",
             bytes(edge.size),
             name(edge.from),
             name(edge.to)

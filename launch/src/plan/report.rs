@@ -85,7 +85,7 @@ fn table(text: &mut String, planned: &Planned) {
         idle = 0;
     }
     if idle > 0 {
-        let _ = writeln!(text, "{idle} more processors run nothing");
+        let _ = writeln!(text, "{idle} more processors run no tasks");
     }
 }
 

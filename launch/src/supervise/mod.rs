@@ -349,7 +349,7 @@ pub(crate) fn clear(child: &Child) -> String {
         while start.elapsed() < GRACE_BEFORE_KILL {
             process_tree::reap(child.id());
             if process_tree::living().is_empty() {
-                let how = if step.is_none() { "have ended by themselves" } else { "were ended" };
+                let how = if step.is_none() { "have ended" } else { "were ended" };
                 return format!("the processes that it had started {how}");
             }
             std::thread::sleep(TICK);

@@ -40,7 +40,7 @@ impl StartWatch {
         // A rank that ends at once is never observed. If no rank at all is observed, this process may not read the ranks' environments.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.looks >= SETTLED && !self.seen.is_empty())
-            .then(|| format!("rank {missing} has no process, or none any more, and all others have started"))
+            .then(|| format!("rank {missing} has no running process, although all other ranks have started"))
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(look(&mut start_watch, &[0]), None);
             let missed = (0..2 * SETTLED).find_map(|_| look(&mut start_watch, &[0, 1]));
             assert_eq!(missed.is_some(), expected, "{all_here:?}");
-            assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no process")));
+            assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no running process")));
         }
     }
 

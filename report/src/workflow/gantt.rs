@@ -46,8 +46,8 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     for (n, (at, plan)) in drawn.iter().enumerate() {
         let what = match n {
             0 if drawn.len() == 1 => "planned".to_string(),
-            0 => "planned at first".to_string(),
-            _ => format!("planned in the end, after {}", seconds(*at)),
+            0 => "initial plan".to_string(),
+            _ => format!("final plan, after {}", seconds(*at)),
         };
         let most = PLANNED / charts;
         let bars = planned(*at, plan, most);
@@ -57,7 +57,7 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     let bars = ran(run, path, (DRAWN - PLANNED * panels.len()) / charts);
     let of = "tries of tasks, those of the critical path and the longest";
     left_out.push(shown_of(run.tasks.len(), bars.len(), of));
-    panels.push(("as it ran".to_string(), panel(&bars, &scale)));
+    panels.push(("actual run".to_string(), panel(&bars, &scale)));
 
     let height = panels.iter().map(|(_, panel)| HEAD + panel.height).sum();
     let mut svg = open(WIDTH, height, "Tasks of each rank, planned and as they ran");

@@ -42,7 +42,7 @@ pub(crate) fn memories(run: &Run) -> (Vec<Chart>, String) {
     order.sort_by(|&a, &b| part(b).total_cmp(&part(a)).then(most(b).cmp(&most(a))));
     order.truncate(MEMORIES);
     order.sort_unstable();
-    let shown = shown_of(all, MEMORIES, "ranks, those that came nearest to their limit");
+    let shown = shown_of(all, MEMORIES, "ranks, those closest to their limit");
     (order.into_iter().map(|rank| chart(run, rank)).collect(), shown)
 }
 

@@ -59,8 +59,9 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     between.truncate(ARROWS);
 
     let mut told = format!(
-        "With {tasks} tasks the graph is that of the ranks: a circle is as large as the number of tasks that the rank ran, an arrow as wide as the bytes that \
-         went from one rank to another for them. Numbers beside arrows are bytes; where there is no space, the tooltip shows them."
+        "With {tasks} tasks the graph shows the ranks: the size of a circle is the number of tasks that the rank ran, \
+         the width of an arrow the bytes that one rank sent to another for them. Numbers next to arrows are bytes; if \
+         there is no space, the tooltip shows them."
     );
     for shown in [
         shown_of(all, RANKS, "ranks, those that ran most tasks"),
@@ -106,7 +107,7 @@ fn drawn_in_a_circle(
             (*rank, (WIDTH / 2.0 + distance * turn.cos(), HEIGHT / 2.0 + distance * turn.sin(), size))
         })
         .collect();
-    let mut svg = open(WIDTH, HEIGHT, "Ranks, and what went from one to another");
+    let mut svg = open(WIDTH, HEIGHT, "Ranks and the data sent between them");
     let widest = between.first().map_or(0, |(_, arrow)| arrow.bytes) as f64;
     let mut labels = String::new();
     // Occupied areas: centre, half of the width and half of the height.

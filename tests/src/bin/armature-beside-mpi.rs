@@ -203,7 +203,7 @@ fn inside() -> Result<usize, BoxError> {
             inner.map_or_else(|error| error.to_string(), |size| format!("a run of {size} ranks"))
         };
         let answers = Farm::new("again", again).collect_on_all(session, 0..20)?;
-        let is_refused = answers.iter().all(|answer| answer.contains("was called inside of a run"));
+        let is_refused = answers.iter().all(|answer| answer.contains("was called within a run"));
         if is_refused { Ok(session.rank()) } else { Err(format!("{answers:?}").into()) }
     })?)
 }

@@ -27,7 +27,7 @@ pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     }
     if layout.scans > MAX_SCANS {
         let scans = layout.scans;
-        return Err(DecodeError(format!("{scans} scans of a JPEG file are too many: at most {MAX_SCANS}")));
+        return Err(DecodeError(format!("a JPEG file with {scans} scans, expected at most {MAX_SCANS}")));
     }
     match layout.decoder()? {
         Decoder::Usual => decode_as(Jpeg, file),
@@ -100,7 +100,7 @@ impl Layout {
         let text: Vec<String> = sampling.iter().map(|s| format!("{}x{}", s.0, s.1)).collect();
         let scans = if together { "" } else { " in separate scans" };
         Err(DecodeError(format!(
-            "a JPEG file of a layout that is not supported: components of {} samples{scans}",
+            "a JPEG file with an unsupported layout: components of {} samples{scans}",
             text.join(", ")
         )))
     }
@@ -171,7 +171,8 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
         // Lossless files have this format, but are not decoded here.
         PixelFormat::L16 => None,
     };
-    let image = image.ok_or_else(|| damaged(Jpeg, format!("{:?} is not expected", info.pixel_format)))?;
+    let image =
+        image.ok_or_else(|| damaged(Jpeg, format!("unexpected pixel format {:?}", info.pixel_format)))?;
     let orientation = decoder.exif_data().and_then(Orientation::from_exif_chunk);
     Ok((image, orientation.unwrap_or(Orientation::NoTransforms)))
 }

@@ -27,7 +27,7 @@ fn check(file: &[u8]) -> Result<(), DecodeError> {
     check_size(width, height)?;
     if header.packed_bytes() / MAX_EXPANSION > file.len() as u64 {
         let length = file.len();
-        let what = format!("{length} bytes cannot hold the {width}x{height} pixels its header promises");
+        let what = format!("{length} bytes cannot hold the {width}x{height} pixels of its header");
         return Err(damaged(Png, what));
     }
     Ok(())

@@ -124,7 +124,10 @@ fn every_layout_of_a_jpeg_file_gives_its_colours() {
         assert!(found < 4.0, "{layout}: {found} away from the original");
     }
     let text = message(&stored("separate-4x2.jpg"));
-    assert!(text.contains("not supported: components of 4x2, 2x1, 2x1 samples in separate scans"), "{text}");
+    assert!(
+        text.contains("unsupported layout: components of 4x2, 2x1, 2x1 samples in separate scans"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn a_jpeg_file_of_very_many_scans_is_refused() {
     let scan = file.windows(2).rposition(|bytes| bytes == [0xff, 0xda]).unwrap();
     let end = file.len() - 2;
     let many = [&file[..end], &file[scan..end].repeat(1000), &file[end..]].concat();
-    assert!(message(&many).contains("1003 scans of a JPEG file are too many"), "{}", message(&many));
+    assert!(message(&many).contains("a JPEG file with 1003 scans"), "{}", message(&many));
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Starter {
             ToStarter::Cancel(id) => {
                 if let Some(at) = self.queue.iter().position(|request| request.id == id) {
                     self.queue.remove(at);
-                    let why = "it was cancelled before".to_string();
+                    let why = "it was cancelled before it started".to_string();
                     let ended =
                         Ended { stopped: Some(Stopped::Cancelled), ..Ended::new(Outcome::NotStarted(why)) };
                     return self.tell(Event::Ended { id, ended });

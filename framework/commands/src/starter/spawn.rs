@@ -84,7 +84,7 @@ fn input(input: &Input) -> Result<Stdio, String> {
         // The bytes are kept in an anonymous file. A pipe would have to be filled while the command runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
-            .map_err(|error| format!("cannot keep what it is to read in memory: {error}")),
+            .map_err(|error| format!("cannot keep its input in memory: {error}")),
     }
 }
 
@@ -97,7 +97,7 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
 
 fn destination(to: &Destination, has_output: bool) -> Result<(Stdio, Option<PipeReader>), String> {
     match to {
-        Destination::Output if has_output => pipe().map_err(|error| format!("cannot make a pipe: {error}")),
+        Destination::Output if has_output => pipe().map_err(|error| format!("cannot create a pipe: {error}")),
         Destination::Output | Destination::Nowhere => Ok((Stdio::null(), None)),
         Destination::File(path) => {
             let options = OpenOptions::new().write(true).create(true).truncate(true).clone();

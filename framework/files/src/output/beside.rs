@@ -32,7 +32,7 @@ impl Beside {
     /// Creates a temporary file that will replace `destination`, with permissions `mode`, or those of any new file.
     pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<Beside> {
         let Some(name) = destination.file_name() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file name"));
         };
         let start = &name.as_bytes()[..name.len().min(NAME)];
         let hidden = [b".", start, b"-", fresh().as_bytes(), b".tmp"].concat();

@@ -30,7 +30,7 @@ impl Place {
         let mut at = path.to_path_buf();
         for _ in 0..LINKS {
             if at.file_name().is_none() {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file name"));
             }
             let found = match fs::symlink_metadata(&at) {
                 Ok(found) => found,
@@ -51,7 +51,7 @@ impl Place {
             } else if kind.is_fifo() {
                 return Ok(Place::Fifo(at));
             } else if kind.is_dir() {
-                let text = "is a directory, expected the name of a file";
+                let text = "is a directory, expected a file name";
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, text));
             } else {
                 return Ok(Place::Device(at));

@@ -39,7 +39,7 @@ fn nothing_is_left_behind_without_a_commit() {
         assert!(Output::create(&nothing).is_err(), "{}", nothing.display());
     }
     let error = Output::create(dir.path()).unwrap_err();
-    assert_eq!(error.to_string(), "is a directory, expected the name of a file");
+    assert_eq!(error.to_string(), "is a directory, expected a file name");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_fifo_without_a_reader_is_not_waited_for_without_end() {
     let path = dir.path().join("fifo");
     fifo(&path);
     let error = open_fifo(&path, Duration::from_millis(100)).unwrap_err();
-    assert_eq!(error.to_string(), "is a FIFO that nobody has opened for reading within 0.1 s");
+    assert_eq!(error.to_string(), "is a FIFO that no process has opened for reading within 0.1 s");
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Probe {
         sharing: &[SharedCores],
     ) -> Result<Step> {
         if !speed.is_usable() || self.speeds[from].is_some() {
-            let text = format!("rank {from} answered a probe with {speed:?}, expected its speed, and once");
+            let text = format!("rank {from} answered a probe with {speed:?}, expected one valid speed");
             return Err(Error::new(ErrorKind::Wire, text));
         }
         self.speeds[from] = Some(speed);
@@ -120,7 +120,7 @@ impl Probe {
     /// [`ErrorKind::Wire`] if no probe was sent to this rank.
     pub(crate) fn on_echo(&mut self, from: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         let Some(link) = self.link.as_mut().filter(|link| link.to == from) else {
-            let text = format!("rank {from} answered a probe that it was not sent");
+            let text = format!("rank {from} answered a probe that was not sent to it");
             return Err(Error::new(ErrorKind::Wire, text));
         };
         link.answered(now);
@@ -160,7 +160,7 @@ pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
 /// of their links to rank 0.
 fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
     let wrong = |e: armature_planner::Error| {
-        Error::new(ErrorKind::Config, format!("the probe measured nonsense: {e}"))
+        Error::new(ErrorKind::Config, format!("the probe measured invalid values: {e}"))
     };
     let mut platform = Platform::with_speeds(speeds, Link::FREE).map_err(wrong)?;
     for (a, x) in to_root.iter().enumerate() {

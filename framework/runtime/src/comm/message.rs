@@ -141,8 +141,12 @@ impl Message {
     /// [`ErrorKind::Wire`] if `T` has no such tag.
     pub(crate) fn tag<T: Tagged>(&self) -> Result<T> {
         T::from_byte(self.code).ok_or_else(|| {
-            let text =
-                format!("rank {} sent a message of kind {}, expected one of {}", self.from, self.code, T::OF);
+            let text = format!(
+                "rank {} sent a message with tag {}, expected one of {}",
+                self.from,
+                self.code,
+                T::OF
+            );
             Error::new(ErrorKind::Wire, text)
         })
     }
@@ -157,7 +161,8 @@ impl Message {
 pub(super) fn run_of(message: &Frame) -> Result<u32> {
     FrameHeader::read(&message.head).map(|header| header.run).ok_or_else(|| {
         let bytes = message.head.len();
-        let text = format!("a message of {bytes} bytes has no header, expected {FRAME_HEADER} or more");
+        let text =
+            format!("a message of {bytes} bytes has no header, expected at least {FRAME_HEADER} bytes");
         Error::new(ErrorKind::Wire, text)
     })
 }

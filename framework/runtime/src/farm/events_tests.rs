@@ -45,5 +45,5 @@ fn an_automatic_choice_of_chunks_is_told() {
         told(300, farm).iter().find_map(chosen)
     });
     let choice = choice.expect("another choice pays");
-    assert!(choice.starts_with("Chunks are made by `"), "{choice}");
+    assert!(choice.starts_with("Chunking is now `"), "{choice}");
 }

@@ -212,7 +212,7 @@ where
             match user_code::call(|| (self.call)(&task, &mut open)) {
                 Ok(result) => results.push(result),
                 Err(error) => {
-                    log::debug!("a task below {number} failed, again: {}", error.message());
+                    log::debug!("a task created by task {number} failed and is retried: {}", error.message());
                     open.tasks.truncate(below);
                     open.tasks.push(task);
                     break;

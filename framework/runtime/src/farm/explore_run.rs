@@ -83,8 +83,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut sink: impl FnMut(u64, Result<O, FailedTask>, &mut More<I>) -> Answer + Send,
     ) -> Result<Outcome<(), Summary>> {
         if options.journal.is_some() && !options.ordered {
-            let text = "unordered and journal are both set, but what the sink adds to an unordered worklist is numbered in \
-                        another way in every run";
+            let text = "unordered and journal are both set, but tasks that the sink adds to an unordered worklist \
+                        have other numbers in each run";
             let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(session.rank());
             session.report_failure(Err(error))?;
         }

@@ -131,7 +131,7 @@ fn a_set_up_that_fails_ends_the_job() {
         Ok(Farm::with_setup("models", make).collect(session, 0..50).map(drop)?)
     });
     let error = error.unwrap_err().to_string();
-    assert!(error.contains(": farm models: its worker could not be made: no such model"), "{error}");
+    assert!(error.contains(": farm models: cannot create the worker: no such model"), "{error}");
 }
 
 #[test]

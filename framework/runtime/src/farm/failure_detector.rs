@@ -86,7 +86,7 @@ impl FailureDetector {
         let since = if is_idle { Some(*self.empty[from].get_or_insert(here)) } else { None };
         self.empty[from] = since;
         let is_lost = since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit);
-        let why = "it says that it has none of the tasks it was given";
+        let why = "it reports that it holds no tasks, although tasks were sent to it";
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
@@ -122,7 +122,7 @@ impl FailureDetector {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let why = match has_ended {
             true => "its process has ended".to_string(),
-            false => format!("no sign of life for {:.1} s", silent.as_secs_f64()),
+            false => format!("no heartbeat for {:.1} s", silent.as_secs_f64()),
         };
         let certain = has_ended || self.limit(rank, state).1;
         let died = has_ended || (endpoint.is_process() && !endpoint.is_seen(rank));
@@ -169,12 +169,12 @@ impl FailureDetector {
     pub(crate) fn lose_master(&self, silence: &Silence) -> Result<()> {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let text = if rank == 0 && has_ended {
-            "rank 0, the farm's master, has died, and nothing can go on without it".to_string()
+            "rank 0, the farm's master, has died; the farm cannot continue without it".to_string()
         } else if rank == 0 || silent >= 2 * self.peer_limit {
             let seconds = silent.as_secs_f64();
             format!(
-                "has waited {seconds:.0} s for a sign of life from rank {rank}, the farm's master: it must be dead, and \
-                 nothing can go on without it"
+                "has waited {seconds:.0} s for a heartbeat from rank {rank}, the farm's master; the farm cannot \
+                 continue without it"
             )
         } else {
             return Ok(());

@@ -60,7 +60,7 @@ impl IncumbentLink {
             return Ok(Some(message));
         }
         let Some(incumbent) = &self.incumbent else {
-            let text = format!("rank {} sent an incumbent to a farm that has none", message.from);
+            let text = format!("rank {} sent an incumbent, but the farm has none", message.from);
             return Err(self.here(Error::new(ErrorKind::Wire, text)));
         };
         let (message, value) = without_incumbent(message).map_err(|e| self.here(e))?;

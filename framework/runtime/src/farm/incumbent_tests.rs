@@ -313,7 +313,7 @@ fn all_ranks_must_attach_the_same_kind_of_incumbent() {
     };
     let error =
         refused(|farm, is_root| if is_root { farm.incumbent(&Incumbent::minimum(1.0)) } else { farm });
-    let expected = "with no incumbent, where rank 0 does so with incumbent minimum of type f64";
+    let expected = "with no incumbent, but rank 0 with incumbent minimum of type f64";
     assert!(error.contains(expected), "{error}");
     let error = refused(|farm, is_root| match is_root {
         true => farm.incumbent(&Incumbent::minimum(1u8)),

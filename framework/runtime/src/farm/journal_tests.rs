@@ -105,7 +105,7 @@ fn iterations_go_on_where_they_were() {
         assert_eq!((again, done, summary.unwrap().known), (values, 0, 200));
         let (error, _) = attempt(None, 1);
         let error = error.unwrap_err();
-        assert!(error.to_string().contains("the tasks of iteration 0 are not those"), "{error}");
+        assert!(error.to_string().contains("the tasks of iteration 0 differ from those"), "{error}");
     }
 }
 
@@ -127,7 +127,7 @@ fn a_journal_is_of_one_run() {
         })
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
+        assert!(error.to_string().contains("was used by an earlier run of this job"), "{error}");
     }
 }
 

@@ -68,7 +68,7 @@ impl Options {
         let text = if self.workers == Some(0) {
             "workers is 0, expected at least 1"
         } else if self.task_limit.is_some() && self.sub_masters.is_some_and(|count| count > 0) {
-            "sub_masters and task_limit are both set, but with a limit for tasks there are no sub-masters"
+            "sub_masters and task_limit are both set, but a farm with a task limit has no sub-masters"
         } else {
             return Ok(());
         };

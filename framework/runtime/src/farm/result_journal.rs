@@ -82,7 +82,12 @@ impl ResultJournal {
             Ok(())
         })?;
         if recovery.tasks > 0 {
-            log::info!("farm {}: {} results are in {}", shown(name), known.len(), armature_text::path(path));
+            log::info!(
+                "farm {}: {} results were restored from {}",
+                shown(name),
+                known.len(),
+                armature_text::path(path)
+            );
         }
         let records = match kind {
             Kind::Stream => 0..FIRST_NOTE,
@@ -110,8 +115,8 @@ impl ResultJournal {
             Some(known) if known[..] == digest.to_bytes() => {}
             Some(_) => {
                 let text = format!(
-                    "{}: the tasks of iteration {iteration} are not those with which it was written; they must follow \
-                     from the results before them and from what the identity says",
+                    "{}: the tasks of iteration {iteration} differ from those in the journal; they may depend only on \
+                     earlier results and on the identity",
                     self.journal.path().display()
                 );
                 return Err(Error::new(ErrorKind::Config, text));
@@ -338,7 +343,7 @@ mod tests {
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
         journal.begin_set(0, vec![7, 8, 0], &codec).unwrap();
         let error = journal.begin_set(1, vec![7, 8, 2], &codec).unwrap_err();
-        assert!(error.message().contains("the tasks of iteration 1 are not those"), "{error}");
+        assert!(error.message().contains("the tasks of iteration 1 differ from those"), "{error}");
     }
 
     #[test]

@@ -281,8 +281,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
             // A run in which a task never ends would wait for the thread of that task and never end.
-            let text = "a task limit needs workers that are processes, since a task cannot be ended, nor its thread: \
-                        start the program by mpirun on two ranks or more, or leave the limit away";
+            let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
+                        program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(rank);
             endpoint.report(&error);
             return Err(error);
@@ -403,6 +403,6 @@ where
                 Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(run.master.name())),
             }
         }
-        Err(Error::new(ErrorKind::User, "more iterations than can be counted").at_rank(0))
+        Err(Error::new(ErrorKind::User, "the farm has more iterations than can be counted").at_rank(0))
     }
 }

@@ -26,7 +26,8 @@ impl Submaster {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
         if let Some((strange, _)) = members.iter().find(|&&(m, _)| m == 0 || m == me || m >= size) {
-            let text = format!("was to be the sub-master of rank {strange}, which cannot be");
+            let text =
+                format!("the master assigned rank {strange} to this sub-master, which cannot be its worker");
             return Err(link.here(Error::new(ErrorKind::Wire, text)));
         }
         for &(member, has_come) in &members {
@@ -133,7 +134,7 @@ impl Submaster {
     }
 
     pub(super) fn lose(&mut self, link: &Link, loss: Loss, out: &mut Outgoing<'_>) -> Result<()> {
-        log::warn!("farm {}: the tasks of rank {} go to others: {}", shown(&link.farm), loss.rank, loss.why);
+        log::warn!("farm {}: the tasks of rank {} are requeued: {}", shown(&link.farm), loss.rank, loss.why);
         let Loss { rank, certain, died, why } = loss;
         if !certain {
             self.state.doubt(rank);

@@ -111,17 +111,17 @@ impl fmt::Display for Summary {
         }
         write_headline(f, "farm", self, &more)?;
         if self.known > 0 {
-            write!(f, "\n{} were known from the journal", self.known)?;
+            write!(f, "\n{} restored from the journal", self.known)?;
         }
         if self.failed + self.retried > 0 {
             write!(f, "\n{} failed, {} retried", count(self.failed, "task"), self.retried)?;
         }
         if !self.lost.is_empty() {
-            write!(f, "\nlost ranks {:?}; {} handed out again", self.lost, count(self.again, "task"))?;
+            write!(f, "\nlost ranks {:?}; {} requeued", self.lost, count(self.again, "task"))?;
         }
         let made = self.ranks.iter().map(|rank| rank.warm_up).max().unwrap_or_default();
         if made.as_millis() > 0 {
-            write!(f, "\na worker was made in {} at most, which counts as idle", cell(made))?;
+            write!(f, "\nworkers were set up in {} at most, which counts as idle time", cell(made))?;
         }
         if !self.sub_masters.is_empty() {
             write!(f, "\n{}: {:?}", count(self.sub_masters.len() as u64, "sub-master"), self.sub_masters)?;
@@ -183,13 +183,15 @@ mod tests {
                 .starts_with("farm square: 12 tasks in 10.000 s, 1.20 tasks/s, efficiency 80.0 %; 3 chunks")
         );
         (summary.lost, summary.again) = (vec![2], 1);
-        assert!(summary.to_string().contains("\nlost ranks [2]; 1 task handed out again\n"), "{summary}");
+        assert!(summary.to_string().contains("\nlost ranks [2]; 1 task requeued\n"), "{summary}");
         (summary.ended_with, summary.change) = (2, Some("it pays".into()));
         assert!(summary.to_string().contains("\nfrom 3 to 2 workers: it pays\n"), "{summary}");
-        assert!(!summary.to_string().contains("was made in"), "{summary}");
+        assert!(!summary.to_string().contains("were set up in"), "{summary}");
         summary.ranks[1].warm_up = Duration::from_secs(2);
         assert!(
-            summary.to_string().contains("\na worker was made in 2.000 s at most, which counts as idle\n"),
+            summary
+                .to_string()
+                .contains("\nworkers were set up in 2.000 s at most, which counts as idle time\n"),
             "{summary}"
         );
         summary.ranks.clear();

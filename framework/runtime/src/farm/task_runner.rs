@@ -156,7 +156,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         let factory = &mut self.slot.factory;
         let made = user_code::call(factory);
         let failed = |e: Error| {
-            let text = format!("its worker could not be made: {}", e.message());
+            let text = format!("cannot create the worker: {}", e.message());
             self.here(Error::new(e.kind(), text))
         };
         self.slot.worker = Some(made.map_err(failed)?);
@@ -169,7 +169,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
 
     /// Extends an error about a whole chunk, whose tasks or results cannot be encoded or decoded.
     fn blame(&self, error: Error, header: ChunkHeader) -> Error {
-        let text = format!("{} (in a chunk of {} from this one on)", error.message(), header.count);
+        let text = format!("{} (in a chunk of {} tasks from this one on)", error.message(), header.count);
         self.here(Error::new(error.kind(), text).on_item(header.first))
     }
 
@@ -200,7 +200,9 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         away: bool,
     ) -> Result<Outcome<I, O>> {
         let Some(worker) = &mut self.slot.worker else {
-            return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
+            return Err(
+                self.here(Error::new(ErrorKind::Wire, "a chunk arrived before the worker was created"))
+            );
         };
         let mut result = ChunkResult::with_room(tasks.len());
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);

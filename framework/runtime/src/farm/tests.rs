@@ -179,7 +179,7 @@ fn errors_end_the_job_where_they_are_to_and_say_where() {
         .to_string()
     };
     for ranks in [1, 3] {
-        assert!(failing(ranks, "make").ends_with("farm fragile: its worker could not be made: torn"));
+        assert!(failing(ranks, "make").ends_with("farm fragile: cannot create the worker: torn"));
         assert!(failing(ranks, "task").ends_with("0: not yet"));
         assert_eq!(failing(ranks, "iterator"), "rank 0: farm fragile: task 20: panicked: torn");
         assert_eq!(failing(ranks, "panic"), "rank 0: farm fragile: task 20: panicked: torn");
@@ -234,7 +234,7 @@ fn a_limit_for_tasks_is_refused_where_ranks_are_threads() {
         })
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.message().contains("start the program by mpirun on two ranks or more"), "{error}");
+        assert!(error.message().contains("start the program with mpirun on two or more ranks"), "{error}");
     }
 }
 
@@ -264,7 +264,7 @@ fn ranks_that_built_another_farm_are_told() {
     })
     .unwrap_err();
     assert!(
-        error.to_string().contains("runs the farm \"other\", where rank 0 runs the farm \"one\""),
+        error.to_string().contains("runs the farm \"other\", but rank 0 runs the farm \"one\""),
         "{error}"
     );
 }

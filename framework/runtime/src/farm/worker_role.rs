@@ -74,7 +74,7 @@ impl<I> WorkerRole<I> {
                 Ok(())
             }
             Outcome::Chunk { .. } => {
-                let text = "a worker has done a chunk for itself";
+                let text = "a worker kept the result of a chunk instead of sending it";
                 Err(link.here(Error::new(ErrorKind::Wire, text)))
             }
         }

@@ -135,8 +135,8 @@ pub(crate) fn join_attempt(dir: &Path, number: u32, rank: usize) -> Result<PathB
 
 fn unwritable(path: &Path, error: &IoError) -> Error {
     let text = format!(
-        "no events can be written to {}: {error}. Expected a directory for ARMATURE_EVENTS in which this rank can make files, \
-         without those of an earlier job",
+        "no events can be written to {}: {error}. Expected a directory for ARMATURE_EVENTS in which this rank can \
+         create files, without files of an earlier job",
         path.display()
     );
     Error::new(ErrorKind::Io, text)
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Config);
         let text = error.to_string();
         assert!(
-            text.contains("deep/events: ") && text.contains("process uses it, and has not let go"),
+            text.contains("deep/events: ") && text.contains("process uses it and has not released"),
             "{text}"
         );
         assert!(text.ends_with("Each job needs a directory of its own"), "{text}");

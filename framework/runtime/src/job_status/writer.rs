@@ -161,7 +161,7 @@ impl StatusWriter {
     fn write(&mut self) -> Result<()> {
         let written = self.beside_events.as_deref().map(|path| self.job_status.write(path));
         if let Some(Err(error)) = written {
-            log::warn!("the job status is not beside the events: {error}");
+            log::warn!("cannot write the job status next to the events: {error}");
             self.beside_events = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
@@ -169,7 +169,7 @@ impl StatusWriter {
         let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
         if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
             log::warn!(
-                "the job status {} belongs to another job, started by {}: this job does not write to it any more",
+                "the job status {} belongs to another job, started by {}: this job no longer writes to it",
                 path.display(),
                 other.started_by
             );

@@ -213,12 +213,12 @@ fn the_log_tells_of_the_loop() {
     let texts: Vec<String> = log.records.iter().map(|record| record.event.to_string()).collect();
     assert_eq!(
         texts[0],
-        "Loop rows starts with 100 units on 2 ranks, by rank 50 50; they move when that pays."
+        "Loop rows starts with 100 units on 2 ranks, by rank 50 50; they move when a move pays off."
     );
     assert!(
         texts[1].starts_with(
             "The distribution of units is changed, because that saves more than it costs: `50 50` takes 2.000 s a pass, `33 \
-             67` would take 1.340 s; that is a gain of 33.0 %"
+             67` would take 1.340 s; the gain is 33.0 %"
         ),
         "{}",
         texts[1]

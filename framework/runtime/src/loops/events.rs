@@ -12,7 +12,7 @@ use crate::persist::snapshot::{Checkpoint, Manifest};
 pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, found: Option<&Manifest>) {
     if let Some(found) = found.filter(|_| rank == 0) {
         log::info!(
-            "loop {}: goes on after {} passes, from {}",
+            "loop {}: resumes after {} passes from {}",
             shown(name),
             found.pass,
             armature_text::path(&checkpoint.dir)
@@ -43,15 +43,15 @@ pub(super) fn event(decision: &LoopDecision) -> Event {
             .collect(),
         acted,
         reason: match decision.verdict {
-            Verdict::Act if decision.gain < decision.threshold => "that has paid by the end of the pass",
+            Verdict::Act if decision.gain < decision.threshold => "it pays off by the end of the pass",
             Verdict::Act => "that saves more than it costs",
             Verdict::Keep(Reason::Off) => "balancing is switched off",
             Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
             Verdict::Keep(Reason::Unsure) => "ranks have reported too few times for such a gain",
-            Verdict::Keep(Reason::Same) => "all ranks have what suits their rates",
+            Verdict::Keep(Reason::Same) => "the distribution matches the rates of the ranks",
             Verdict::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
             Verdict::Keep(Reason::NotWorthCost) => "the moves cost too much",
-            Verdict::Keep(_) => "it is not time",
+            Verdict::Keep(_) => "no decision is due",
         }
         .to_string(),
     }

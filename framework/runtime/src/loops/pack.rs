@@ -79,7 +79,8 @@ impl Unpacker {
     /// Reads a number that counts items in memory.
     pub(super) fn count(&mut self) -> Result<usize> {
         let number = self.number()?;
-        usize::try_from(number).map_err(|_| self.error(format!("{number} is more than there can be")))
+        usize::try_from(number)
+            .map_err(|_| self.error(format!("a count of {number} exceeds the address space")))
     }
 
     /// Reads `count` values.

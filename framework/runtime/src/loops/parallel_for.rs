@@ -198,7 +198,10 @@ impl ParallelFor {
             values.map(|values| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))));
         let folded = folded.transpose().map_err(|error| error.in_loop(&self.name).at_rank(0))?;
         let result = self.share(session, folded.map(|folded| vec![folded]))?;
-        result.into_iter().next().ok_or_else(|| Error::new(ErrorKind::Wire, "there is no result"))
+        result
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::new(ErrorKind::Wire, "the result of the reduction is missing"))
     }
 
     /// Runs the loop as a part of the announced operation. The body may record the current index.

@@ -180,7 +180,10 @@ impl<'s> Ranges<'s> {
             return Ok(rest.end..rest.end);
         };
         if rest.end != given.end || !(given.start..=given.end).contains(&rest.start) {
-            let error = Error::new(ErrorKind::User, format!("{rest:?} is not what is left of {given:?}"));
+            let error = Error::new(
+                ErrorKind::User,
+                format!("the hook got {rest:?} as the remaining range, expected an end part of {given:?}"),
+            );
             let error = blame(&error, &block.range, self.start, None);
             return Err(self.rank_loop.placed(error).at_rank(self.endpoint.rank()));
         }

@@ -168,7 +168,7 @@ impl<T: Pod + Send> Storage for Rows<T> {
     fn unpack(from: &mut Unpacker, units: usize) -> Result<Self> {
         let width = from.count()?;
         let Some(values) = width.checked_mul(units) else {
-            return Err(from.error(format!("{units} rows of {width} values are too many")));
+            return Err(from.error(format!("{units} rows of {width} values do not fit into memory")));
         };
         Ok(Rows { width, values: from.items(&Codec::<T>::plain(), values)? })
     }

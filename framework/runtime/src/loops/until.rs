@@ -51,7 +51,7 @@ impl Until {
     /// [`ErrorKind::Config`] if there would be no checks.
     pub(super) fn check(&self) -> Result<()> {
         match self.every {
-            0 => Err(Error::new(ErrorKind::Config, "a check every 0 passes, expected at least 1")),
+            0 => Err(Error::new(ErrorKind::Config, "the check interval is 0 passes, expected at least 1")),
             _ => Ok(()),
         }
     }

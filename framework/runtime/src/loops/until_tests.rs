@@ -227,7 +227,7 @@ fn what_cannot_be_used_is_refused_and_a_panic_ends_the_job() {
     };
     let none = refused(Until::at_most(5).every(0), false);
     assert_eq!(none.kind(), ErrorKind::Config);
-    assert!(none.message().contains("a check every 0 passes"), "{none}");
+    assert!(none.message().contains("the check interval is 0 passes"), "{none}");
     let panicked = refused(Until::at_most(5), true);
     assert_eq!((panicked.kind(), panicked.rank()), (ErrorKind::Panic, Some(0)));
     let kept = run(&Config::new(), |session| {

@@ -161,7 +161,7 @@ impl fmt::Display for RankStart {
         let RankStart { ranks, what, host, program, .. } = self;
         write!(
             f,
-            "The rank takes part in {} of {} on host {}, one of {}.",
+            "The rank takes part in {} of {} on host {}, as one of {}.",
             shown(what),
             shown(program),
             shown(host),

@@ -177,25 +177,24 @@ fn of_a_workflow() -> Vec<Event> {
 #[test]
 fn what_a_task_waited_for_is_told_in_words() {
     let texts: Vec<String> = of_a_workflow().iter().map(ToString::to_string).collect();
-    assert_eq!(texts[0], "Workflow small starts with 11 tasks on 2 ranks; 3 were done before.");
+    assert_eq!(texts[0], "Workflow small starts with 11 tasks on 2 ranks; 3 were finished before.");
     assert_eq!(
         texts[1],
-        "The planner was asked because rank 1 is lost, and has worked for 250.000 ms: tasks are run by a plan of \
-         HEFTM-MM from now on, which ends in 12.500 s."
+        "The planner ran for 250.000 ms, because rank 1 is lost: tasks now follow a plan of HEFTM-MM, which ends in 12.500 s."
     );
     assert_eq!(
         texts[5],
-        "Task \"sort\" begins once more; it has waited 1.500 s for what \"split\" gives, 250.000 ms for what it reads to be here, \
+        "Task \"sort\" begins once more; it waited 1.500 s for the output of \"split\", 250.000 ms for its inputs to arrive, \
          2.500 ms for other tasks of the rank, 125.000 ms for memory."
     );
     assert_eq!(texts[6], "Task \"sort\" begins.");
-    assert_eq!(texts[8], "Task \"sort\" has failed after 2.000 s: torn.");
+    assert_eq!(texts[8], "Task \"sort\" failed after 2.000 s: torn.");
     assert!(
-        texts[10].starts_with("What task \"sort\" gives was written to disk, as memory is short: "),
+        texts[10].starts_with("The output of task \"sort\" was written to disk, because memory is short: "),
         "{}",
         texts[10]
     );
-    assert_eq!(texts[12], "The rank holds 4 KiB for tasks, of 1 MiB that it may.");
+    assert_eq!(texts[12], "The rank holds 4 KiB for tasks (limit 1 MiB).");
 }
 
 /// Returns a decision about the number of workers of a farm.
@@ -213,7 +212,7 @@ fn workers() -> Event {
         works_s: Vec::new(),
         speeds: Vec::new(),
         inputs: vec![
-            Input::new("the start of a message", 1e-3, "s"),
+            Input::new("start-up of a message", 1e-3, "s"),
             Input::new("and then", 2e-9, "s/byte"),
             Input::new("traffic", 4096.0, "bytes"),
             Input::new("part to workers", 0.5, ""),
@@ -244,18 +243,17 @@ fn chunks(before_s: Option<f64>) -> Event {
 fn what_happens_in_a_farm_is_told_in_words() {
     assert_eq!(
         chunks(Some(1.5)).to_string(),
-        "Chunks are made by `fac2` from now on, because that is the fastest of 27 for the 1000 tasks left on 3 workers: \
-         1.400 s are predicted, and 1.500 s with `dpf with f = 0.25`; a task takes 4.000 ms ± 50 %, neighbours differ as \
-         others do, and a message takes 2.000 us."
+        "Chunking is now `fac2`, because it is the fastest of 27 for the 1000 tasks left on 3 workers: 1.400 s are \
+         predicted, and 1.500 s with `dpf with f = 0.25`; a task takes 4.000 ms ± 50 %, neighbours differ as much as \
+         other tasks, and a message takes 2.000 us."
     );
     let lost = |tasks| Event::Lost { rank: 2, tasks, why: "its process has ended".to_string() }.to_string();
-    assert_eq!(Event::Heard { rank: 2 }.to_string(), "Rank 2 is heard again, and gets tasks from now on.");
-    assert_eq!(lost(0), "Rank 2 is not used any more: its process has ended; it had no tasks.");
-    assert!(lost(12).ends_with("; the 12 tasks that it had go to others."), "{}", lost(12));
+    assert_eq!(Event::Heard { rank: 2 }.to_string(), "Rank 2 sends heartbeats again and receives tasks.");
+    assert_eq!(lost(0), "Rank 2 is lost: its process has ended; it held no tasks.");
+    assert!(lost(12).ends_with("; its 12 tasks are requeued."), "{}", lost(12));
     assert_eq!(
         Event::Failures { failed: 0, retried: 3, again: 1 }.to_string(),
-        "0 tasks failed at every attempt, 3 attempts were made again, and 1 task was handed out again because a rank was \
-         lost."
+        "0 tasks failed at every attempt, 3 attempts were retried, and 1 task was requeued because a rank was lost."
     );
 }
 
@@ -283,11 +281,11 @@ fn a_decision_says_what_it_stands_on() {
     assert_eq!(
         texts[5],
         "The mapping is changed, because the gain has lasted for three periods: `read@0 | scale@1,2` takes \
-         250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; that is a gain of 50.0 % (at least 10.0 % \
-         is wanted), which would save 12.000 s and cost 1.500 s; on the fastest rank an item takes 50.000 ms in read, \
+         250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; the gain is 50.0 % \
+         (threshold 10.0 %); the change would save 12.000 s and cost 1.500 s; on the fastest rank an item takes 50.000 ms in read, \
          200.000 ms in scale, and the ranks' speeds are 1.00, 0.50."
     );
-    assert!(texts[1].ends_with("; ranks 0, 1 have 1 core together."), "{}", texts[1]);
+    assert!(texts[1].ends_with("; ranks 0, 1 share 1 core."), "{}", texts[1]);
     assert!(texts[6].starts_with("The mapping stays, because the time ahead is not known: "), "{}", texts[6]);
 }
 
@@ -324,14 +322,14 @@ fn a_decision_on_workers_speaks_of_workers() {
     assert_eq!(
         workers().to_string(),
         "The number of workers is changed, because the gain has lasted: `12` takes 250.000 ms an iteration (a task of a stream), `23` would \
-         take 200.000 ms; that is a gain of 10.0 %, workers that are set free counted (at least 2.0 % is wanted), which \
-         would save 12.000 s and cost 1.500 ms; measured: the start of a message 1.000 ms, and then 2.0 ns a byte, \
+         take 200.000 ms; the gain is 10.0 %, including released workers (threshold 2.0 %); the change would save 12.000 s \
+         and cost 1.500 ms; measured: start-up of a message 1.000 ms, and then 2.0 ns a byte, \
          traffic 4096 bytes, part to workers 0.50."
     );
     assert_eq!(
         outcome.to_string(),
-        "Since change number 1 of the number of workers an iteration (a task of a stream) takes 130.000 ms; 125.000 ms was predicted, and it \
-         took 250.000 ms before."
+        "After change number 1 of the number of workers, an iteration (a task of a stream) takes 130.000 ms; 125.000 \
+         ms was predicted, and it took 250.000 ms before."
     );
 }
 

@@ -250,13 +250,13 @@ impl Tail {
             _ if schema.is_some_and(|schema| schema != SCHEMA) => {
                 let (path, schema) = (self.path.display(), schema.unwrap_or_default());
                 let text = format!(
-                    "{path} has events of schema {schema}, and this program reads schema {SCHEMA}: use the `armature` of the version \
-                     that wrote them"
+                    "{path} has events of schema {schema}; this program reads schema {SCHEMA}: use the `armature` of \
+                     the version that wrote them"
                 );
                 Err(Error::new(ErrorKind::Io, text))
             }
             Ok(record) if record.rank == rank => Ok(record),
-            Ok(record) => Err(self.foreign(rank, format!("this one is of rank {}", record.rank))),
+            Ok(record) => Err(self.foreign(rank, format!("found one of rank {}", record.rank))),
             Err(error) => Err(self.foreign(rank, error.to_string())),
         }
     }
@@ -279,9 +279,9 @@ impl Tail {
         Ok(match serde_json::from_slice::<Record>(&line) {
             _ if line.is_empty() => None,
             Ok(record) if record.rank == rank => Some(Ok(record)),
-            Ok(record) => return Err(self.foreign(rank, format!("this one is of rank {}", record.rank))),
+            Ok(record) => return Err(self.foreign(rank, format!("found one of rank {}", record.rank))),
             Err(_) => {
-                Some(Err(format!("{}: the last line is not complete and was left out", self.path.display())))
+                Some(Err(format!("{}: the last line is incomplete and was ignored", self.path.display())))
             }
         })
     }

@@ -158,7 +158,7 @@ impl Drop for Open {
 }
 
 fn complain(path: &Path, error: &io::Error) {
-    log::warn!("no events are logged from here on: cannot write {}: {error}", path.display());
+    log::warn!("event logging has stopped: cannot write {}: {error}", path.display());
 }
 
 /// Kind of a rank's log file.

@@ -62,7 +62,8 @@ fn missing_told(missing: &[String], dir: &Path) -> Option<String> {
         more => format!(" and {more} more"),
     };
     let (names, dir) = (first.join(", "), dir.display());
-    (!first.is_empty()).then(|| format!("{names}{more} missing in {dir}: what these ranks did is not known"))
+    (!first.is_empty())
+        .then(|| format!("{names}{more} missing in {dir}: the activity of these ranks is unknown"))
 }
 
 #[cfg(test)]
@@ -153,7 +154,7 @@ mod tests {
             write(dir.path(), text);
             let error = read(dir.path()).unwrap_err().to_string();
             assert!(
-                error.contains("activity-0.jsonl has events of schema 99, and this program reads schema "),
+                error.contains("activity-0.jsonl has events of schema 99; this program reads schema "),
                 "{error}"
             );
         }
@@ -166,7 +167,7 @@ mod tests {
             let dir = logs(&[&whole.as_bytes()[..whole.len() - 1 - cut]]);
             let log = read(dir.path()).unwrap();
             assert_eq!(epochs(&log), [1], "cut by {cut}");
-            assert!(log.notes[0].ends_with("rank-0.jsonl: the last line is not complete and was left out"));
+            assert!(log.notes[0].ends_with("rank-0.jsonl: the last line is incomplete and was ignored"));
         }
         let dir = logs(&[whole.trim_end().as_bytes()]);
         assert_eq!(epochs(&read(dir.path()).unwrap()), [1, 2]);
@@ -195,7 +196,7 @@ mod tests {
         assert!(error.contains("line 2") && error.contains("more than 16777216 bytes"), "{error}");
         let dir = logs(&[line(1.0, 1, 0, 1).as_bytes()]);
         let error = read(dir.path()).unwrap_err().to_string();
-        assert!(error.ends_with("line 1: expected an event of rank 0: this one is of rank 1"), "{error}");
+        assert!(error.ends_with("line 1: expected an event of rank 0: found one of rank 1"), "{error}");
     }
 
     #[test]

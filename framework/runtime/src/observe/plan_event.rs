@@ -82,7 +82,7 @@ impl fmt::Display for PlanInForce {
         let (tasks, ranks) = (count(self.tasks, "task"), count(ranks.len() as u64, "rank"));
         write!(
             f,
-            "The plan in force has {tasks} on {ranks}, the longest of which end within {}.",
+            "The plan in effect has {tasks} on {ranks}; the longest tasks end within {}.",
             seconds(ends)
         )
     }
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((plan.tasks, plan.longest.len()), (5000, TOLD));
         assert!(plan.longest.iter().all(|task| task.end_s - task.begin_s >= 3600.0));
         assert!(plan.longest.windows(2).all(|two| two[0].begin_s <= two[1].begin_s));
-        assert!(plan.to_string().starts_with("The plan in force has 5000 tasks on 4 ranks"), "{plan}");
+        assert!(plan.to_string().starts_with("The plan in effect has 5000 tasks on 4 ranks"), "{plan}");
     }
 
     #[test]

@@ -26,8 +26,7 @@ impl Event {
         };
         write!(
             f,
-            "Chunks are made by `{by}` from now on, because that is the fastest of {compared} for the {} left on {}: {} \
-             are predicted",
+            "Chunking is now `{by}`, because it is the fastest of {compared} for the {} left on {}: {} are predicted",
             count(*left, "task"),
             count(*workers as u64, "worker"),
             seconds(*predicted_s)
@@ -36,8 +35,8 @@ impl Event {
             write!(f, ", and {} with `{before}`", seconds(*before_s))?;
         }
         let alike = match block.round() {
-            n if n >= 2.0 => format!("about {n:.0} neighbours alike"),
-            _ => "neighbours differ as others do".to_string(),
+            n if n >= 2.0 => format!("about {n:.0} neighbours take similar times"),
+            _ => "neighbours differ as much as other tasks".to_string(),
         };
         write!(
             f,
@@ -91,15 +90,16 @@ impl Event {
                 match *gain > 0.0 {
                     true => write!(
                         f,
-                        "; that is a gain of {}{} (at least {wanted} is wanted), which would save {} and cost {cost}",
+                        "; the gain is {}{} (threshold {wanted}); the change would save {} and cost {cost}",
                         percent(*gain, 1),
                         of.gained(),
                         seconds(*benefit_s)
                     )?,
                     // A negative gain is not shown, because it may be any number and does not matter.
-                    false => {
-                        write!(f, "; that is no gain (at least {wanted} is wanted), and would cost {cost}")?
-                    }
+                    false => write!(
+                        f,
+                        "; there is no gain (threshold {wanted}), and the change would cost {cost}"
+                    )?,
                 }
             }
         }

@@ -28,9 +28,9 @@ impl fmt::Display for Sentence<'_> {
                     count(*ranks as u64, "rank")
                 )?;
                 match balance.as_str() {
-                    "off" => f.write_str("it stays to the end."),
-                    "once" => f.write_str("it is changed once at most."),
-                    _ => f.write_str("it is changed when that pays."),
+                    "off" => f.write_str("it stays until the end."),
+                    "once" => f.write_str("it changes once at most."),
+                    _ => f.write_str("it changes when a change pays off."),
                 }
             }
             Event::Probe { speeds, slowest_link, longest_delay, sharing } => {
@@ -45,7 +45,7 @@ impl fmt::Display for Sentence<'_> {
                 for (ranks, cores) in sharing {
                     let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
                     let unit = if *cores == 1.0 { "core" } else { "cores" };
-                    write!(f, "; ranks {} have {cores} {unit} together", ranks.join(", "))?;
+                    write!(f, "; ranks {} share {cores} {unit}", ranks.join(", "))?;
                 }
                 f.write_str(".")
             }
@@ -68,26 +68,26 @@ impl fmt::Display for Sentence<'_> {
                 let (farm, ranks) = (shown(farm), count(*ranks as u64, "rank"));
                 write!(f, "Farm {farm} starts with {workers} of {ranks}, ")?;
                 match balance.as_str() {
-                    "off" => f.write_str("which stay to the end")?,
-                    "once" => f.write_str("a number that is changed once at most")?,
-                    _ => f.write_str("a number that is changed when that pays")?,
+                    "off" => f.write_str("which stay until the end")?,
+                    "once" => f.write_str("a number that changes once at most")?,
+                    _ => f.write_str("a number that changes when a change pays off")?,
                 }
-                write!(f, "; its chunks are made by `{chunking}`.")
+                write!(f, "; chunking is `{chunking}`.")
             }
             Event::Decision { .. } => self.0.decision(f),
             Event::Chunks { .. } => self.0.chunks(f),
             Event::Lost { rank, tasks, why } => {
-                write!(f, "Rank {rank} is not used any more: {why}; ")?;
+                write!(f, "Rank {rank} is lost: {why}; ")?;
                 match tasks {
-                    0 => f.write_str("it had no tasks."),
-                    1 => f.write_str("the task that it had goes to others."),
-                    _ => write!(f, "the {tasks} tasks that it had go to others."),
+                    0 => f.write_str("it held no tasks."),
+                    1 => f.write_str("its task is requeued."),
+                    _ => write!(f, "its {tasks} tasks are requeued."),
                 }
             }
-            Event::Heard { rank } => write!(f, "Rank {rank} is heard again, and gets tasks from now on."),
+            Event::Heard { rank } => write!(f, "Rank {rank} sends heartbeats again and receives tasks."),
             Event::Failures { failed, retried, again } => write!(
                 f,
-                "{} failed at every attempt, {} made again, and {} handed out again because a rank was lost.",
+                "{} failed at every attempt, {} retried, and {} requeued because a rank was lost.",
                 count(*failed, "task"),
                 were(*retried, "attempt"),
                 were(*again, "task")
@@ -95,7 +95,7 @@ impl fmt::Display for Sentence<'_> {
             Event::Parked { ranks } => write!(f, "{} parked.", who(ranks)),
             Event::Split { sub_masters, workers, reason } => write!(
                 f,
-                "{} the sub-masters of {} from now on: {reason}.",
+                "{} now the sub-masters of {}: {reason}.",
                 who(sub_masters),
                 count(*workers as u64, "worker")
             ),
@@ -110,9 +110,9 @@ impl fmt::Display for Sentence<'_> {
                     figures(held)
                 )?;
                 f.write_str(match balance.as_str() {
-                    "off" => "they stay there to the end.",
+                    "off" => "they stay until the end.",
                     "once" => "they move once at most.",
-                    _ => "they move when that pays.",
+                    _ => "they move when a move pays off.",
                 })
             }
             Event::LoopEnd { passes, seconds: s } => {
@@ -121,40 +121,40 @@ impl fmt::Display for Sentence<'_> {
             }
             Event::Moved { number, units, messages, seconds: s } => write!(
                 f,
-                "Movement number {number} is done: at most {} in {}, which took the busiest rank {}.",
+                "Movement number {number} is done: at most {} in {}; it took the busiest rank {}.",
                 count(*units, "unit"),
                 count(*messages, "message"),
                 seconds(*s)
             ),
             Event::Grain { block, reason } => {
-                write!(f, "Blocks have a size of {block} from now on, because {reason}.")
+                write!(f, "The block size is now {block}, because {reason}.")
             }
             Event::Prepare { epoch, mapping } => {
-                write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")
+                write!(f, "The ranks prepare mapping number {epoch}, `{mapping}`.")
             }
             Event::WarmUp { stage, seconds: s } => {
                 write!(f, "Stage {} was set up in {}.", shown(stage), seconds(*s))
             }
             Event::Ready { epoch } => write!(f, "Ready for mapping number {epoch}."),
             Event::Switch { epoch, mapping } => {
-                write!(f, "Mapping number {epoch}, `{mapping}`, is in force.")
+                write!(f, "Mapping number {epoch}, `{mapping}`, is in effect.")
             }
             Event::HandOver { stage, to, next_batch, bytes } => write!(
                 f,
-                "Stage {} was handed over to rank {to}, which goes on with batch {next_batch}; its state has {}.",
+                "Stage {} migrated to rank {to}, which continues with batch {next_batch}; its state has {}.",
                 shown(stage),
                 count(*bytes, "byte")
             ),
             Event::TakeOver { stage, from, next_batch } => {
                 write!(
                     f,
-                    "Stage {} was taken over from rank {from} and goes on with batch {next_batch}.",
+                    "Stage {} migrated here from rank {from} and continues with batch {next_batch}.",
                     shown(stage)
                 )
             }
             Event::Forwarded { epoch, batches } => write!(
                 f,
-                "{} that came by an earlier mapping went on by mapping number {epoch}.",
+                "Forwarded {} of an earlier mapping by mapping number {epoch}.",
                 count(*batches, "batch")
             ),
             Event::Outcome { of: Subject::Mapping, epoch, before_s, predicted_s, after_s } => write!(
@@ -166,7 +166,7 @@ impl fmt::Display for Sentence<'_> {
             ),
             Event::Outcome { of, epoch, before_s, predicted_s, after_s } => write!(
                 f,
-                "Since change number {epoch} of the {} {} takes {}; {} was predicted, and it took {} before.",
+                "After change number {epoch} of the {}, {} takes {}; {} was predicted, and it took {} before.",
                 of.arrangement().trim_start_matches("The "),
                 of.unit(),
                 seconds(*after_s),
@@ -178,7 +178,9 @@ impl fmt::Display for Sentence<'_> {
             Event::Work(work) => work.fmt(f),
             Event::Traffic(traffic) => traffic.fmt(f),
             Event::Progress(reached) => reached.fmt(f),
-            Event::RankEnd { seconds: s } => write!(f, "The rank has done its part, after {}.", seconds(*s)),
+            Event::RankEnd { seconds: s } => {
+                write!(f, "The rank has finished its part after {}.", seconds(*s))
+            }
             Event::WorkflowStart(event) => event.fmt(f),
             Event::Planned(event) => event.fmt(f),
             Event::Plan(event) => event.fmt(f),
@@ -195,7 +197,12 @@ impl fmt::Display for Sentence<'_> {
             }
             Event::Totals { done, busy_s } => {
                 let (done, busy): (f64, f64) = (done.iter().sum(), busy_s.iter().sum());
-                write!(f, "The ranks did {} in {} of user code, by the summary.", short(done), seconds(busy))
+                write!(
+                    f,
+                    "According to the summary, the ranks did {} in {} of user code.",
+                    short(done),
+                    seconds(busy)
+                )
             }
         }
     }

@@ -37,7 +37,7 @@ impl Subject {
 
     /// Returns the quantity of a gain, if it is not time alone.
     pub(super) fn gained(self) -> &'static str {
-        if self == Subject::Workers { ", workers that are set free counted" } else { "" }
+        if self == Subject::Workers { ", including released workers" } else { "" }
     }
 
     /// Returns the thing to which times refer.

@@ -158,22 +158,17 @@ impl fmt::Display for WorkflowStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tasks, ranks) = (count(self.tasks, "task"), count(self.ranks as u64, "rank"));
         write!(f, "Workflow {} starts with {tasks} on {ranks}", shown(&self.name))?;
-        if self.known > 0 { write!(f, "; {} were done before.", self.known) } else { f.write_str(".") }
+        if self.known > 0 { write!(f, "; {} were finished before.", self.known) } else { f.write_str(".") }
     }
 }
 
 impl fmt::Display for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "The planner was asked because {}, and has worked for {}: ",
-            self.reason,
-            seconds(self.seconds)
-        )?;
+        write!(f, "The planner ran for {1}, because {0}: ", self.reason, seconds(self.seconds))?;
         match &self.by {
             Some(_) if self.kept => f.write_str("the plan stays")?,
-            Some(by) => write!(f, "tasks are run by a plan of {by} from now on")?,
-            None => return f.write_str("it has found no plan that can be used."),
+            Some(by) => write!(f, "tasks now follow a plan of {by}")?,
+            None => return f.write_str("it found no usable plan."),
         }
         self.ends_s.map_or(Ok(()), |ends| write!(f, ", which ends in {}", seconds(ends)))?;
         f.write_str(".")
@@ -182,7 +177,7 @@ impl fmt::Display for Planned {
 
 impl fmt::Display for TaskHeld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Task {} has to wait for the limit {}.", quoted(&self.task), quoted(&self.limit))
+        write!(f, "Task {} waits for the limit {}.", quoted(&self.task), quoted(&self.limit))
     }
 }
 
@@ -195,7 +190,7 @@ impl fmt::Display for TaskBegan {
             tries => write!(f, " for the {}th time", tries + 1)?,
         }
         for (number, wait) in self.waits.iter().enumerate() {
-            write!(f, "{} {wait}", if number == 0 { "; it has waited" } else { "," })?;
+            write!(f, "{} {wait}", if number == 0 { "; it waited" } else { "," })?;
         }
         f.write_str(".")
     }
@@ -204,7 +199,7 @@ impl fmt::Display for TaskBegan {
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "The rank holds {} for tasks", Size(self.bytes))?;
-        self.budget.map_or(Ok(()), |budget| write!(f, ", of {} that it may", Size(budget)))?;
+        self.budget.map_or(Ok(()), |budget| write!(f, " (limit {})", Size(budget)))?;
         f.write_str(".")
     }
 }
@@ -213,9 +208,9 @@ impl fmt::Display for TaskWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for ", seconds(self.seconds))?;
         match (self.waited_for, &self.of) {
-            (WaitedFor::Input, Some(task)) => write!(f, "what {} gives", quoted(task)),
-            (WaitedFor::Input, None) => f.write_str("what it reads to be made"),
-            (WaitedFor::Transfer, _) => f.write_str("what it reads to be here"),
+            (WaitedFor::Input, Some(task)) => write!(f, "the output of {}", quoted(task)),
+            (WaitedFor::Input, None) => f.write_str("its inputs to be produced"),
+            (WaitedFor::Transfer, _) => f.write_str("its inputs to arrive"),
             (WaitedFor::Memory, _) => f.write_str("memory"),
             (WaitedFor::Core, _) => f.write_str("other tasks of the rank"),
         }
@@ -226,11 +221,11 @@ impl fmt::Display for TaskEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (task, took) = (quoted(&self.task), seconds(self.seconds));
         match &self.failure {
-            Some(why) => write!(f, "Task {task} has failed after {took}: {why}")?,
-            None => write!(f, "Task {task} is done after {took} and gives {}", Size(self.bytes))?,
+            Some(why) => write!(f, "Task {task} failed after {took}: {why}")?,
+            None => write!(f, "Task {task} ended after {took} with an output of {}", Size(self.bytes))?,
         }
         if let Some(peak) = self.peak_memory {
-            write!(f, "; its processes held {} at most", Size(peak))?;
+            write!(f, "; its processes used at most {}", Size(peak))?;
         }
         f.write_str(".")
     }
@@ -239,7 +234,7 @@ impl fmt::Display for TaskEnded {
 impl fmt::Display for ValueCame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (task, size) = (quoted(&self.task), Size(self.bytes));
-        write!(f, "What task {task} gives has come from rank {}: {size}.", self.from)
+        write!(f, "The output of task {task} arrived from rank {}: {size}.", self.from)
     }
 }
 
@@ -248,7 +243,7 @@ impl fmt::Display for WorkflowEnd {
         write!(f, "The workflow ends after {} and {}", count(self.tasks, "task"), seconds(self.seconds))?;
         match self.failed {
             0 => f.write_str("."),
-            failed => write!(f, "; {failed} more have failed, or depend on one that did."),
+            failed => write!(f, "; {failed} more failed or depend on a failed task."),
         }
     }
 }
@@ -256,7 +251,7 @@ impl fmt::Display for WorkflowEnd {
 impl ValueOnDisk {
     /// Writes a sentence that the value was `written` or read.
     pub(super) fn told(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
-        let done = if written { "written to disk, as memory is short" } else { "read from disk" };
-        write!(f, "What task {} gives was {done}: {}.", quoted(&self.task), Size(self.bytes))
+        let done = if written { "written to disk, because memory is short" } else { "read from disk" };
+        write!(f, "The output of task {} was {done}: {}.", quoted(&self.task), Size(self.bytes))
     }
 }

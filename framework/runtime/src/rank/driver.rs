@@ -51,7 +51,7 @@ enum Turn {
 }
 
 impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
-    /// Creates a driver. `name` is the skeleton's name in messages such as "the farm" in "has waited 10 s for rank 3 to come to the farm".
+    /// Creates a driver. `name` is the skeleton's name in messages such as "the farm" in "has waited 10 s for rank 3 to reach the farm".
     pub(crate) fn new(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,

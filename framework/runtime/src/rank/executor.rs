@@ -402,8 +402,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             .stack_size(STACK)
             .spawn_scoped(scope, compute)
             .map_err(|e| {
-                let text =
-                    format!("cannot start the compute thread: {e}; ARMATURE_DRIVER=inline does without");
+                let text = format!(
+                    "cannot start the compute thread: {e}; set ARMATURE_DRIVER=inline to run without it"
+                );
                 Error::new(ErrorKind::Config, text).at_rank(rank)
             })?;
         self.state = State::Threaded { tasks, outcomes, left, thread };

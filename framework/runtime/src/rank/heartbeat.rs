@@ -189,7 +189,7 @@ impl Heartbeat {
             let has_ended = endpoint.has_ended(other);
             if has_ended || silent >= limit {
                 let mut why = match has_ended && !has_come {
-                    true => format!("the process of rank {other} has ended before it came to {}", self.name),
+                    true => format!("the process of rank {other} has ended before it reached {}", self.name),
                     false => self.lost(other, has_ended, silent),
                 };
                 if me == 0 {
@@ -218,7 +218,7 @@ impl Heartbeat {
         let longest = away.iter().map(|&other| endpoint.silence(other)).max().unwrap_or_default();
         if self.reminder.is_due(longest) {
             let (seconds, name) = (longest.as_secs_f64(), self.name);
-            log::warn!("has waited {seconds:.0} s for rank(s) {away:?} to come to {name}");
+            log::warn!("has waited {seconds:.0} s for rank(s) {away:?} to reach {name}");
         }
     }
 
@@ -244,13 +244,14 @@ impl Heartbeat {
     /// Returns the message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.signs[other].as_ref();
-        let last = last
-            .map_or("it has not said anything".to_string(), |sign| format!("last it said: {}", sign.state));
+        let last = last.map_or("it has sent no heartbeat".to_string(), |sign| {
+            format!("its last heartbeat: {}", sign.state)
+        });
         if has_ended {
             return format!("the process of rank {other} has ended; {last}");
         }
         let seconds = silent.as_secs_f64();
-        format!("has waited {seconds:.0} s for a sign of life from rank {other}; {last}")
+        format!("has waited {seconds:.0} s for a heartbeat from rank {other}; {last}")
     }
 
     /// Returns an error with the state of every rank if rank 0 has waited for results for longer than the peer limit while no rank computed,
@@ -269,8 +270,10 @@ impl Heartbeat {
             return Ok(());
         }
         let seconds = stood.as_secs_f64();
-        let text =
-            format!("nothing has moved for {seconds:.0} s although ranks wait for work\n{}", self.all(mine));
+        let text = format!(
+            "no rank has made progress for {seconds:.0} s although ranks wait for work\n{}",
+            self.all(mine)
+        );
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 
@@ -278,7 +281,7 @@ impl Heartbeat {
     fn all(&self, mine: &Sign) -> String {
         let mut lines = vec![format!("  rank 0: {}", mine.state)];
         for (rank, sign) in self.signs.iter().enumerate().skip(1) {
-            let state = sign.as_ref().map_or("silent so far", |sign| sign.state.as_str());
+            let state = sign.as_ref().map_or("no heartbeat yet", |sign| sign.state.as_str());
             lines.push(format!("  rank {rank}: {state}"));
         }
         lines.join("\n")

@@ -45,7 +45,10 @@ fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
     beat(500, 500).expect("that it was stopped itself does not count");
     let error = beat(500, 503).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert!(error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"), "{error}");
+    assert!(
+        error.to_string().contains("from rank 1; its last heartbeat: in stage seg, items from 7"),
+        "{error}"
+    );
 }
 
 /// The calls of the rank were short so far, but the next call may take long.
@@ -93,7 +96,7 @@ fn a_rank_that_has_not_come_ends_the_job() {
     };
     let error = beat(&mut heartbeat, &mut endpoint).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    assert!(error.message().contains("from rank 1; it has not said anything"), "{error}");
+    assert!(error.message().contains("from rank 1; it has sent no heartbeat"), "{error}");
     heartbeat.has_come[1] = true;
     beat(&mut heartbeat, &mut endpoint).expect("a rank that has come can be done without");
 }
@@ -116,7 +119,7 @@ fn silence_is_noticed_when_it_reaches_the_limit() {
     // Heartbeats are one second apart, and the last heartbeat arrives between two of them.
     silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
     let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
-    assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");
+    assert!(error.to_string().contains("has waited 10 s for a heartbeat from rank 1"), "{error}");
 }
 
 #[test]
@@ -137,6 +140,6 @@ fn a_standstill_counts_only_while_nobody_computes() {
     at(25, idle(), true).unwrap();
     at(34, idle(), true).unwrap();
     let error = at(36, idle(), true).unwrap_err();
-    assert!(error.to_string().contains("nothing has moved for 11 s"), "{error}");
+    assert!(error.to_string().contains("no rank has made progress for 11 s"), "{error}");
     assert!(error.to_string().contains("rank 1: computing nothing"), "{error}");
 }

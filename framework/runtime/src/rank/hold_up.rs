@@ -61,7 +61,7 @@ impl HoldUps {
         let have = if waiting.len() == 1 { "has" } else { "have" };
         let state = &longest.sign.state;
         let does = match longest.is_silent() {
-            true => format!("silent for {:.0} s; last it said: {state}", longest.silent.as_secs_f64()),
+            true => format!("silent for {:.0} s; its last heartbeat: {state}", longest.silent.as_secs_f64()),
             false => format!("for {:.0} s {state}", longest.time().as_secs_f64()),
         };
         let and = if others == 0 { String::new() } else { format!(" and {others} more") };
@@ -126,7 +126,7 @@ mod tests {
         let told = word(&mut HoldUps::new(), &[waits, silent]).unwrap();
         assert_eq!(
             told,
-            "rank 0 has waited 15 s for rank 1 (silent for 14 s; last it said: waits for units)"
+            "rank 0 has waited 15 s for rank 1 (silent for 14 s; its last heartbeat: waits for units)"
         );
     }
 

@@ -85,7 +85,7 @@ impl Announcement {
         }
         let Announcement { what, .. } = self;
         if *what != root.what {
-            return Some(format!("{what}, where rank 0 {}", root.what));
+            return Some(format!("{what}, but rank 0 {}", root.what));
         }
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
@@ -108,7 +108,7 @@ impl Announcement {
                     Some(Detail::Checksum(_)) => format!("a {name}"),
                     None => format!("no {name}"),
                 };
-                format!("{what} with {}, where rank 0 does so with {}", shown(mine), shown(theirs))
+                format!("{what} with {}, but rank 0 with {}", shown(mine), shown(theirs))
             }
             None => format!("{what} with its settings in another order than rank 0"),
         })
@@ -124,8 +124,8 @@ pub(super) struct Opening {
 }
 
 /// Remedy at the end of each error message about a disagreement.
-const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; what only \
-                      rank 0 knows, such as the results of a farm, cannot decide about them";
+const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must \
+                      not depend on values that only rank 0 has, such as the results of a farm";
 
 /// Difference between the delays with which two consecutive ranks report a disagreement. It is several times the time of a message, so that a rank
 /// receives the report of a lower rank before its own is due. If it is too short, several ranks report.
@@ -163,7 +163,7 @@ impl Endpoint {
             return Ok(run);
         }
         let text = format!(
-            "{}, which needs all ranks, and rank(s) {:?} have died; only farms and workflows go on without",
+            "{}, which needs all ranks, but rank(s) {:?} have died; only farms and workflows continue without dead ranks",
             mine.what,
             self.lost()
         );
@@ -247,20 +247,17 @@ mod tests {
         let told = |mine: Announcement, root: Announcement| mine.differs_from(&root);
         assert_eq!(told(farm("a", "u8"), farm("a", "u8")), None);
         let text = told(farm("b", "u8"), farm("a", "u8")).unwrap();
-        assert_eq!(text, "runs the farm \"b\", where rank 0 runs the farm \"a\"");
+        assert_eq!(text, "runs the farm \"b\", but rank 0 runs the farm \"a\"");
         let text = told(farm("a", "u8"), farm("a", "u16")).unwrap();
-        assert_eq!(
-            text,
-            "runs the farm \"a\" with tasks of type u8, where rank 0 does so with tasks of type u16"
-        );
+        assert_eq!(text, "runs the farm \"a\" with tasks of type u8, but rank 0 with tasks of type u16");
         let text = told(farm("a", "u8"), farm("a", "u8").with("order", "any")).unwrap();
-        assert!(text.ends_with("with no order, where rank 0 does so with order any"), "{text}");
+        assert!(text.ends_with("with no order, but rank 0 with order any"), "{text}");
         let with_plan = |plan: Option<u8>| farm("a", "u8").with_checksum("plan", plan.as_ref());
         assert_eq!(told(with_plan(Some(1)), with_plan(Some(1))), None);
         let text = told(with_plan(Some(1)), with_plan(Some(2))).unwrap();
         assert_eq!(text, "runs the farm \"a\" with another plan than rank 0");
         let text = told(with_plan(Some(1)), with_plan(None)).unwrap();
-        assert_eq!(text, "runs the farm \"a\" with a plan, where rank 0 does so with no plan");
+        assert_eq!(text, "runs the farm \"a\" with a plan, but rank 0 with no plan");
     }
 
     fn endpoints(ranks: usize) -> Vec<Endpoint> {
@@ -296,7 +293,7 @@ mod tests {
         root.begin_run(&farm("a", "u8"), Duration::from_secs(10)).unwrap();
         let error = other.begin_run(&farm("b", "u8"), Duration::from_secs(10)).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(1)));
-        assert!(error.message().contains("where rank 0 runs the farm \"a\": every rank must"), "{error}");
+        assert!(error.message().contains("but rank 0 runs the farm \"a\": every rank must"), "{error}");
         assert_eq!(root.poll().unwrap_err().to_string(), error.to_string());
     }
 

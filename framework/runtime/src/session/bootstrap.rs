@@ -185,7 +185,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
             Some(message) => wire::from_bytes(&message.body).map(Some),
             None => Ok(None),
         },
-        || "for rank 0 to say that all ranks have started".to_string(),
+        || "for rank 0 to report that all ranks have started".to_string(),
     )?;
     endpoint.know(0, root);
     Ok((placement, u32::from_le_bytes(attempt)))
@@ -195,7 +195,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
 fn read(from: usize, body: &[u8]) -> Result<Register> {
     wire::from_bytes(body).map_err(|error| {
         let text = format!(
-            "does not register as armature {} does, which rank 0 runs ({}): start the same program on every rank",
+            "sent an invalid registration; rank 0 runs armature {} ({}): start the same program on every rank",
             env!("CARGO_PKG_VERSION"),
             error.message()
         );
@@ -267,12 +267,13 @@ mod tests {
         let text = differs(Register { split_bytes: 17, ..register(None) });
         assert_eq!(
             text,
-            "runs with ARMATURE_SPLIT_BYTES 17, where rank 0 does so with ARMATURE_SPLIT_BYTES 67108864: set the same value on every rank"
+            "runs with ARMATURE_SPLIT_BYTES 17, but rank 0 with ARMATURE_SPLIT_BYTES 67108864: set the same value on \
+             every rank"
         );
         let text = differs(Register { peer_limit: Duration::from_millis(1_500), ..register(None) });
         assert!(
             text.starts_with(
-                "runs with ARMATURE_PEER_SECONDS 1.5, where rank 0 does so with ARMATURE_PEER_SECONDS 120:"
+                "runs with ARMATURE_PEER_SECONDS 1.5, but rank 0 with ARMATURE_PEER_SECONDS 120:"
             ),
             "{text}"
         );
@@ -292,10 +293,7 @@ mod tests {
         assert!(!compare(of("v1", "\"9\""), Config::new().check_arguments(false)).unwrap());
         assert!(compare(of("v2", "\"8\""), Config::new().check_build(false)).unwrap(), "rank 0 warns");
         let error = compare(of("v1", "\"9\""), Config::new().check_build(false)).unwrap_err();
-        assert!(
-            error.message().contains("with \"9\" as argument 1, where rank 0 was started with \"8\""),
-            "{error}"
-        );
+        assert!(error.message().contains("with \"9\" as argument 1, but rank 0 with \"8\""), "{error}");
         let error = compare(of("v2", "\"8\""), Config::new().check_arguments(false)).unwrap_err();
         assert!(error.message().contains("ARMATURE_CHECK_BUILD=off"), "{error}");
     }

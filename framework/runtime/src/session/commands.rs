@@ -69,7 +69,7 @@ impl Commands {
             if self.is_collected {
                 std::fs::create_dir_all(directory).map_err(|error| {
                     let text =
-                        format!("cannot make the directory of outputs {}: {error}", directory.display());
+                        format!("cannot create the directory of outputs {}: {error}", directory.display());
                     Error::new(ErrorKind::Io, text).at_rank(rank)
                 })?;
             }

@@ -42,8 +42,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
             // Not logged, because logging may be off and the message explains an exit code.
             let text = format!(
-                "armature: rank(s) {lost:?} have not come back, so that MPI cannot be finalised. All that the job was to do \
-                 is done, but its launcher may say that it has failed\n"
+                "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its \
+                 work, but its launcher may report a failure\n"
             );
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
@@ -97,7 +97,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
                 let silent = endpoint.silence(rank);
                 if here && !endpoint.is_lost(rank) && silent > config.peer_limit {
                     let text = format!(
-                        "waited {:.0} s for a sign of life from rank {rank}, which waits to leave",
+                        "waited {:.0} s for a heartbeat from rank {rank}, which waits to leave",
                         silent.as_secs_f64()
                     );
                     return Err(Error::new(ErrorKind::Timeout, text).at_rank(0));
@@ -128,11 +128,11 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
         }
         if watch.is_due(endpoint) {
             if endpoint.has_ended(0) {
-                let text = "rank 0 has died before it let this rank leave";
+                let text = "rank 0 has died before it allowed this rank to leave";
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
             endpoint.give_sign(0)?;
-            watch.check(endpoint, limit, || "for rank 0 to let it leave".to_string())?;
+            watch.check(endpoint, limit, || "for rank 0 to allow it to leave".to_string())?;
         }
         watch.wait(endpoint)?;
     }

@@ -70,7 +70,8 @@ impl Session {
             return Ok(value);
         }
         let text = format!(
-            "rank(s) {lost:?} of group {color} have died, and only farms and workflows of a whole session go on without"
+            "rank(s) {lost:?} of group {color} have died; only farms and workflows of a whole session continue \
+             without dead ranks"
         );
         let error = Error::new(ErrorKind::Timeout, text).at_rank(self.rank());
         self.endpoint.report(&error);

@@ -101,14 +101,12 @@ impl Program {
             match (mine.next(), theirs.next()) {
                 (None, None) => {
                     break format!(
-                        "was started with other arguments than rank 0, behind the first {SENT} bytes of them"
+                        "was started with other arguments than rank 0, which differ after the first {SENT} bytes"
                     );
                 }
                 (mine, theirs) if mine != theirs => {
                     let (mine, theirs) = excerpts(mine, theirs);
-                    break format!(
-                        "was started with {mine} as argument {number}, where rank 0 was started with {theirs}"
-                    );
+                    break format!("was started with {mine} as argument {number}, but rank 0 with {theirs}");
                 }
                 _ => number += 1,
             }
@@ -292,9 +290,9 @@ mod tests {
         let size = ["--size", "512"];
         assert!(started(&size).check_arguments(&started(&size)).is_ok());
         let text = refused(&["--size", "256"], &size);
-        assert_eq!(text, "was started with \"256\" as argument 2, where rank 0 was started with \"512\"");
+        assert_eq!(text, "was started with \"256\" as argument 2, but rank 0 with \"512\"");
         assert!(refused(&["--size"], &size).starts_with("was started with nothing as argument 2, where"));
-        assert!(refused(&["--size", "512", ""], &size).ends_with("where rank 0 was started with nothing"));
+        assert!(refused(&["--size", "512", ""], &size).ends_with("but rank 0 with nothing"));
         assert!(
             refused(&["--size 512"], &size).starts_with("was started with \"--size 512\" as argument 1,")
         );
@@ -315,7 +313,7 @@ mod tests {
         names[9_999] = "other";
         assert_eq!(
             refused(&names, &root),
-            "was started with other arguments than rank 0, behind the first 4096 bytes of them"
+            "was started with other arguments than rank 0, which differ after the first 4096 bytes"
         );
         assert!(started(&root).arguments.len() <= SENT);
     }

@@ -76,7 +76,7 @@ fn run_ranks(config: &Config, body: &Body) -> Result<()> {
     }
     #[cfg(not(feature = "mpi"))]
     if config.transport == TransportChoice::Mpi {
-        let text = "the mpi transport was asked for, but armature was built without its feature `mpi`";
+        let text = "transport mpi is set, but armature was built without its feature `mpi`";
         return Err(Error::new(ErrorKind::Config, text));
     }
     run_local(config, body)
@@ -140,7 +140,7 @@ impl OneRun {
     fn begin() -> Result<Self> {
         // Simulated ranks share a process.
         if !crate::comm::mpi::simgrid::simulated() && IS_RANK.swap(true, Ordering::Relaxed) {
-            let text = "armature::run was called inside of a run, for example in a task: expected one run after the other";
+            let text = "armature::run was called within a run, for example in a task: call it after the run has ended";
             return Err(Error::new(ErrorKind::Config, text));
         }
         Ok(OneRun)

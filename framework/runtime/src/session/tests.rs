@@ -180,7 +180,7 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
     root.send(1, crate::comm::message::Control::Heartbeat, &()).unwrap();
     let error = finalize::leave(&mut endpoint(1), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
-    assert!(error.message().ends_with("for rank 0 to let it leave"), "{error}");
+    assert!(error.message().ends_with("for rank 0 to allow it to leave"), "{error}");
 }
 
 /// Only a farm can continue without a rank.
@@ -196,5 +196,5 @@ fn a_rank_that_falls_silent_while_it_waits_to_leave_fails_the_job() {
     // Rank 2 is busy and does not leave. Rank 1, which waits to leave, is silent for longer than the limit meanwhile.
     let error = finalize::leave(&mut endpoint(0), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
-    assert!(error.message().ends_with("for a sign of life from rank 1, which waits to leave"), "{error}");
+    assert!(error.message().ends_with("for a heartbeat from rank 1, which waits to leave"), "{error}");
 }

@@ -137,7 +137,7 @@ impl Batch<'_> {
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));
             let what = std::any::type_name::<T>();
-            let text = format!("{what} does not come back as it was sent: {left_out}{why}. {REMEDY}");
+            let text = format!("{what} is not received as it was sent: {left_out}{why}. {REMEDY}");
             Error::new(ErrorKind::Wire, text)
         })?;
         if !new.is_empty() {
@@ -157,15 +157,16 @@ impl Batch<'_> {
 
 /// Checks that an item is read from its `bytes` as the same value; returns the difference as an error message.
 fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Result<(), String> {
-    let back: T = get(bytes).map_err(|why| format!("what was written cannot be read: {why}"))?;
-    let number = |item| digest(item).map_err(|error| format!("it cannot be written again: {error}"));
+    let back: T = get(bytes).map_err(|why| format!("the encoded value cannot be decoded: {why}"))?;
+    let number =
+        |item| digest(item).map_err(|error| format!("the decoded value cannot be encoded again: {error}"));
     if number(item)? == number(&back)? {
         return Ok(());
     }
     let (sent, got) = (written_as(item), written_as(&back));
     let differs = sent.iter().zip(&got).find(|(sent, got)| sent != got);
-    Err(differs.map_or("it comes back with other values".to_string(), |(sent, got)| {
-        format!("{sent} comes back as {got}")
+    Err(differs.map_or("it is decoded with other values".to_string(), |(sent, got)| {
+        format!("{sent} is decoded as {got}")
     }))
 }
 

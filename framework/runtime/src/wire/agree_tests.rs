@@ -55,11 +55,11 @@ fn a_skipped_variant_in_front_of_others_is_found_whenever_one_of_these_comes() {
     for dots in [0, 1, 63, 1000, 5000] {
         let mut figures = vec![Figure::Dot(7); dots];
         figures.push(Figure::Line(1));
-        let why = "`Figure::Line` (variant 2) comes back as `Figure::Disc` (variant 3)";
+        let why = "`Figure::Line` (variant 2) is decoded as `Figure::Disc` (variant 3)";
         refused(&figures, &[why, "behind all others"]);
         refused(&[figures], &[why]);
     }
-    refused(&[Figure::Disc(2)], &["what was written cannot be read"]);
+    refused(&[Figure::Disc(2)], &["the encoded value cannot be decoded"]);
     // Items of the first variant alone are decoded correctly.
     codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
 }
@@ -78,7 +78,7 @@ fn a_field_that_is_left_out_is_found_whenever_it_is() {
         let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
         // The bytes after the missing field could be read as `b`.
         items.push(Sparse { a: 1, b: None, c: 1 });
-        refused(&items, &["it writes `Sparse` without `b`, and what was written cannot be read"]);
+        refused(&items, &["it writes `Sparse` without `b`, and the encoded value cannot be decoded"]);
         refused(&[Some(items)], &["without `b`"]);
     }
 }
@@ -123,10 +123,10 @@ fn what_needs_names_in_the_bytes_is_refused() {
     let nothing: Option<Half> = None;
     refused(&[vec![nothing; 200], vec![Some(Half { a: 1, b: 2 })]].concat(), &["cannot be read"]);
     refused(&[Flat { a: 1, more: HashMap::new() }], &["a struct with `flatten`"]);
-    refused(&[Bare::Number(1)], &["asks what comes next", "untagged"]);
-    refused(&[Bare::Text("a".into())], &["asks what comes next"]);
-    refused(&[Tagged::Number { n: 1 }], &["asks what comes next"]);
-    refused(&[Adjacent::Number(1)], &["asks what comes next"]);
+    refused(&[Bare::Number(1)], &["needs the type of the next value", "untagged"]);
+    refused(&[Bare::Text("a".into())], &["needs the type of the next value"]);
+    refused(&[Tagged::Number { n: 1 }], &["needs the type of the next value"]);
+    refused(&[Adjacent::Number(1)], &["needs the type of the next value"]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ impl<'de, const WRITES: usize, const SWAPS: bool> Deserialize<'de> for ByHand<WR
 fn what_is_written_by_hand_is_looked_at_too() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
-    refused(&[ByHand::<2, true>(1, 2, vec![])], &["it comes back with other values"]);
+    refused(&[ByHand::<2, true>(1, 2, vec![])], &["it is decoded with other values"]);
     // Equal values hide the swap.
     let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
     items.push(ByHand(1, 2, vec![]));
@@ -200,14 +200,14 @@ fn what_is_written_by_hand_is_looked_at_too() {
 fn items_that_stay_are_looked_at() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
-    refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "comes back as `Figure::Disc`");
+    refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "is decoded as `Figure::Disc`");
     // Items are checked ever more rarely: item 2048 is checked, but not all items after the first.
     #[derive(Clone, Serialize, Deserialize)]
     struct Late(Figure);
     let mut items = vec![Late(Figure::Dot(1)); 2048];
     items.push(Late(Figure::Line(1)));
-    refused_at_home(&items, "comes back as `Figure::Disc`");
-    refused_at_home(&[[Bare::Number(1)]], "asks what comes next");
+    refused_at_home(&items, "is decoded as `Figure::Disc`");
+    refused_at_home(&[[Bare::Number(1)]], "needs the type of the next value");
     refused_at_home(&[Flat { a: 1, more: HashMap::new() }], "flatten");
 }
 

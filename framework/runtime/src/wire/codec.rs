@@ -112,7 +112,7 @@ impl Known {
 fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
     items
         .downcast_mut()
-        .ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was asked for another type's items"))
+        .ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was used for items of another type"))
 }
 
 /// Appends a batch to a message: small values to `head`, after the existing bytes, and large ones to `parts`.

@@ -33,8 +33,7 @@ fn reason(error: DecodeError) -> String {
     match error {
         DecodeError::OtherString(text) => text,
         DecodeError::Serde(AnyNotSupported | IdentifierNotSupported | IgnoredAnyNotSupported) => {
-            "its Deserialize asks what comes next, as that of types with `untagged` or `tag` does, and the bytes do not \
-             tell"
+            "its Deserialize needs the type of the next value, as with `untagged` or `tag`, but the format contains no types"
                 .to_string()
         }
         other => other.to_string(),

@@ -172,7 +172,7 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
     fn serialize_map(self, len: Option<usize>) -> Result<Self::SerializeMap, S::Error> {
         if len.is_none() {
             return Err(S::Error::custom(format_args!(
-                "it writes a map without saying how long that is, as a struct with `flatten` does. {REMEDY}"
+                "it writes a map without its length, as a struct with `flatten` does. {REMEDY}"
             )));
         }
         self.go_on("", |inner| inner.serialize_map(len))

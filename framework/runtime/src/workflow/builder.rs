@@ -331,7 +331,7 @@ impl<'w> Workflow<'w> {
                 Action::Command { .. } | Action::Shell(_) => return Ok(0),
                 _ => {
                     return Err(format!(
-                        "task {:?} runs nothing, expected a closure or a command",
+                        "task {:?} has no action, expected a closure or a command",
                         task.name
                     ));
                 }

@@ -45,7 +45,7 @@ impl<'a> Inputs<'a> {
     /// There is no such parent; its value has been taken already, or has another type.
     pub fn take<T: Item>(&mut self, parent: &str) -> Result<T, BoxError> {
         let at = self.graph.parents(self.task).position(|number| self.graph.dag.name(number) == parent);
-        let at = at.ok_or_else(|| format!("{parent:?} is not among the tasks that it reads from"))?;
+        let at = at.ok_or_else(|| format!("{parent:?} is not one of the task's inputs"))?;
         self.take_at(at)
     }
 
@@ -61,9 +61,9 @@ impl<'a> Inputs<'a> {
         let Inputs { graph, task, .. } = *self;
         let name = || graph.parents(task).nth(at).map_or("", |parent| graph.dag.name(parent));
         let Some(value) = self.values[at].take() else {
-            return Err(format!("what {:?} gives has been taken already", name()).into());
+            return Err(format!("the output of {:?} has been taken already", name()).into());
         };
-        value.decode().map_err(|error| format!("what {:?} gives: {}", name(), error.message()).into())
+        value.decode().map_err(|error| format!("the output of {:?}: {}", name(), error.message()).into())
     }
 }
 

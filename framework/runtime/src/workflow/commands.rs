@@ -91,11 +91,11 @@ impl<'s> Commands<'s> {
                     .in_workflow(description.name())
             };
             if rank.is_none() {
-                return Err(refuse("runs a command, but nothing starts commands: Config::commands says how"));
+                return Err(refuse("runs a command, but commands are not enabled: set Config::commands"));
             }
             if let Some(task) = tasks.iter().find(|task| !task.forwards.is_empty()) {
                 let text = format!(
-                    "task {:?} forwards data by a pipe or to another file, which is not done here",
+                    "task {:?} forwards data through a pipe or to another file, which this program does not support",
                     task.name
                 );
                 return Err(Error::new(ErrorKind::Config, text).in_workflow(description.name()));

@@ -140,7 +140,7 @@ pub(super) struct Deviation {
 
 impl fmt::Display for Deviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} times what was assumed", self.what, short(self.factor))
+        write!(f, "{} {} times the assumed value", self.what, short(self.factor))
     }
 }
 
@@ -226,8 +226,8 @@ impl Forecast {
             let kind = |kind: usize| format!("{:?}", self.graph.kinds[kind]);
             let what = match suspect {
                 Suspect::Work(of) => format!("tasks of kind {} take", kind(of)),
-                Suspect::Size(of) => format!("what tasks of kind {} give has", kind(of)),
-                Suspect::Memory(of) => format!("tasks of kind {} hold", kind(of)),
+                Suspect::Size(of) => format!("the output of tasks of kind {} has", kind(of)),
+                Suspect::Memory(of) => format!("tasks of kind {} use", kind(of)),
                 Suspect::Speed(rank) => format!("rank {rank} takes"),
             };
             Deviation { what, factor: self.factor(suspect).since.mean() }
@@ -351,7 +351,7 @@ mod tests {
             forecast.on_done(sample(task, task / 2 % 2, took(task)));
         }
         let deviation = forecast.deviation().expect("all but one of four take longer");
-        assert!(deviation.to_string().ends_with(" times what was assumed"), "{deviation}");
+        assert!(deviation.to_string().ends_with(" times the assumed value"), "{deviation}");
         forecast.refit();
         assert_eq!(forecast.deviation(), None);
         let speeds = forecast.speeds();
@@ -382,7 +382,7 @@ mod tests {
             forecast.on_done(Sample { bytes: 250_000, ..sample(task, 0, 2.0) });
         }
         let deviation = forecast.deviation().expect("values are larger").to_string();
-        assert_eq!(deviation, "what tasks of kind \"a\" give has 2.50 times what was assumed");
+        assert_eq!(deviation, "the output of tasks of kind \"a\" has 2.50 times the assumed value");
         forecast.refit();
         let sizes = forecast.weights().sizes;
         assert_eq!(sizes, (0..20).step_by(2).map(|task| (task, 250_000)).collect::<Vec<_>>());

@@ -96,7 +96,7 @@ impl Graph {
             None => Ok(()),
             Some(task) => {
                 let (name, need) = (self.dag.name(task), need(task));
-                let text = format!("task {name:?} needs {need} bytes, where a rank may have {budget}");
+                let text = format!("task {name:?} needs {need} bytes, more than a rank's limit of {budget}");
                 Err(Error::new(ErrorKind::Config, text).in_workflow(&self.name))
             }
         }

@@ -155,8 +155,7 @@ impl Draft {
     /// [`ErrorKind::Config`] if the tasks are no workflow, because two have the same name for example, or if there is a description already.
     pub(super) fn describe(&self, name: &str) -> Result<Description> {
         if self.is_described {
-            let text =
-                "tasks were added to a workflow with a description, expected tasks of one or the other kind";
+            let text = "tasks were added to a workflow that has a description, expected only one of the two";
             return Err(Error::new(ErrorKind::Config, text));
         }
         let mut builder = Description::builder(name);

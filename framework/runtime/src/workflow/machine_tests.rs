@@ -635,7 +635,7 @@ fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
     };
     let (kind, message) = of_ranks(2);
     assert_eq!(kind, ErrorKind::Timeout);
-    assert!(message.contains("rank 1 has died in it, and no rank is left to risk with it"), "{message}");
+    assert!(message.contains("rank 1 has died in it, and no rank is left to retry it"), "{message}");
     let (kind, message) = of_ranks(4);
     assert_eq!(kind, ErrorKind::User);
     assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
@@ -661,8 +661,7 @@ fn deaths_of_an_earlier_run_count_as_attempts() {
     assert_eq!(started_again(1, died(3)).unwrap(), (vec![0], 0));
     let error = started_again(2, died(2)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    let expected =
-        "a process has died in it (in an earlier run of the job), and no rank is left to risk with it";
+    let expected = "a process has died in it (in an earlier run of the job), and no rank is left to retry it";
     assert!(error.message().contains(expected), "{error}");
 }
 
@@ -771,7 +770,7 @@ fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
         *worker = Worker::new(rank, world.graph.clone(), settings);
     });
     let error = world.play().unwrap_err();
-    assert!(error.message().contains("where a rank may have 100000"), "{error}");
+    assert!(error.message().contains("more than a rank's limit of 100000"), "{error}");
 }
 
 #[test]

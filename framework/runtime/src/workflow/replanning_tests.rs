@@ -108,7 +108,7 @@ fn a_rank_that_is_slower_than_was_known_gets_less() {
     // With known speeds, 60 tasks end after 48 seconds.
     assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.asked);
     assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
-    assert!(run.asked[0].1.ends_with(" times what was assumed"), "{:?}", run.asked);
+    assert!(run.asked[0].1.ends_with(" times the assumed value"), "{:?}", run.asked);
 }
 
 #[test]

@@ -109,7 +109,10 @@ impl Root {
                     match question.clusters.probed(&probed) {
                         Ok(clusters) => question.clusters = clusters,
                         Err(error) => {
-                            log::warn!("workflow {}: ranks count as equal: {error}", shown(&self.graph.name))
+                            log::warn!(
+                                "workflow {}: all ranks are assumed to be equally fast: {error}",
+                                shown(&self.graph.name)
+                            )
                         }
                     }
                 }
@@ -150,7 +153,7 @@ impl Root {
                 self.master.has_planned(plan, question.clusters, takes, now);
             }
             Err(error) => log::warn!(
-                "workflow {}: it runs without a plan: no list schedule fits ({}); `armature plan` also tries \
+                "workflow {}: the run has no plan: no list schedule fits ({}); `armature plan` also tries \
                  block plans, and Workflow::follow runs one",
                 shown(&self.graph.name),
                 error.message()
@@ -180,8 +183,8 @@ impl Root {
         let ends_s = match change {
             Change::Fresh(left) | Change::Kept(left) => Some(left),
             Change::None => {
-                let why = error.unwrap_or("a rank has been lost meanwhile".to_string());
-                log::info!("workflow {}: no plan was made anew: {why}", shown(&self.graph.name));
+                let why = error.unwrap_or("a rank was lost while the planner ran".to_string());
+                log::info!("workflow {}: replanning failed: {why}", shown(&self.graph.name));
                 None
             }
         };
@@ -249,7 +252,7 @@ impl Root {
         }
         let again = lost?;
         self.probe = None;
-        log::warn!("{error}; {again} tasks are run again");
+        log::warn!("{error}; {again} tasks are requeued");
         Ok(again)
     }
 
@@ -262,7 +265,7 @@ impl Root {
         if let Some(limit) = self.wall_time.filter(|&limit| took > limit && self.ended.is_none()) {
             let (ended, all) = self.master.progress();
             let text = format!(
-                "the run may take {}, which are over: {ended} of {all} tasks have ended; it waits {}",
+                "the run has exceeded its time limit of {}: {ended} of {all} tasks have ended; it waits {}",
                 seconds(limit.as_secs_f64()),
                 self.master.waits_for()
             );

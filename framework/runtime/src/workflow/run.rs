@@ -192,7 +192,8 @@ impl Workflow<'_> {
             let is_read = graph.children(task).any(|child| !tasks[child].done);
             if is_read && !graph.needs(task).is_command {
                 let text = format!(
-                    "task {:?} is said to be done, but only files of commands are still there: what it gives is needed",
+                    "task {:?} is marked as done, but its output is needed, and only output files of commands are \
+                     kept between runs",
                     tasks[task].name
                 );
                 return Err(Error::new(ErrorKind::Config, text));
@@ -247,7 +248,7 @@ impl Workflow<'_> {
         let Some(cluster) = &self.options.cluster else { return Ok(vec![budget; ranks]) };
         if cluster.len() != ranks {
             let text = format!(
-                "the cluster has {} processors, where there are {ranks} ranks: expected one for each",
+                "the cluster has {} processors, expected one for each of the {ranks} ranks",
                 cluster.len()
             );
             return Err(Error::new(ErrorKind::Config, text));
@@ -264,9 +265,9 @@ impl Workflow<'_> {
         let mut tasks = plan.sequence.clone();
         tasks.sort_unstable();
         let text = if plan.processor_of.len() != graph.len() || !tasks.into_iter().eq(0..graph.len()) {
-            format!("the plan is one of other tasks: expected each of {} once", graph.len())
+            format!("the plan is for other tasks: expected each of the {} tasks once", graph.len())
         } else if let Some(processor) = plan.processor_of.iter().find(|&&processor| processor >= ranks) {
-            format!("the plan has a task on processor {processor}: expected one of the {ranks} ranks, from 0")
+            format!("the plan has a task on processor {processor}, expected a rank below {ranks}")
         } else {
             return Ok(());
         };

@@ -408,5 +408,5 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
 /// Returns the error for a message that only rank 0 may receive.
 fn unexpected(from: usize) -> Error {
-    Error::new(ErrorKind::Wire, format!("rank {from} sent a report to a rank that is not the master"))
+    Error::new(ErrorKind::Wire, format!("rank {from} sent a message for the master to another rank"))
 }

@@ -29,7 +29,7 @@ impl Workflow<'_> {
             session.share_with(&what, &Codec::of_type(), packed, place)?;
         let unpack = |(name, bytes): (String, Vec<u8>)| Some((name, Value::unpack(Bytes::from(bytes))?));
         let values: Option<BTreeMap<String, Value>> = names.into_iter().zip(values).map(unpack).collect();
-        let values = values.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 gave what is no value"))?;
+        let values = values.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 sent an invalid value"))?;
         Ok(Results { workflow: name.to_string(), values })
     }
 }

@@ -37,7 +37,7 @@ impl SpillFolder {
                 fs::create_dir_all(&self.parent)?;
                 PrivateDir::create(&self.parent, PREFIX)
             };
-            self.own = Some(make().map_err(|error| io_error("make a directory in", &self.parent, &error))?);
+            self.own = Some(make().map_err(|error| io_error("create a directory in", &self.parent, &error))?);
         }
         let path = self.file(task);
         let write = || {
@@ -55,7 +55,7 @@ impl SpillFolder {
         let path = self.file(task);
         let bytes = fs::read(&path).map_err(|error| io_error("read", &path, &error))?;
         Value::unpack(bytes.into()).ok_or_else(|| {
-            let text = format!("{} is not what was written there: somebody has changed it", path.display());
+            let text = format!("{} has changed since it was written", path.display());
             Error::new(ErrorKind::Io, text)
         })
     }
@@ -69,7 +69,7 @@ impl SpillFolder {
 }
 
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
-    let text = format!("cannot {doing} {}, where values wait for memory: {error}", path.display());
+    let text = format!("cannot {doing} {}, to which values are evicted from memory: {error}", path.display());
     Error::new(ErrorKind::Io, text)
 }
 
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!((directory, file), (0o700, 0o600));
         assert_eq!(folder.read(7).unwrap().decode::<Vec<f64>>().unwrap(), vec![1.5; 5_000]);
         fs::write(folder.file(7), b"another").unwrap();
-        assert!(folder.read(7).unwrap_err().message().contains("somebody has changed it"));
+        assert!(folder.read(7).unwrap_err().message().contains("has changed since it was written"));
         folder.remove(7);
         assert_eq!(folder.read(7).unwrap_err().kind(), ErrorKind::Io);
         drop(folder);

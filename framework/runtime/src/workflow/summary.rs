@@ -120,10 +120,10 @@ impl fmt::Display for Summary {
         };
         write_headline(f, "workflow", self, &more)?;
         if self.replanned > 0 {
-            write!(f, "\nplanned anew {}", count(u64::from(self.replanned), "time"))?;
+            write!(f, "\nreplanned {}", count(u64::from(self.replanned), "time"))?;
         }
         if self.known > 0 {
-            write!(f, "\n{} were known from the journal", self.known)?;
+            write!(f, "\n{} restored from the journal", self.known)?;
         }
         if !self.failed.is_empty() || self.retried > 0 {
             let failed = count(self.failed.len() as u64, "task");
@@ -131,10 +131,10 @@ impl fmt::Display for Summary {
             if !self.failed.is_empty() {
                 write!(f, " ({})", self.failed_names())?;
             }
-            write!(f, ", {} skipped behind them, {} retried", self.skipped, self.retried)?;
+            write!(f, ", {} skipped, {} retried", count(self.skipped, "dependent task"), self.retried)?;
         }
         if !self.lost.is_empty() {
-            write!(f, "\nlost ranks {:?}; {} run again", self.lost, count(self.again, "task"))?;
+            write!(f, "\nlost ranks {:?}; {} requeued", self.lost, count(self.again, "task"))?;
         }
         let row = |(rank, report): (usize, &RankReport)| {
             vec![

@@ -20,7 +20,7 @@ use crate::wire;
 /// Version of the layout of records.
 const LAYOUT: &str = concat!("workflow 3, armature ", env!("CARGO_PKG_VERSION"));
 
-const NO_RESULT: &str = "holds what is no result of a workflow's task";
+const NO_RESULT: &str = "contains a record that is not a result of a workflow's task";
 
 /// Journal of a workflow. A record holds the value of the task with its number. Records from number [`FIRST_NOTE`] on are notes about
 /// deaths in tasks; of several notes about a task the last one counts.
@@ -69,7 +69,8 @@ impl TaskJournal {
         let (journal, _) = Journal::open(path, &identity, |number, payload| {
             if number >= FIRST_NOTE {
                 let note = wire::from_bytes::<(u64, Tried)>(&payload);
-                let (task, known) = note.map_err(|_| strange(path, "holds a damaged note about a death"))?;
+                let (task, known) =
+                    note.map_err(|_| strange(path, "contains a damaged note about a death"))?;
                 tried.insert(task_of(path, graph, task)?, known);
                 notes += 1;
                 return Ok(());
@@ -91,7 +92,7 @@ impl TaskJournal {
         })?;
         if known.tasks > 0 {
             log::info!(
-                "workflow {}: {} tasks are done by {}",
+                "workflow {}: {} tasks were restored from {}",
                 shown(&graph.name),
                 known.tasks,
                 armature_text::path(path)
@@ -158,7 +159,7 @@ impl JournalPlace {
         })?;
         match restored.len() == tasks.len() {
             true => Ok(restored),
-            false => Err(strange(&self.path, "has lost results that were kept in it")),
+            false => Err(strange(&self.path, "has lost results that it contained")),
         }
     }
 }

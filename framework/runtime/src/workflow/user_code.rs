@@ -175,7 +175,7 @@ impl TaskCode<'_, '_> {
 /// Returns the message for a closure that takes, or has taken, longer than its limit.
 pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
     let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
-    format!("{runs} {took}, where it may take {limit}")
+    format!("{runs} {took}, longer than its limit of {limit}")
 }
 
 /// Returns the reason and the message of a failure.

@@ -38,7 +38,7 @@ impl Value {
     /// [`ErrorKind::Wire`] if the value has another type.
     pub(super) fn decode<T: Item>(self) -> Result<T> {
         let value = Codec::of_type().decode(self.head, self.parts, 1)?.pop();
-        value.ok_or_else(|| Error::new(ErrorKind::Wire, "a value is empty"))
+        value.ok_or_else(|| Error::new(ErrorKind::Wire, "the value is empty"))
     }
 
     /// Returns the size in bytes without the header of the encoding, as plans count it.
@@ -60,7 +60,7 @@ impl Value {
     /// # Errors
     /// [`ErrorKind::Wire`] for any other content.
     pub(super) fn from_frame(mut body: Bytes, parts: Vec<Part>) -> Result<(usize, Self)> {
-        let short = || Error::new(ErrorKind::Wire, "a message with a value does not say of which task");
+        let short = || Error::new(ErrorKind::Wire, "a message with a value has no task number");
         let task =
             body.try_get_u64_le().ok().and_then(|task| usize::try_from(task).ok()).ok_or_else(short)?;
         Ok((task, Value { head: body, parts }))

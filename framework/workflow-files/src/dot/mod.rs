@@ -44,7 +44,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
     reader.head()?;
     reader.body()?;
     if reader.tokens.peek().is_some() {
-        return Err(reader.tokens.unexpected("the file's end"));
+        return Err(reader.tokens.unexpected("the end of the file"));
     }
     reader.draft.finish()
 }
@@ -53,7 +53,7 @@ impl Reader {
     fn head(&mut self) -> Result<()> {
         self.tokens.take_keyword("strict");
         if !self.tokens.take_keyword("digraph") {
-            let message = "is no directed graph: expected \"digraph\"";
+            let message = "is not a directed graph: expected \"digraph\"";
             return Err(Error::new(ErrorKind::Syntax, Place::Line(self.tokens.line()), message));
         }
         self.draft.name = self.tokens.take_id().unwrap_or_default();

@@ -68,7 +68,7 @@ impl Tokens {
                 if length == 0 {
                     let there = shown(first.encode_utf8(&mut [0; 4]));
                     return Err(fault(format!(
-                        "{there} belongs to no word: expected a name, quoted where it is no word"
+                        "{there} cannot be part of a word: expected a name, in quotes if it is not a word"
                     )));
                 }
                 token = Some((Token::Id(rest[..length].into()), true));
@@ -133,12 +133,12 @@ impl Tokens {
     /// Returns the error that another token was expected.
     pub(super) fn unexpected(&self, expected: &str) -> Error {
         let there = match self.peek() {
-            None => "the file's end".into(),
+            None => "the end of the file".into(),
             Some(Token::Arrow) => "\"->\"".into(),
             Some(Token::Sign(sign)) => format!("\"{sign}\""),
             Some(Token::Id(word)) => shown(word),
         };
-        let message = format!("{there} is there: expected {expected}");
+        let message = format!("found {there}: expected {expected}");
         Error::new(ErrorKind::Syntax, Place::Line(self.line()), message)
     }
 }

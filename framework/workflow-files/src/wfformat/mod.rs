@@ -25,8 +25,8 @@ pub(crate) fn read(text: &str) -> Result<Description> {
         "1.5" | "1.6" => nested::read(&root)?,
         "1.0" | "1.1" => {
             let message = format!(
-                "is {:?}: expected 1.2 to 1.6; WfCommons' tools/wfcommons-migrate-instance.py (in its repository WfFormat) makes \
-                 a newer file of it",
+                "is {:?}: expected 1.2 to 1.6; WfCommons' tools/wfcommons-migrate-instance.py (in its repository \
+                 WfFormat) converts the file to a newer version",
                 version.text()?
             );
             return Err(version.error(ErrorKind::Version, message));

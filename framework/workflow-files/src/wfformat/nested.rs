@@ -40,7 +40,7 @@ fn sizes(specification: &At<'_>) -> Result<HashMap<String, u64>> {
             let size = file.get("sizeInBytes", "the file's size")?.whole()?;
             if sizes.get(&id).is_some_and(|&first| first != size) {
                 let message =
-                    format!("file {} is there already, with another size: expected one", shown(&id));
+                    format!("file {} exists already with another size: expected one size", shown(&id));
                 return Err(file.error(ErrorKind::Value, message));
             }
             sizes.insert(id, size);

@@ -105,7 +105,7 @@ impl Endpoint {
             return Ok(());
         }
         let text = format!(
-            "{} is that of an earlier run of this job, expected a file of its own for each run",
+            "{} was used by an earlier run of this job, expected a file of its own for each run",
             path.display()
         );
         Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))
@@ -149,7 +149,7 @@ impl Endpoint {
     pub(crate) fn lose(&mut self, rank: usize, why: &str) {
         self.staying.remove(&rank);
         if let Err(at) = self.lost.binary_search(&rank) {
-            log::warn!("rank {rank} is lost, the job goes on without it: {why}");
+            log::warn!("rank {rank} is lost, the job continues without it: {why}");
             self.lost.insert(at, rank);
             self.job_status.lost(rank);
         }

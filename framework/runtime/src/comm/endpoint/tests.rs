@@ -63,7 +63,7 @@ fn garbage_is_an_error_not_a_panic() {
     a.send_ready(1, Frame::new(vec![0, 0, 0, 0, 200, 0, 0, 0])).unwrap();
     let unknown = b.poll().unwrap().expect("a message").tag::<Control>().unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::Wire);
-    assert!(unknown.message().contains("rank 0 sent a message of kind 200, expected one of"), "{unknown}");
+    assert!(unknown.message().contains("rank 0 sent a message with tag 200, expected one of"), "{unknown}");
 }
 
 #[test]

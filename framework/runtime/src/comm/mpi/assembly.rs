@@ -168,7 +168,7 @@ impl Assembly {
         let (kind, number) = envelope::read_tag(tag).map_err(|e| e.at_rank(from))?;
         let ranks = self.senders.len();
         let Some(sender) = self.senders.get_mut(from) else {
-            return Err(wire(format!("a message arrived from rank {from} of {ranks}")));
+            return Err(wire(format!("a message arrived from rank {from}, but there are {ranks} ranks")));
         };
         if number != sender.expected {
             sender.early.push((number, kind, data));
@@ -338,15 +338,12 @@ impl Assembly {
         let owner = self.owners.swap_remove(index);
         let from = owner.from;
         if bytes != owner.bytes {
-            return Err(wire(format!(
-                "{bytes} bytes arrived from rank {from}, {} were expected",
-                owner.bytes
-            )));
+            return Err(wire(format!("{bytes} bytes arrived from rank {from}, expected {}", owner.bytes)));
         }
         let sender = &mut self.senders[from];
         sender.posted -= 1;
         let Some(message) = sender.queue.get_mut((owner.serial - sender.first) as usize) else {
-            return Err(wire(format!("data arrived from rank {from} for a message that is over")));
+            return Err(wire(format!("data arrived from rank {from} for a message that is complete")));
         };
         message.outstanding -= 1;
         if message.far && message.complete() {

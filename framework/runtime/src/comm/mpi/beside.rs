@@ -57,7 +57,7 @@ impl Given {
         if std::thread::current().id() == self.0.owner {
             return Ok(self.0.communicator.as_raw());
         }
-        let text = "the run is started on another thread than the one that has set its communicator: set it on the thread that runs";
+        let text = "the communicator was set on another thread: set it on the thread that starts the run";
         Err(Error::new(ErrorKind::Config, text))
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn is_initialised() -> Result<bool> {
     }
     if finalised != 0 {
         return Err(transport(format!(
-            "MPI has been finalised in this process, and starts only once: {BEFORE}"
+            "MPI has been finalised in this process and cannot start again: {BEFORE}"
         )));
     }
     Ok(initialised != 0)
@@ -102,9 +102,9 @@ pub(super) fn check_initialised(library: &str) -> Result<()> {
     let level = Threading::from(level);
     if level < Threading::Funneled {
         return Err(transport(format!(
-            "MPI ({library}) has been initialised with thread level SINGLE, expected FUNNELED or more, because user code computes beside the \
-             thread that communicates: initialise it by armature::mpi::initialize_with_threading(Threading::Funneled), in C by \
-             MPI_Init_thread with MPI_THREAD_FUNNELED"
+            "MPI ({library}) has been initialised with thread level SINGLE, expected FUNNELED or more, because user code may \
+             run on another thread than the one that communicates: initialise it by \
+             armature::mpi::initialize_with_threading(Threading::Funneled), in C by MPI_Init_thread with MPI_THREAD_FUNNELED"
         )));
     }
     if level == Threading::Funneled && is_main == 0 {

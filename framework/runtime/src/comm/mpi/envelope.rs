@@ -99,11 +99,11 @@ pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
         0 => Kind::Head,
         1 => Kind::Envelope,
         2 => Kind::Far,
-        _ => return Err(wire(format!("tag {tag} is none that armature sends"))),
+        _ => return Err(wire(format!("tag {tag} is not a tag of armature"))),
     };
     match u16::try_from(tag >> 2) {
         Ok(number) if number < NUMBERS => Ok((kind, Number(number))),
-        _ => Err(wire(format!("tag {tag} is none that armature sends"))),
+        _ => Err(wire(format!("tag {tag} is not a tag of armature"))),
     }
 }
 
@@ -122,8 +122,7 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
         return Ok(Plan { kind: Kind::Head, control: head, bulk: Vec::new() });
     }
     if parts.len() > MOST_PARTS {
-        let text =
-            format!("a message of {} parts is not sent: at most {MOST_PARTS} are allowed", parts.len());
+        let text = format!("a message has {} parts, expected at most {MOST_PARTS}", parts.len());
         return Err(wire(text));
     }
     let rest = || parts.iter().map(|part| (part.bytes(), Unit::of(part)));
@@ -192,7 +191,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
     let size = envelope.len();
     let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
     let count =
-        envelope.try_get_u64_le().map_err(|_| broken("it is too short for a count of pieces".into()))?;
+        envelope.try_get_u64_le().map_err(|_| broken("it is too short for the number of pieces".into()))?;
     if count == 0 || count > MOST_PARTS as u64 + 1 || count > (envelope.len() / WORD) as u64 {
         return Err(broken(format!("it announces {count} pieces")));
     }
@@ -204,7 +203,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
         let length = u64::from_le_bytes(word);
         if length & BULK == 0 {
             if length > envelope.len() as u64 {
-                return Err(broken(format!("a piece of {length} bytes is missing from it")));
+                return Err(broken(format!("a piece of {length} bytes is missing")));
             }
             pieces.push(Announced::Here(envelope.split_to(length as usize)));
             continue;
@@ -218,15 +217,13 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
         let length = length & LENGTH;
         total = total.saturating_add(length);
         if length == 0 || total > largest {
-            return Err(broken(format!(
-                "it announces {total} bytes of bulk data, where 1 to {largest} are expected"
-            )));
+            return Err(broken(format!("it announces {total} bytes of bulk data, expected 1 to {largest}")));
         }
         if !length.is_multiple_of(unit.size()) {
-            return Err(broken(format!("{length} bytes are no multiple of {}", unit.size())));
+            return Err(broken(format!("{length} bytes are not a multiple of {}", unit.size())));
         }
         let length =
-            usize::try_from(length).map_err(|_| broken(format!("{length} bytes do not fit memory")))?;
+            usize::try_from(length).map_err(|_| broken(format!("{length} bytes do not fit into memory")))?;
         pieces.push(Announced::Bulk { length, unit });
     }
     if !envelope.is_empty() {
@@ -241,14 +238,13 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
 /// [`ErrorKind::Wire`] if the length exceeds that of any envelope written by armature.
 pub(super) fn read_far(control: &[u8]) -> Result<usize> {
     const LONGEST: usize = WORD * (MOST_PARTS + 2) + INLINE_TOTAL;
-    let length = control
-        .try_into()
-        .map(u64::from_le_bytes)
-        .map_err(|_| wire(format!("the length of an envelope takes {WORD} bytes, not {}", control.len())))?;
+    let length = control.try_into().map(u64::from_le_bytes).map_err(|_| {
+        wire(format!("the length of an envelope has {} bytes, expected {WORD}", control.len()))
+    })?;
     match length {
         // The cast is lossless: the value is compared with a usize.
         1.. if length <= LONGEST as u64 => Ok(length as usize),
-        _ => Err(wire(format!("an envelope of {length} bytes is announced; {LONGEST} are possible"))),
+        _ => Err(wire(format!("an envelope of {length} bytes is announced, expected at most {LONGEST}"))),
     }
 }
 

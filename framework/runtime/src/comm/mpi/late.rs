@@ -45,8 +45,8 @@ impl Start {
 
 fn word(rank: usize, waited: Duration) -> String {
     format!(
-        "armature: rank {rank} has waited {:.0} s for MPI to start: processes of this job have not come to MPI_Init, or \
-         cannot be reached. If one has died before, `armature run --recover` would end the job",
+        "armature: rank {rank} has waited {:.0} s for MPI to start: processes of this job have not called MPI_Init or \
+         cannot be reached. If a process has died, `armature run --recover` ends the job",
         waited.as_secs_f64()
     )
 }

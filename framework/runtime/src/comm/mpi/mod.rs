@@ -179,7 +179,7 @@ impl MpiTransport {
                 self.outbox.remove(index - receives);
                 Ok(())
             }
-            _ => Err(transport("MPI_Waitany found nothing to wait for".into())),
+            _ => Err(transport("MPI_Waitany returned no request".into())),
         }
     }
 
@@ -221,7 +221,7 @@ impl Transport for MpiTransport {
         }
         let size = self.world.size;
         let Some(number) = self.numbers.get_mut(to) else {
-            return Err(transport(format!("a message to rank {to} of {size}")));
+            return Err(transport(format!("cannot send a message to rank {to}: there are {size} ranks")));
         };
         let Plan { kind, control, bulk } = envelope::plan(message, self.options.slot_bytes)?;
         let tag = envelope::tag(kind, *number);
@@ -349,14 +349,14 @@ impl Transport for MpiTransport {
             if self.clock.now().saturating_sub(start) > self.options.close_limit {
                 let limit = self.options.close_limit.as_secs_f64();
                 let stuck = self.outbox.stuck();
-                let text = format!("after {limit} s these have not been received: {stuck}");
+                let text = format!("messages were not received within {limit} s: {stuck}");
                 return Err(Error::new(ErrorKind::Timeout, text));
             }
             simgrid::sleep(Duration::from_micros(20));
         }
         let unread = self.slots.withdraw()? + self.ready.len();
         if unread > 0 || !self.assembly.is_empty() {
-            log::warn!("{unread} messages arrived after the last one that was expected");
+            log::warn!("{unread} unexpected messages arrived after the last expected one");
         }
         self.closed = true;
         // SAFETY: both communicators are owned by this transport and have no active request.

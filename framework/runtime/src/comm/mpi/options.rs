@@ -39,7 +39,7 @@ impl MpiOptions {
     pub(super) fn check(&self) -> Result<()> {
         let int = i32::MAX as usize;
         let range = |name: &str, value: usize, least: usize, most: usize| {
-            let text = format!("MPI transport: {name} is {value}, {least} to {most} is possible");
+            let text = format!("MPI transport: {name} is {value}, expected {least} to {most}");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
         // An envelope of one piece takes 16 bytes. There must be fewer slots than message numbers, so that the numbers of waiting messages

@@ -122,10 +122,13 @@ impl Slots {
     /// Returns the message in a slot whose request is complete, and posts the receive again.
     pub(super) fn take(&mut self, index: usize, status: &ffi::MPI_Status) -> Result<Control> {
         let length = count(status)?;
-        let none = || transport(format!("a receive that was never posted is complete (slot {index})"));
+        let none = || transport(format!("MPI completed a receive that was never posted (slot {index})"));
         let mut buffer = self.slots.remove(index).ok_or_else(none)?.buffer;
         if length > buffer.capacity() {
-            return Err(transport(format!("{length} bytes arrived in a buffer of {}", buffer.capacity())));
+            return Err(transport(format!(
+                "{length} bytes arrived in a buffer of {} bytes",
+                buffer.capacity()
+            )));
         }
         // SAFETY: MPI has written `length` bytes, which is within the capacity.
         unsafe { buffer.set_len(length) };

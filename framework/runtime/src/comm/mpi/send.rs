@@ -54,7 +54,12 @@ impl Outbox {
         tag: c_int,
         data: Bytes,
     ) -> Result<()> {
-        let too_large = || transport(format!("{} bytes to rank {to} do not fit an MPI count", data.len()));
+        let too_large = || {
+            transport(format!(
+                "a send of {} bytes to rank {to} exceeds the range of an MPI count",
+                data.len()
+            ))
+        };
         let count = c_int::try_from(data.len()).map_err(|_| too_large())?;
         let rank = c_int::try_from(to).map_err(|_| too_large())?;
         // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -79,7 +84,7 @@ impl Outbox {
                 _ => ffi::MPI_SUCCESS as c_int,
             }
         };
-        if let Err(error) = check(code, "looking at a send that has begun") {
+        if let Err(error) = check(code, "MPI_Test or MPI_Wait of a send") {
             std::mem::forget(data);
             return Err(error);
         }

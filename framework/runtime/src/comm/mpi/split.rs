@@ -14,7 +14,7 @@ use crate::error::Result;
 impl MpiTransport {
     /// Returns the transport of `group`; `None` if this rank is in no group. Collective: all ranks must call it.
     pub(super) fn split(&mut self, group: &Group) -> Result<Option<MpiTransport>> {
-        let many = |_| transport("a group has more ranks than MPI counts".into());
+        let many = |_| transport("the group has more ranks than an MPI count can hold".into());
         let number = |n: usize| c_int::try_from(n).map_err(many);
         let Group { members, number: color, .. } = group;
         let key = number(members.iter().position(|&rank| rank == self.world.rank).unwrap_or(0))?;

@@ -137,15 +137,15 @@ fn initialise(
         wait_without_yielding(library);
     }
     let waits = facts.and_then(|facts| facts.rank).filter(|_| !simulated).and_then(Start::of);
-    let used = || transport("MPI has come into use in this process while a run started".into());
+    let used = || transport("another part of this process initialised MPI while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
     // `Universe` is not dropped from here on, so that an error below is reported and this process does not hang in MPI_Finalize.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(
-            "{library} grants only {}; armature needs FUNNELED, because user code computes beside the thread \
-             that communicates",
+            "{library} grants only {}; armature needs FUNNELED, because user code may run on another thread than the \
+             one that communicates",
             format!("{level:?}").to_uppercase()
         )));
     }
@@ -198,7 +198,7 @@ fn sleep_precisely() {
     {
         let nanosecond = std::num::NonZeroU64::MIN;
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(nanosecond)) {
-            log::debug!("short sleeps stay imprecise: {error}");
+            log::debug!("short sleeps remain imprecise: {error}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::observe::{Event, Input, Subject};
 
 pub(super) fn regret(situation: Situation, outcome: &CountOutcome) -> String {
     format!(
-        "{} took {} with {} workers, more than with {} and more than predicted, so that there are {} again",
+        "{} took {} with {} workers, longer than with {} and longer than predicted; the number of workers is {} again",
         situation.what(),
         seconds(outcome.after_s),
         outcome.after,
@@ -31,8 +31,8 @@ pub(super) fn why(situation: Situation, wanted: usize, model: &impl Repeated) ->
 /// Returns the measurements behind a decision on a stream.
 pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     vec![
-        Input::new("the time of a worker for a task", model.compute, "s"),
-        Input::new("that of the master", model.serving, "s"),
+        Input::new("service time of a worker", model.compute, "s"),
+        Input::new("service time of the master", model.serving, "s"),
     ]
 }
 
@@ -40,17 +40,17 @@ pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
 pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     let mut inputs = vec![
         Input::new("time in tasks", model.compute, "s"),
-        Input::new("time that the master shares with nobody", model.master, "s"),
+        Input::new("time of the master alone", model.master, "s"),
         Input::new("traffic", model.volume, "bytes"),
-        Input::new("of it to workers", model.out, ""),
+        Input::new("share to workers", model.out, ""),
     ];
     let costs = &model.messages;
-    inputs.push(Input::new("the start of a message", costs.start_up.small, "s"));
+    inputs.push(Input::new("start-up of a message", costs.start_up.small, "s"));
     if costs.start_up.border.is_finite() {
         inputs.push(Input::new("from", costs.start_up.border, "bytes on"));
         inputs.push(Input::new("then", costs.start_up.large, "s"));
     }
-    inputs.push(Input::new("its transport", costs.per_byte, "s/byte"));
+    inputs.push(Input::new("transfer", costs.per_byte, "s/byte"));
     inputs
 }
 
@@ -61,7 +61,7 @@ pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) 
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);
     let weight = (current.max(1) as f64).sqrt();
     let acted = match over {
-        true => "the one change that may be made has been made",
+        true => "the number of workers changes once at most and has been changed",
         false => "the gain is large enough, pays for the change and has lasted",
     };
     Event::Decision {

@@ -104,7 +104,7 @@ impl WorkerController {
     /// Creates a controller that measures from `now` on.
     pub(crate) fn new(balance: Balance, now: Duration) -> Result<Self> {
         let wrong = |e: armature_planner::Error| {
-            Error::new(ErrorKind::Config, format!("the options of the number of workers: {e}"))
+            Error::new(ErrorKind::Config, format!("invalid options for the number of workers: {e}"))
         };
         let count = match balance {
             Balance::Off => None,
@@ -187,7 +187,7 @@ impl WorkerController {
         }
         self.overloaded += 1;
         let count = most.div_ceil(capability + 1).max(2).min(most / GROUP_LEAST);
-        let why = format!("rank 0 can serve {capability} of {most} workers, as measured");
+        let why = format!("rank 0 was measured to serve only {capability} of {most} workers");
         (self.overloaded >= SPLIT_LOOKS).then_some((count, why))
     }
 

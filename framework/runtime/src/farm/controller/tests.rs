@@ -73,9 +73,9 @@ fn what_is_predicted_is_what_the_model_says_of_the_farm() {
     assert!((current_s / model().time(60) - 1.0).abs() < 0.05, "{acted}");
     assert!((candidate_s.unwrap() / model().time(wanted) - 1.0).abs() < 0.05, "{acted}");
     let value = |name: &str| inputs.iter().find(|i| i.name == name).unwrap().value;
-    assert!((value("the start of a message") - 1e-3).abs() < 1e-5);
-    assert!((value("its transport") - 1e-6).abs() < 1e-8);
-    assert!((value("of it to workers") - 0.5).abs() < 1e-9);
+    assert!((value("start-up of a message") - 1e-3).abs() < 1e-5);
+    assert!((value("transfer") - 1e-6).abs() < 1e-8);
+    assert!((value("share to workers") - 0.5).abs() < 1e-9);
     assert!((value("time in tasks") - 1.6).abs() < 1e-6);
 }
 
@@ -138,7 +138,11 @@ fn a_change_that_slows_a_stream_is_taken_back() {
     let (counts, controller) =
         stream((40, false), Duration::from_millis(2), |workers| if workers < 40 { 3.0 } else { 2.0 });
     assert!(counts.contains(&13) && counts[11] == 40, "{counts:?}");
-    assert!(controller.why().unwrap().contains("so that there are 40 again"), "{:?}", controller.why());
+    assert!(
+        controller.why().unwrap().contains("the number of workers is 40 again"),
+        "{:?}",
+        controller.why()
+    );
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let PendingTasks { tasks, suspicion, .. } = pending;
         let packed = user_code::call(|| messages::encode_chunk(self.run, header, &self.codecs.tasks, tasks));
         let (frame, payload) = packed.map_err(|e| {
-            let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), header.count);
+            let text = format!("{} (in a chunk of {} tasks for rank {worker})", e.message(), header.count);
             self.here(Error::new(e.kind(), text).on_item(header.first))
         })?;
         Ok(Packed { header, suspicion, frame, payload })

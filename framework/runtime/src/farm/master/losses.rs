@@ -43,10 +43,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             return Ok(());
         }
         let limit = self.options.task_limit.unwrap_or_default();
-        let why = format!("it has been in task {task} for longer than the limit of {limit:?}");
+        let why = format!("task {task} has exceeded the limit of {limit:?}");
         let chunks = self.let_go(worker, WorkerState::TimedOut);
         let tasks = count(&chunks);
-        log::warn!("farm {}: {tasks} tasks of rank {worker} go to others: {why}", shown(&self.name));
+        log::warn!("farm {}: {tasks} tasks of rank {worker} are requeued: {why}", shown(&self.name));
         self.record_event(|| Event::Lost { rank: worker, tasks, why });
         for chunk in chunks {
             let hangs = chunk.first..chunk.first + u64::from(chunk.count);
@@ -62,7 +62,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             for (first, tasks) in [(chunk.first, before), (task + 1, after)] {
                 self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
             }
-            let message = format!("took longer than the limit of {limit:?}");
+            let message = format!("exceeded the limit of {limit:?}");
             self.retry_or_fail(
                 &chunk,
                 worker,
@@ -157,9 +157,9 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let tasks = count(chunks);
         let over = match blamed_tasks.is_empty() {
             true => String::new(),
-            false => format!("; it was in {}", blamed_tasks.join(" or ")),
+            false => format!("; it was running {}", blamed_tasks.join(" or ")),
         };
-        log::warn!("farm {}: {tasks} tasks of rank {rank} go to others: {why}{over}", shown(&self.name));
+        log::warn!("farm {}: {tasks} tasks of rank {rank} are requeued: {why}{over}", shown(&self.name));
         let why = format!("{why}{over}");
         self.record_event(|| Event::Lost { rank, tasks, why });
         Ok(())
@@ -197,7 +197,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if !self.state.readmit(rank) {
             return Ok(());
         }
-        log::info!("farm {}: rank {rank} is heard again", shown(&self.name));
+        log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
             // The rank may have been parked before.
@@ -228,7 +228,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             return Ok(());
         }
         let (lost, tasks) = (&self.state.lost, self.state.tasks.describe());
-        let text = format!("no rank is left that could do tasks: ranks {lost:?} are lost; {tasks}");
+        let text = format!("no rank is left to run tasks: ranks {lost:?} are lost; {tasks}");
         // The cause is a fault of machines, not of the program, so a restarted job may succeed.
         Err(self.here(Error::new(ErrorKind::Timeout, text)))
     }

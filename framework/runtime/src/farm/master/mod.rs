@@ -128,7 +128,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             part: 0.0,
             total: total.filter(|_| self.streaming),
             what: "tasks",
-            rest: format!("{}  {} handed out", count(workers, "worker"), count(out, "task")),
+            rest: format!("{}  {} dispatched", count(workers, "worker"), count(out, "task")),
         }
     }
 
@@ -177,7 +177,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
                 Ok(())
             }
             ToMaster::Report(_) => {
-                let text = format!("rank {from} has left in the middle of a farm's run");
+                let text = format!("rank {from} has left the farm before its end");
                 Err(Error::new(ErrorKind::Wire, text))
             }
             // Late messages: results of a stopped stream, and messages of lost ranks.
@@ -223,7 +223,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
                 self.controller.own(header.count, times.sum);
                 self.on_own_result(header, times, result, delivery, out)
             }
-            Outcome::Chunk { .. } => Err(Error::new(ErrorKind::Wire, "rank 0 did a chunk for another rank")),
+            Outcome::Chunk { .. } => Err(Error::new(ErrorKind::Wire, "rank 0 ran a chunk of another rank")),
         }
     }
 

@@ -23,7 +23,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     ) -> Result<()> {
         for entry in entries {
             if entry.by >= out.ranks() {
-                let text = format!("it sent a result of rank {}, which is not there", entry.by);
+                let text = format!("a result of rank {} arrived, but there is no such rank", entry.by);
                 return Err(Error::new(ErrorKind::Wire, text).at_rank(from));
             }
             self.on_result(from, entry, delivery, out)?;
@@ -49,7 +49,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             return Ok(());
         };
         if (done.first, done.count) != (chunk.first, chunk.count) {
-            let text = format!("its result is of other tasks than chunk {}", done.id);
+            let text = format!("the result of chunk {} is of other tasks than the chunk", done.id);
             return Err(Error::new(ErrorKind::Wire, text).at_rank(worker));
         }
         let count = done.count as usize - done.failures.len();
@@ -147,7 +147,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             let Some(task) = tasks.nth((failure.place - next) as usize) else { break };
             next = failure.place + 1;
             let first = chunk.first + u64::from(failure.place);
-            log::debug!("task {first} failed on rank {by}, again: {}", failure.message);
+            log::debug!("task {first} failed on rank {by} and is retried: {}", failure.message);
             let (attempt, avoid) = (chunk.attempt + 1, Some(chunk.worker));
             let suspicion = Suspicion::default();
             self.state.requeue(PendingTasks { first, tasks: vec![task], attempt, avoid, suspicion });

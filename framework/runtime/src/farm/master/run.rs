@@ -34,7 +34,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         mut driver: Driver<'scope, 'env, TaskRunner<'w, 'f, I, O>>,
     ) -> Result<Self> {
         if let Some(count) = master.options.sub_masters {
-            master.split(count, "as many as were asked for", &mut Outgoing::new(endpoint))?;
+            master.split(count, "set by the program", &mut Outgoing::new(endpoint))?;
         }
         if master.state.computes {
             driver.submit(Command::SetUp)?;

@@ -19,7 +19,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         match self.state.workers().state_of(rank) {
             WorkerState::Dead => return,
             WorkerState::TimedOut if out.endpoint().is_process() => {
-                out.endpoint().lose(rank, "it hangs in a task");
+                out.endpoint().lose(rank, "its task has exceeded the time limit and has not ended");
                 out.endpoint().stays(rank);
             }
             _ => {}
@@ -75,7 +75,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
             if master.state.workers().state_of(rank) == WorkerState::Suspected {
                 master.state.tasks.workers_mut().set(rank, WorkerState::Dead);
                 master.state.lost.push(rank);
-                endpoint.lose(rank, "it has been silent until the end");
+                endpoint.lose(rank, "it sent no heartbeat until the end of the farm");
             }
         }
         let counts = master.state.tasks.counts();

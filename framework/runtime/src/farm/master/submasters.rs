@@ -33,10 +33,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             ToWorker::Lead(order).send(out.endpoint(), leader)?;
         }
         let (sub_masters, workers) = (self.state.groups.leaders(), ranks.len() - count);
-        log::info!(
-            "farm {}: {count} sub-masters lead {workers} workers from now on: {why}",
-            shown(&self.name)
-        );
+        log::info!("farm {}: {count} sub-masters now serve {workers} workers: {why}", shown(&self.name));
         let why = why.to_string();
         self.record_event(|| Event::Split { sub_masters, workers, reason: why });
         Ok(())

@@ -87,7 +87,7 @@ pub(super) fn decode(mut body: Bytes, parts: Vec<Part>) -> Result<(u32, Vec<Entr
         items.push(Entry { by, body: body.split_to(length), parts });
     }
     if !body.is_empty() || parts.next().is_some() {
-        return Err(torn("has more than it says"));
+        return Err(torn("has bytes or parts after its last entry"));
     }
     Ok((ahead, items))
 }

@@ -204,7 +204,10 @@ fn read_result(body: Bytes, parts: Vec<Part>) -> Result<(ResultHeader, Payload)>
     let failures: Vec<Failure> =
         if listed == 0 { Vec::new() } else { wire::from_bytes(&body[RESULT_HEADER..end])? };
     if !failures.is_sorted_by(|a, b| a.place < b.place) || failures.last().is_some_and(|f| f.place >= count) {
-        return Err(Error::new(ErrorKind::Wire, "the failed tasks of a result are not in order"));
+        return Err(Error::new(
+            ErrorKind::Wire,
+            "the failed tasks of a result are not in ascending order or not in its chunk",
+        ));
     }
     let times = Times { took: Duration::from_nanos(took), sum, squares };
     let done = ResultHeader { id, first, count, failures, times };

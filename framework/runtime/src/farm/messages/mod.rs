@@ -207,9 +207,7 @@ fn small<T: Serialize>(run: u32, tag: Tag, content: &T) -> Result<Frame> {
 }
 
 fn unexpected(from: usize, tag: Tag, receiver: &str) -> Error {
-    let text = format!(
-        "rank {from} sent {tag:?} in the middle of a farm's run, which its {receiver} does not expect"
-    );
+    let text = format!("rank {from} sent {tag:?}, which a farm's {receiver} does not expect");
     Error::new(ErrorKind::Wire, text)
 }
 

@@ -65,7 +65,7 @@ impl DeathRecords {
             None => format!("a process died in {place} (in an earlier run of the job)"),
         };
         if !exhausted {
-            message += ", and no rank is left to risk with it";
+            message += ", and no rank is left to retry it";
         }
         // The task may succeed in another run, unless it has used all its attempts and certainly caused the deaths.
         let is_its_own = exhausted && suspicion.is_its_own();

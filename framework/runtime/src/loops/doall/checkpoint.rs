@@ -104,7 +104,7 @@ fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
 
 /// Reads `count` units from the bytes of [`bytes_of`]. All lengths are checked in spite of the checksum, because the program may have changed since.
 fn open<U: Units>(bytes: &[u8], count: u64) -> Result<U> {
-    let wrong = || Error::new(ErrorKind::Wire, "the units of a checkpoint are not those of this loop");
+    let wrong = || Error::new(ErrorKind::Wire, "the units of the checkpoint do not fit this loop");
     let mut rest = bytes;
     let mut number = || {
         let (number, after) = rest.split_first_chunk::<8>()?;

@@ -97,14 +97,15 @@ fn two_loops_do_not_share_a_directory_of_checkpoints() {
     })
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("is that of an earlier run of this job"), "{error}");
+    assert!(error.to_string().contains("was used by an earlier run of this job"), "{error}");
 }
 
 #[test]
 fn a_checkpoint_is_of_one_run() {
     let dir = tempfile::tempdir().unwrap();
     go(2, dir.path(), (true, None), &[PASSES]).unwrap_err();
-    for (runs, expected) in [(&[PASSES, 1][..], "this is not its first"), (&[1], "but only 1 are asked for")]
+    for (runs, expected) in
+        [(&[PASSES, 1][..], "this is not the first run"), (&[1], "but the run has only 1")]
     {
         let error = go(2, dir.path(), (false, None), runs).unwrap_err();
         assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{error}");

@@ -106,7 +106,7 @@ pub(super) fn spread<U: Units>(
         pieces.into_iter().rev().for_each(|(_, piece)| all.append(piece));
         match units == count as u64 {
             true => Ok(all),
-            false => Err(Error::new(ErrorKind::Wire, format!("{count} units are there, not {units}"))),
+            false => Err(Error::new(ErrorKind::Wire, format!("{count} units arrived, expected {units}"))),
         }
     });
     there.map_err(
@@ -121,13 +121,13 @@ fn together<U: Units>(mut segments: Vec<Segment<U>>, units: u64) -> Result<U> {
     let mut end = 0;
     for segment in segments {
         if segment.first != end {
-            return Err(Error::new(ErrorKind::Wire, format!("unit {end} is not there once")));
+            return Err(Error::new(ErrorKind::Wire, format!("unit {end} is missing or arrived twice")));
         }
         end += segment.count;
         all.append(segment.units);
     }
     if end != units {
-        return Err(Error::new(ErrorKind::Wire, format!("{end} units are there, not {units}")));
+        return Err(Error::new(ErrorKind::Wire, format!("{end} units arrived, expected {units}")));
     }
     Ok(all)
 }

@@ -94,7 +94,12 @@ fn a_hook_wants_the_rest_of_the_range() {
     });
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::User);
-    assert!(error.to_string().contains("loop hooks: 17..26 is not what is left of 18..26"), "{error}");
+    assert!(
+        error.to_string().contains(
+            "loop hooks: the hook got 17..26 as the remaining range, expected an end part of 18..26"
+        ),
+        "{error}"
+    );
 }
 
 #[test]

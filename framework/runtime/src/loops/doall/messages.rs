@@ -127,7 +127,7 @@ impl<U: Units> UnitMigration<U> {
         for _ in 0..unpacker.number()? {
             let (first, count, left) = (unpacker.number()?, unpacker.number()?, unpacker.number()?);
             if first.checked_add(count).is_none_or(|end| end > units) {
-                let text = format!("units from {first} on, {count} of them, where there are {units}");
+                let text = format!("it has {count} units from unit {first} on, but the loop has {units}");
                 return Err(unpacker.error(text));
             }
             let there = usize::try_from(count)
@@ -219,7 +219,7 @@ impl<U: Units> Received<U> {
             }
             Tag::Directive => Received::ForWorker(ToWorker::Directive(wire::from_bytes(&body)?)),
             Tag::Units => Received::ForWorker(ToWorker::Units(UnitMigration::decode(body, parts, units)?)),
-            Tag::Gather => return Err(unexpected(from, "units to be gathered")),
+            Tag::Gather => return Err(unexpected(from, "units for the gather")),
         })
     }
 }
@@ -232,7 +232,7 @@ fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
 
 /// Returns the error for a message that rank `from` must not send at this point.
 pub(super) fn unexpected(from: usize, what: &str) -> Error {
-    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which a loop does not expect here"))
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which the loop does not expect here"))
 }
 
 #[cfg(test)]

@@ -84,7 +84,8 @@ impl<U: Units> RankLoop<U> {
     /// # Errors
     /// [`ErrorKind::Config`] if a checkpoint is set.
     pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
-        let text = "the option checkpoint is set, which is of one run; a DOALL loop until convergence makes one for each check";
+        let text = "the option checkpoint is set, but a DOALL loop until convergence consists of several runs, and a \
+                    checkpoint belongs to one";
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
@@ -113,7 +114,7 @@ impl<U: Units> RankLoop<U> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {
             Ok(count) => units.check(count),
-            Err(_) => Err(format!("{count} units, more than fit into memory")),
+            Err(_) => Err(format!("{count} units, which do not fit into memory")),
         };
         if let Err(what) = fits {
             let text = format!("the data of units {range:?} cannot be {what}");
@@ -151,13 +152,17 @@ impl<U: Units> RankLoop<U> {
         let refuse = |text: String| Err(Error::new(ErrorKind::Config, text));
         let rank = endpoint.rank();
         let Some(range) = self.wants(rank, endpoint.size())? else {
-            return refuse("a checkpoint is of one run of a loop, and this is not its first".into());
+            return refuse(
+                "a checkpoint is set, but this is not the first run of the loop; a checkpoint belongs to \
+                           its first run"
+                    .into(),
+            );
         };
         let (checkpoints, units) = resume(endpoint, config, checkpoint, (&self.name, self.units), &range)?;
         let before = checkpoints.before;
         if before > passes {
             return refuse(format!(
-                "the checkpoint is after {before} passes, but only {passes} are asked for"
+                "the checkpoint was written after {before} passes, but the run has only {passes}"
             ));
         }
         if let Some(units) = units {

@@ -156,7 +156,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 
     fn on_coordinator_message(&mut self, from: usize, message: ToCoordinator, at: &Moment) -> Result<()> {
         let Some(coordinator) = &mut self.run.coordinator else {
-            return Err(unexpected(from, "what is for the coordinator"));
+            return Err(unexpected(from, "a message for the coordinator"));
         };
         match message {
             ToCoordinator::Report(report) => {
@@ -316,7 +316,12 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
                 }
                 self.of.worker.finished(&block);
             }
-            _ => return Err(Error::new(ErrorKind::Panic, "in the framework itself: nobody asked for that")),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Panic,
+                    "in the framework itself: user code returned a result that was not requested",
+                ));
+            }
         }
         self.take_waiting(at, out)
     }
@@ -348,7 +353,10 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
             self.end_idle(at);
             let pass = (self.run.passes > 1).then(|| self.of.worker.pass());
             let Some((units, at)) = self.of.worker.unit_queue.take_out(&block) else {
-                return Err(Error::new(ErrorKind::Panic, "in the framework itself: the block is not here"));
+                return Err(Error::new(
+                    ErrorKind::Panic,
+                    "in the framework itself: this rank does not have the block",
+                ));
             };
             self.run.in_hand = Some(InHand::Block(block.clone()));
             return Ok(Next::Task(Job::Block { block, units, at, pass }));
@@ -363,7 +371,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
 
     fn sign(&self) -> Sign {
         let mut state = match &self.run.in_hand {
-            Some(InHand::Units(range)) => format!("making units {} to {}", range.start, range.end),
+            Some(InHand::Units(range)) => format!("creating units {} to {}", range.start, range.end),
             Some(InHand::Block(UnitBlock { range })) => {
                 format!("computing units {} to {} of pass {}", range.start, range.end, self.of.worker.pass())
             }

@@ -268,7 +268,7 @@ impl Star {
     pub(super) fn waits_for(&self) -> String {
         let list: Vec<String> = self
             .waited_for()
-            .map(|(rank, worker)| format!("rank {rank} (which had {} to do)", worker.undone))
+            .map(|(rank, worker)| format!("rank {rank} ({} units left)", worker.undone))
             .collect();
         let pass = match self.times {
             1 => format!("pass {} of {}", self.pass, self.passes),
@@ -277,7 +277,7 @@ impl Star {
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
             // All ranks have reported, and yet the pass is not over.
-            true => format!("for units that nobody reports, in {pass}"),
+            true => format!("for units that no rank reports, in {pass}"),
         }
     }
 

@@ -53,7 +53,7 @@ fn what_ranks_have_done_since_they_reported_counts() {
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
     // Only rank 1 itself can report that it has run out of units.
     assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
-    assert!(coordinator.waits_for().contains("rank 1 (which had 200 to do)"), "{}", coordinator.waits_for());
+    assert!(coordinator.waits_for().contains("rank 1 (200 units left)"), "{}", coordinator.waits_for());
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what), (0, Command::ReportSoon));
     assert_eq!(coordinator.step(NOW).unwrap(), None, "once is enough");
-    assert!(coordinator.waits_for().contains("rank 1 (which had 50 to do), in pass 1 of 1"));
+    assert!(coordinator.waits_for().contains("rank 1 (50 units left), in pass 1 of 1"));
     coordinator.on_report(1, &report(0, 10, 40, 10.0, 1.0, 0), NOW);
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what), (1, Command::Continue));
@@ -115,7 +115,7 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
 fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
     let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
     assert!(
-        coordinator.waits_for().ends_with("rank 1 (which had 2000 to do), in passes 1 to 40"),
+        coordinator.waits_for().ends_with("rank 1 (2000 units left), in passes 1 to 40"),
         "{}",
         coordinator.waits_for()
     );

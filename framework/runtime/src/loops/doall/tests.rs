@@ -298,8 +298,9 @@ fn a_silent_rank_is_named() {
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     let text = error.to_string();
     assert!(
-        text.starts_with("rank 0: loop silent: has waited 0 s for a sign of life from rank 1; last it said:")
-            && text.contains("for the reports of rank 1"),
+        text.starts_with(
+            "rank 0: loop silent: has waited 0 s for a heartbeat from rank 1; its last heartbeat:"
+        ) && text.contains("for the reports of rank 1"),
         "{text}"
     );
 }

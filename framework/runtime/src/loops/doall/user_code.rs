@@ -179,7 +179,7 @@ impl UserCode for ByCaller {
 /// The error of [`DoAll::create`], with the units.
 pub(super) fn make<L: DoAll>(body: &mut L, range: &Range<u64>) -> Result<L::Units> {
     user_code::call(|| body.create(range.clone())).map_err(|error| {
-        let text = format!("{} (in making units {}..{})", error.message(), range.start, range.end);
+        let text = format!("{} (while creating units {}..{})", error.message(), range.start, range.end);
         Error::new(error.kind(), text)
     })
 }

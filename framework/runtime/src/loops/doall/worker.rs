@@ -104,7 +104,7 @@ impl<U: Units> Worker<U> {
             return Ok(Vec::new());
         }
         if directive.round != self.round + 1 || self.open.is_some() {
-            let text = format!("directive number {} came behind number {}", directive.round, self.round);
+            let text = format!("directive number {} arrived after number {}", directive.round, self.round);
             return Err(Error::new(ErrorKind::Wire, text));
         }
         (self.round, self.period, self.report_soon) = (directive.round, directive.period, false);
@@ -181,7 +181,7 @@ impl<U: Units> Worker<U> {
         let Some(open) = expected else { return Err(unordered(from, round)) };
         if let Some(segment) = migration.segments.iter().find(|s| !(1..=self.times).contains(&s.left)) {
             let (unit, left) = (segment.first, segment.left);
-            let text = format!("rank {from} sent unit {unit} to be done {left} times of {}", self.times);
+            let text = format!("rank {from} sent unit {unit} with {left} of {} passes left", self.times);
             return Err(Error::new(ErrorKind::Wire, text));
         }
         open.received += migration.len();
@@ -266,7 +266,7 @@ impl<U: Units> Worker<U> {
                 format!("for units from ranks {:?}, by directive number {}", open.senders, self.round)
             }
             None => format!(
-                "for rank 0 to decide how pass {} goes on; all {} units that were here are done",
+                "for rank 0 to decide about pass {}; all {} units of this rank are done",
                 self.pass(),
                 self.unit_queue.held()
             ),
@@ -276,7 +276,7 @@ impl<U: Units> Worker<U> {
 
 /// Returns the error for units that no directive ordered.
 fn unordered(from: usize, round: u64) -> Error {
-    let text = format!("rank {from} sent units by directive number {round}, which does not order that");
+    let text = format!("rank {from} sent units for directive number {round}, which does not order that");
     Error::new(ErrorKind::Wire, text)
 }
 

@@ -83,7 +83,7 @@ fn units_come_and_go_by_orders_only() {
     worker.carry_out(&directive(2, Command::Continue, &[(3, 1, 1, 1)])).unwrap();
     let done = UnitMigration { round: 2, segments: vec![Segment::new(0, 1, vec![0])] };
     let error = worker.accept(3, done).unwrap_err();
-    assert!(error.message().ends_with("rank 3 sent unit 0 to be done 0 times of 1"), "{error}");
+    assert!(error.message().ends_with("rank 3 sent unit 0 with 0 of 1 passes left"), "{error}");
     assert!(
         worker.carry_out(&directive(3, Command::Continue, &[])).is_err(),
         "directives cannot be left out"
@@ -111,7 +111,7 @@ fn units_may_be_some_directives_ahead() {
         worker.accept(2, migration(round, 30, 5)).unwrap();
         (1..4).for_each(|n| drop(worker.carry_out(&directive(n, Command::Continue, &[])).unwrap()));
         let error = worker.carry_out(&directive(4, last, &[])).unwrap_err();
-        let text = format!("rank 2 sent units by directive number {round}, which does not order that");
+        let text = format!("rank 2 sent units for directive number {round}, which does not order that");
         assert_eq!(error.message(), text);
     }
 }
@@ -135,7 +135,7 @@ fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
     work(&mut worker, 99);
     work(&mut worker, 99);
     assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 26, true));
-    assert!(worker.waits_for().contains("pass 2 goes on; all 13 units"), "{}", worker.waits_for());
+    assert!(worker.waits_for().contains("about pass 2; all 13 units"), "{}", worker.waits_for());
 }
 
 #[test]

@@ -106,8 +106,8 @@ fn a_checkpoint_is_of_one_run_of_one_loop() {
     assert!(text.contains("with 24 units") && text.contains("with 25 units"), "{text}");
     let text = refused(Shape { columns: 15, ..SHAPE }, &[SWEEPS]);
     assert!(text.contains("have") && text.contains("bytes, expected"), "{text}");
-    assert!(refused(SHAPE, &[0]).contains("but only 0 are asked for"));
-    assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not its first"));
+    assert!(refused(SHAPE, &[0]).contains("but the run has only 0"));
+    assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not the first run"));
 }
 
 /// Stencil that fails as soon as there is a checkpoint.

@@ -64,7 +64,7 @@ impl Findings {
                 let columns = u64::from_le_bytes(*columns);
                 Err(format!("it is of a table with {columns} columns, expected {expected}"))
             }
-            None => Err(format!("it is of no table, expected one with {expected} columns")),
+            None => Err(format!("it is not of a table, expected a table with {expected} columns")),
         }
     }
 }

@@ -267,7 +267,7 @@ impl<T: Pod + Send> GridLoop<T> {
     fn check_made(&self) -> Result<()> {
         match self.made {
             Some(made) if made != (self.edges(), self.width()) => {
-                let text = "whether its rows are periodic, or how wide panels are, was changed after they had been made";
+                let text = "periodic rows or the panel width were changed after the rows had been created";
                 Err(Error::new(ErrorKind::Config, text))
             }
             _ => Ok(()),

@@ -154,8 +154,8 @@ impl HaloRow<Bytes> {
             return Err(Error::new(
                 ErrorKind::Wire,
                 format!(
-                    "rank {from} sent {} bytes of sweep {} from column {} on, expected those of sweep {sweep} from column \
-                     {start} on, {} values of {} bytes at most",
+                    "rank {from} sent {} bytes of sweep {} from column {} on, expected sweep {sweep} from column \
+                     {start} on, at most {} values of {} bytes",
                     self.values.len(),
                     self.sweep,
                     self.start,
@@ -193,7 +193,7 @@ impl Rows {
     fn decode(from: usize, body: &Bytes, mut parts: Vec<Part>) -> Result<Self> {
         match (RowsHeader::read(body), parts.pop()) {
             (Some(header), Some(values)) if parts.is_empty() => Ok(Rows { first: header.first, values }),
-            _ => Err(unexpected(from, "what is no rows", "where they begin, and their values")),
+            _ => Err(unexpected(from, "a message without rows", "the number of the first row, and values")),
         }
     }
 
@@ -276,11 +276,11 @@ impl<V> ToNeighbour<V> {
     pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
         let what = match self {
             ToNeighbour::HaloRow(_) => "a halo row",
-            ToNeighbour::WrapRow(_) => "a row from the other end of the grid",
+            ToNeighbour::WrapRow(_) => "a wrap-around row",
             ToNeighbour::Directive(_) => "a directive",
-            ToNeighbour::RowsComing => "that rows follow",
+            ToNeighbour::RowsComing => "an announcement of rows",
             ToNeighbour::Rows(_) => "rows",
-            ToNeighbour::Wanted => "that rows are wanted",
+            ToNeighbour::Wanted => "a request for rows",
         };
         unexpected(from, what, expected)
     }
@@ -327,7 +327,7 @@ impl Received {
             Tag::Report => return Ok(Received::ForCoordinator(wire::from_bytes(&body)?)),
             Tag::Finish => return Ok(Received::ForSpare(ToSpare::Finish)),
             Tag::Verdict => return Ok(Received::Verdict(wire::from_bytes(&body)?)),
-            Tag::Gather => return Err(unexpected(from, "rows to be gathered", "messages of a running loop")),
+            Tag::Gather => return Err(unexpected(from, "rows for the gather", "messages of a running loop")),
         };
         Ok(Received::FromNeighbour(message))
     }
@@ -338,7 +338,7 @@ impl Received {
             Received::FromNeighbour(message) => message.unexpected(from, expected),
             Received::ForCoordinator(_) => unexpected(from, "a report", expected),
             Received::Verdict(_) => unexpected(from, "a verdict", expected),
-            Received::ForSpare(_) => unexpected(from, "what is for ranks without rows", expected),
+            Received::ForSpare(_) => unexpected(from, "a message for ranks without rows", expected),
         }
     }
 }

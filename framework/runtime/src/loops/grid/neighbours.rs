@@ -63,7 +63,7 @@ impl Neighbours {
         } else if Some(from) == self.position.below() {
             self.below.push_back(message);
         } else {
-            return Err(message.unexpected(from, "nothing, as it is no neighbour"));
+            return Err(message.unexpected(from, "no message, because it is not a neighbour"));
         }
         Ok(())
     }

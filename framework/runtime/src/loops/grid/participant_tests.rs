@@ -195,5 +195,5 @@ fn a_rank_that_does_not_take_its_rows_is_named() {
     };
     let error = awaited(usize::MAX, &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (crate::ErrorKind::Timeout, Some(1)));
-    assert!(error.message().contains("for a sign of life from rank 0"), "{error}");
+    assert!(error.message().contains("for a heartbeat from rank 0"), "{error}");
 }

@@ -62,8 +62,8 @@ impl RowMigration {
                         rows.end == has.end && rows.start >= has.start
                     };
                     if !is_there {
-                        let what = format!("an order to send rows {rows:?}");
-                        return Err(unexpected(0, &what, &format!("some at an end of {has:?}")));
+                        let what = format!("a directive to send rows {rows:?}");
+                        return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
                     // The receiver counts the time from this message on as transfer time of the rows.
@@ -90,7 +90,7 @@ impl RowMigration {
                         }
                         Some(ToNeighbour::Rows(rows)) if self.coming => rows,
                         Some(other) => {
-                            let expected = if self.coming { "rows" } else { "that rows are announced first" };
+                            let expected = if self.coming { "rows" } else { "an announcement of rows first" };
                             return Err(other.unexpected(*from, expected));
                         }
                     };
@@ -118,7 +118,7 @@ impl RowMigration {
     pub(super) fn waiting_for(&self) -> String {
         match self.tasks.get(self.next) {
             Some(Task::Receive { from, units }) => {
-                format!("for rows {:?} that move here from rank {from}", row_range(units))
+                format!("for rows {:?} from rank {from}", row_range(units))
             }
             _ => "to send rows".to_string(),
         }

@@ -41,8 +41,8 @@ impl Shape {
             .filter(|bytes| *bytes <= isize::MAX as usize);
         if size_of::<T>() == 0 || bytes.is_none() {
             let text = format!(
-                "a grid of {} rows and {} columns of {} bytes each cannot be held: expected values of some size, and \
-                 less than 2^63 bytes in all",
+                "a grid of {} rows and {} columns of {} bytes each does not fit into memory: expected values of at \
+                 least one byte, and less than 2^63 bytes in total",
                 self.rows,
                 self.columns,
                 size_of::<T>()

@@ -299,7 +299,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
                     "a directive to move rows before sweep {} in sweep {}",
                     movement.before, self.sweep
                 );
-                return Err(unexpected(0, &text, "a later sweep, and one movement at a time"));
+                return Err(unexpected(0, &text, "a directive for a later sweep, one movement at a time"));
             }
             self.movement = Some(movement);
         }
@@ -354,7 +354,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             _ => {
                 let neighbour = if self.above_ready { self.position.below() } else { self.position.above() };
                 format!(
-                    "for the border of sweep {}{}",
+                    "for the halo row of sweep {}{}",
                     self.sweep.saturating_sub(1),
                     neighbour.or(self.across).map_or(String::new(), |rank| format!(" from rank {rank}"))
                 )

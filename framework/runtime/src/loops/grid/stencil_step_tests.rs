@@ -140,7 +140,7 @@ fn a_late_order_is_refused() {
     );
     stencil_step.carry_out(directive(3), &mut Nowhere).unwrap();
     assert!(stencil_step.carry_out(directive(5), &mut Nowhere).is_err(), "one is under way");
-    assert_eq!(stencil_step.waiting_for(), "for the border of sweep 0 from rank 2");
+    assert_eq!(stencil_step.waiting_for(), "for the halo row of sweep 0 from rank 2");
 }
 
 /// On a ring of two ranks, the rank at the other end is also the neighbour of rank 0. Rows for the two borders must not
@@ -154,7 +154,7 @@ fn a_row_from_the_other_end_is_told_from_that_of_a_neighbour() {
         (first.sweep, first.above_ready, first.below_ready) = (1, false, false);
         first.receive(1, delivered(ToNeighbour::HaloRow(HaloRow::of(0, 0..3, &[7.0; 3])))).unwrap();
         assert!(!first.take_halo(&mut Nowhere).unwrap());
-        assert_eq!(first.waiting_for(), format!("for the border of sweep 0 from rank {across}"));
+        assert_eq!(first.waiting_for(), format!("for the halo row of sweep 0 from rank {across}"));
         first.receive(across, delivered(ToNeighbour::WrapRow(HaloRow::of(0, 0..3, &[6.0; 3])))).unwrap();
         assert!(first.take_halo(&mut Nowhere).unwrap());
         assert_eq!((first.old.upper()[0], first.old.lower()[0]), (6.0, 7.0));
@@ -163,8 +163,5 @@ fn a_row_from_the_other_end_is_told_from_that_of_a_neighbour() {
     (middle.sweep, middle.above_ready) = (1, false);
     middle.receive(0, delivered(ToNeighbour::WrapRow(HaloRow::of(0, 0..3, &[6.0; 3])))).unwrap();
     let error = middle.take_halo(&mut Nowhere).unwrap_err();
-    assert!(
-        error.message().contains("rank 0 sent a row from the other end of the grid, expected a halo row"),
-        "{error}"
-    );
+    assert!(error.message().contains("rank 0 sent a wrap-around row, expected a halo row"), "{error}");
 }

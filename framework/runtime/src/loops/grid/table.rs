@@ -57,7 +57,7 @@ pub trait Table: Send {
         if saved.is_empty() {
             return Ok(());
         }
-        Err(format!("the table was handed {} bytes of a checkpoint but has no `restore`", saved.len()).into())
+        Err(format!("the table received {} bytes of a checkpoint but has no `restore`", saved.len()).into())
     }
 }
 
@@ -99,7 +99,7 @@ impl<T: Pod> Cells<'_, T> {
     /// # Panics
     /// If `row` is not one of [`rows`](Cells::rows).
     pub fn line(&mut self, row: u64) -> Line<'_, T> {
-        assert!(self.rows.contains(&row), "row {row} is none of {:?}", self.rows);
+        assert!(self.rows.contains(&row), "row {row} is not in {:?}", self.rows);
         let at = ((row - self.rows.start) as usize + 1) * self.width + self.left;
         let count = (self.columns.end - self.columns.start) as usize;
         let (before, from) = self.values.split_at_mut(at);
@@ -157,7 +157,11 @@ impl<U: Table> Panels<U> {
         }
         (self.panel, self.until) = (self.panel + 1, 0);
         if let Some(findings) = findings {
-            findings.put(self.user.save().ok_or("`save` of the table gave nothing, as it had before")?);
+            findings.put(
+                self.user
+                    .save()
+                    .ok_or("`save` of the table returned `None`, although it returned data before")?,
+            );
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ fn what_does_not_belong_to_a_table_is_refused() {
     let text = refused(SHAPE, &kept.clone().panel_width(3));
     assert!(text.contains("bytes, expected"), "{text}");
     let text = refused(SHAPE, &kept.clone().panel_width(400));
-    assert!(text.contains("panels of 400 columns are all 400 of the table"), "{text}");
+    assert!(text.contains("a panel of 400 columns contains all 400 columns of the table"), "{text}");
     let without = run(&Config::new().ranks(2), |session| {
         TableLoop::new("mixed", SHAPE, Mixed::new(SHAPE)).settings(kept.clone()).run(session)?;
         Ok(())
@@ -141,6 +141,6 @@ fn what_does_not_belong_to_a_table_is_refused() {
         without
             .unwrap_err()
             .to_string()
-            .contains("loop mixed: a checkpoint is set of a table without `save`")
+            .contains("loop mixed: a checkpoint is set, but the table has no `save`")
     );
 }

@@ -111,10 +111,11 @@ impl<U: Table> TableLoop<U> {
         let columns = shape.columns;
         let why = match settings.panel_width {
             Some(width) if width >= columns as u64 && columns > 0 => format!(
-                "panels of {width} columns are all {columns} of the table, and checkpoints are made between two panels"
+                "a panel of {width} columns contains all {columns} columns of the table, but checkpoints are written \
+                 between two panels"
             ),
             _ if user_code::call(|| Ok::<_, BoxError>(self.body().save()))?.is_none() => {
-                "a checkpoint is set of a table without `save`: what has come of its rows would be lost"
+                "a checkpoint is set, but the table has no `save`: the results of its rows would be lost"
                     .to_string()
             }
             _ => return Ok(Some(Findings::new(columns))),
@@ -169,7 +170,7 @@ impl<U: Table> TableLoop<U> {
             return Ok(());
         }
         let text = format!(
-            "{} of the {columns} columns of the table are kept, expected all of them where it is collected: set panel_width",
+            "{} of the {columns} columns of the table are kept, but collecting the table needs all: set panel_width",
             width - 1
         );
         Err(self.misused(session, text))

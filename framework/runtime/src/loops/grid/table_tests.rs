@@ -192,7 +192,7 @@ fn what_cannot_be_is_refused() {
         table.panel_width(3).run(session)?;
         Ok(())
     });
-    assert!(error.to_string().contains("how wide panels are"), "{error}");
+    assert!(error.to_string().contains("the panel width"), "{error}");
     let error = refused(|session| {
         table().panel_width(0).run(session)?;
         Ok(())
@@ -204,10 +204,7 @@ fn what_cannot_be_is_refused() {
         TableLoop::new("mixed", shape, Mixed::new(shape)).run(session)?;
         Ok(())
     });
-    assert!(
-        error.to_string().contains("shape 10 x 401, where rank 0 does so with shape 10 x 400"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("shape 10 x 401, but rank 0 with shape 10 x 400"), "{error}");
 }
 
 #[test]

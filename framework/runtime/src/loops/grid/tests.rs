@@ -212,7 +212,7 @@ fn a_report_that_does_not_come_is_named() {
     let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");
-    assert!(text.starts_with("rank 0: loop slow: has waited 0 s for a sign of life from rank 1"), "{text}");
+    assert!(text.starts_with("rank 0: loop slow: has waited 0 s for a heartbeat from rank 1"), "{text}");
     assert!(text.contains("rank 0: waits for columns 0.. of sweep 0 from rank 1"), "{text}");
 }
 

@@ -210,9 +210,9 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                 }
                 let end = self.strip_end();
                 if end <= self.column {
-                    let text = format!("a border that ends at column {}", self.above_until);
+                    let text = format!("halo values that end at column {}", self.above_until);
                     let from = self.position.above().unwrap_or(0);
-                    return Err(unexpected(from, &text, &format!("one beyond {}", self.column)));
+                    return Err(unexpected(from, &text, &format!("values beyond column {}", self.column)));
                 }
                 if self.below_until < end && !self.take_below(end)? {
                     return Ok(Step::Wait);
@@ -296,7 +296,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         // A directive changes how a sweep is done, so it must arrive before the sweep begins.
         if directive.sweep != self.sweep || self.column != self.inner.start {
             let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
-            return Err(unexpected(0, &text, "one before it begins"));
+            return Err(unexpected(0, &text, "a directive before the sweep begins"));
         }
         self.report_after = directive.report_after;
         if directive.movement.is_some() {

@@ -193,7 +193,7 @@ fn messages_out_of_step_are_refused() {
     wavefront.receive(0, ToNeighbour::RowsComing).unwrap();
     let error = wavefront.next(&mut Nowhere).unwrap_err();
     assert!(
-        error.to_string().contains("rank 0 sent that rows follow, expected a halo row or a directive"),
+        error.to_string().contains("rank 0 sent an announcement of rows, expected a halo row or a directive"),
         "{error}"
     );
 }

@@ -61,5 +61,7 @@ fn create(path: &Path) -> io::Result<(File, PathBuf)> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other(format!("there are {MOST} copies of what was cut off earlier; remove them")))
+    Err(io::Error::other(format!(
+        "there are {MOST} copies of damaged ends that were cut off earlier; remove them"
+    )))
 }

@@ -121,9 +121,9 @@ pub struct Cut {
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Cut { at, bytes, records, copy } = self;
-        write!(f, "no whole record at byte {at}; {bytes} bytes from there on were cut off")?;
+        write!(f, "no complete record at byte {at}; {bytes} bytes from there on were cut off")?;
         if *records > 0 {
-            write!(f, ", with {records} records behind the damage")?;
+            write!(f, ", with {records} records after the damage")?;
         }
         if let Some(copy) = copy {
             write!(f, ", and are kept in {}", copy.display())?;

@@ -46,7 +46,7 @@ pub(super) fn open(
     if let Some(cut) = &mut scan.recovery.cut {
         cut.copy = cut::keep(&file, path, cut.at, size).map_err(io("keep a copy of the damaged end of"))?;
         file.set_len(scan.end).map_err(io("cut the damaged end off"))?;
-        log::warn!("the journal {}: {cut}; {} tasks are known", path.display(), scan.recovery.tasks);
+        log::warn!("the journal {}: {cut}; {} tasks were restored", path.display(), scan.recovery.tasks);
     }
     Ok((file, scan))
 }
@@ -89,7 +89,7 @@ pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> R
     let io = |error| io_error("begin", path, &error);
     if size > 0 {
         log::warn!(
-            "the journal {}: its writer was stopped before its first record; it begins anew",
+            "the journal {}: its writer stopped before the first record; the journal starts again",
             path.display()
         );
         file.set_len(0).map_err(io)?;
@@ -110,7 +110,7 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
     if &theirs == ours {
         return Ok(());
     }
-    let mut text = format!("it belongs to another job: it holds results of {theirs:?}; expected {ours:?}");
+    let mut text = format!("it belongs to another job: it contains results of {theirs:?}; expected {ours:?}");
     if (&theirs.name, &theirs.version) == (&ours.name, &ours.version) {
         text += " (the same program with other input or parameters)";
     }
@@ -121,17 +121,17 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
 /// Parses the identity in the header at the start of `bytes`.
 fn read_header(bytes: &[u8]) -> Result<Identity, String> {
     let Some(Start { magic, version, length }) = Start::read(bytes) else {
-        return Err("the file is no journal: it is shorter than a header".into());
+        return Err("the file is not a journal: it is shorter than a header".into());
     };
     let magic = magic.to_le_bytes();
     if magic != MAGIC {
         let (found, expected) = (magic.escape_ascii(), MAGIC.escape_ascii());
-        return Err(format!("the file is no journal: it begins with `{found}`, expected `{expected}`"));
+        return Err(format!("the file is not a journal: it begins with `{found}`, expected `{expected}`"));
     }
     if version != VERSION {
-        return Err(format!("it is in version {version} of the format, expected version {VERSION}"));
+        return Err(format!("it has format version {version}, expected version {VERSION}"));
     }
-    let damaged = || "its header is damaged, so that nobody knows whose results it holds".to_string();
+    let damaged = || "its header is damaged, so the job of its results is unknown".to_string();
     let end = Start::SIZE.saturating_add(length as usize);
     let (header, rest) = bytes.split_at_checked(end).ok_or_else(damaged)?;
     let sum = rest.first_chunk().ok_or_else(damaged)?;

@@ -59,5 +59,5 @@ impl Syncer {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the thread that syncs it has ended")
+    io::Error::other("the thread that syncs the journal has ended")
 }

@@ -165,7 +165,8 @@ fn records_behind_the_damage_are_told_of_and_not_trusted() {
     let cut = recovery.cut.unwrap();
     assert_eq!((cut.at as usize, cut.bytes as usize, cut.records), (ends[0], ends[4] - ends[0], 3));
     let text = format!(
-        "no whole record at byte {}; {} bytes from there on were cut off, with 3 records behind the damage, and are kept in \
+        "no complete record at byte {}; {} bytes from there on were cut off, with 3 records after the damage, and are \
+         kept in \
          {}.cut-1",
         cut.at,
         cut.bytes,
@@ -229,7 +230,7 @@ fn a_journal_of_another_job_is_refused_and_left_as_it_is() {
     let path = dir.path().join("j");
     written(&path, &some());
     let other = |name: &str, version: &str, fingerprint: [u8; 5]| Identity::new(name, version, fingerprint);
-    let theirs = "it holds results of `squares` version `1`, fingerprint 0707070707; expected ";
+    let theirs = "it contains results of `squares` version `1`, fingerprint 0707070707; expected ";
     let config = ErrorKind::Config;
     refused(&path, &other("cubes", "1", [7; 5]), config, &[theirs, "expected `cubes` version `1`"]);
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
@@ -249,18 +250,18 @@ fn other_files_and_versions_are_refused_and_left_as_they_are() {
     let mut version = bytes.clone();
     version[8] = 2;
     fs::write(&path, version).unwrap();
-    refused(&path, &job(), ErrorKind::Config, &["version 2 of the format, expected version 1"]);
+    refused(&path, &job(), ErrorKind::Config, &["format version 2, expected version 1"]);
     fs::write(&path, "Dear diary,\ntoday I computed squares.\n").unwrap();
     refused(
         &path,
         &job(),
         ErrorKind::Config,
-        &["no journal: it begins with `Dear dia`, expected `armajrnl`"],
+        &["not a journal: it begins with `Dear dia`, expected `armajrnl`"],
     );
     fs::write(&path, "x").unwrap();
     refused(&path, &job(), ErrorKind::Config, &["shorter than a header"]);
     fs::write(&path, [0; 1000]).unwrap();
-    refused(&path, &job(), ErrorKind::Config, &["no journal"]);
+    refused(&path, &job(), ErrorKind::Config, &["not a journal"]);
 }
 
 #[test]

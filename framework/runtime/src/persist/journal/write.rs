@@ -116,8 +116,10 @@ impl Journal {
         self.usable()?;
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let length = u32::try_from(length).map_err(|_| {
-            let text =
-                format!("the result of task {task} has {length} bytes, a journal takes {} at most", u32::MAX);
+            let text = format!(
+                "the result of task {task} has {length} bytes, expected at most {} in a journal",
+                u32::MAX
+            );
             Error::new(ErrorKind::Config, text)
         })?;
         let head = Head::new(self.chain, task, length, parts);

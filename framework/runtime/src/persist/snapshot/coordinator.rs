@@ -75,7 +75,7 @@ pub(crate) fn starting_point(
         // Other ranks may have started already and send messages: rank 0, which sends heartbeats to all ranks, and the neighbour across the
         // edge of a periodic grid.
         let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();
-        let why = || format!("for rank {from} to say which checkpoint counts");
+        let why = || format!("for rank {from} to report the checkpoint from which the loop resumes");
         (None, wire::from_bytes::<Resume>(&endpoint.await_from(&waits, is_it, why)?.body)?)
     };
     let receivers = match route {
@@ -132,7 +132,7 @@ impl SnapshotCoordinator {
     /// The errors of [`SnapshotStore::add`].
     pub(crate) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
         if self.store.add(rank, pass, saved)? {
-            log::debug!("the checkpoint after {pass} passes is whole");
+            log::debug!("the checkpoint after {pass} passes is complete");
         }
         Ok(())
     }

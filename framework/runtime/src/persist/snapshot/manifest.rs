@@ -85,14 +85,11 @@ impl Manifest {
         let mut next = 0;
         for piece in pieces.iter().filter(|piece| piece.count > 0) {
             if piece.first != next {
-                return Err(format!(
-                    "units from {next} on should follow, but units from {} on do",
-                    piece.first
-                ));
+                return Err(format!("units from {} on follow, expected units from {next} on", piece.first));
             }
             let Some(end) = piece.first.checked_add(piece.count) else {
                 return Err(format!(
-                    "{} units from {} on are more than there can be",
+                    "{} units from {} on exceed the range of unit numbers",
                     piece.count, piece.first
                 ));
             };
@@ -136,14 +133,13 @@ impl Manifest {
             refused(
                 dir,
                 &format!(
-                    "its manifest is not of version {VERSION}: {}",
+                    "its manifest is not in format version {VERSION}: {}",
                     armature_text::shown(&error.to_string())
                 ),
             )
         })?;
         if manifest.version != VERSION {
-            let text =
-                format!("it is in version {} of the format, expected version {VERSION}", manifest.version);
+            let text = format!("it has format version {}, expected version {VERSION}", manifest.version);
             return Err(refused(dir, &text));
         }
         manifest.check().map_err(|why| refused(dir, &why))?;

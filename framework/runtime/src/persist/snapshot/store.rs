@@ -52,7 +52,7 @@ impl SnapshotStore {
         units: u64,
         tries: u32,
     ) -> Result<(Self, Option<Manifest>)> {
-        fs::create_dir_all(dir).map_err(|error| io_error("make the directory", dir, &error))?;
+        fs::create_dir_all(dir).map_err(|error| io_error("create the directory", dir, &error))?;
         let lock = lock(dir, tries)?;
         let identity = String::from_utf8_lossy(identity).into_owned();
         let owner = Owner { name: name.to_string(), identity, units };

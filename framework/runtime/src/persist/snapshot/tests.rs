@@ -252,8 +252,8 @@ fn pieces_that_are_not_all_units_do_not_count() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     for (parts, expected) in [
-        ([0..5, 6..10], "units from 5 on should follow, but units from 6 on do"),
-        ([0..5, 4..10], "units from 5 on should follow, but units from 4 on do"),
+        ([0..5, 6..10], "units from 6 on follow, expected units from 5 on"),
+        ([0..5, 4..10], "units from 4 on follow, expected units from 5 on"),
         ([0..5, 5..9], "it has 9 units, expected 10"),
     ] {
         let (mut store, _) = open(dir).unwrap();

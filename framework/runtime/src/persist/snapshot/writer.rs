@@ -137,7 +137,7 @@ impl Drop for SnapshotWriter {
                     Err(RecvTimeoutError::Timeout) => {
                         let (rank, dir) = (self.rank, self.dir.display());
                         log::warn!(
-                            "rank {rank}: gave up a checkpoint in {dir} that was not written in {} s",
+                            "rank {rank}: abandoned a checkpoint in {dir} that was not written within {} s",
                             LAST.as_secs()
                         );
                         break;

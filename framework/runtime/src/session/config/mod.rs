@@ -274,8 +274,8 @@ impl Config {
             && asked != launched
         {
             remarks.push(format!(
-                "{asked} ranks were asked for, by --ranks, ARMATURE_RANKS or the program: that is how many threads there are \
-                 without an MPI launcher. This one has started {launched}, and these count"
+                "--ranks, ARMATURE_RANKS or the program sets {asked} ranks, but the MPI launcher has started \
+                 {launched}, which are used; the setting applies only without a launcher"
             ));
         }
         remarks
@@ -291,7 +291,8 @@ impl Config {
             }
             #[cfg(feature = "mpi")]
             Config { transport: TransportChoice::Local, communicator: Some(_), .. } => bad(
-                "a communicator is set, and the transport local, expected mpi or auto: ranks are its processes",
+                "a communicator is set and the transport is local, expected mpi or auto: the ranks are processes of \
+                 the communicator",
             ),
             Config { window: Some(0), .. } => bad("window is 0 batches, expected at least 1"),
             Config { request_ahead: 0, .. } => bad("request_ahead is 0, expected at least 1"),
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(asked.remarks(None).len(), 1);
         assert!(asked.remarks(Some(4))[0].contains("did you mean ARMATURE_RANKS?"));
         let text = &asked.remarks(Some(2))[1];
-        assert!(text.starts_with("4 ranks were asked for") && text.contains("has started 2, and"), "{text}");
+        assert!(text.contains("the program sets 4 ranks") && text.contains("has started 2, which"), "{text}");
         assert!(Config::new().remarks(Some(2)).is_empty());
     }
 

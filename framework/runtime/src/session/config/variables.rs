@@ -54,7 +54,7 @@ pub(super) fn remark(name: &str) -> String {
     let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
     let meant = name.strip_prefix(START).and_then(|rest| nearest(rest, settings));
     let meant = meant.map(|setting| format!("; did you mean {START}{setting}?"));
-    format!("{name} is set, but there is no such setting: it does nothing{}", meant.unwrap_or_default())
+    format!("{name} is set, but there is no such setting; it is ignored{}", meant.unwrap_or_default())
 }
 
 /// Returns the word that is most similar to `word`, if there is a similar one: it allows one edit per four letters.
@@ -110,7 +110,8 @@ mod tests {
             let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
             assert_eq!(nearest(name, settings), meant, "{name}");
         }
-        let text = "ARMATURE_RANK is set, but there is no such setting: it does nothing; did you mean ARMATURE_RANKS?";
+        let text =
+            "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
         assert_eq!(remark("ARMATURE_RANK"), text);
     }
 

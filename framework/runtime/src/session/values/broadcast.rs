@@ -95,7 +95,7 @@ impl Course {
                 }
             }
         }
-        let next = next.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 has nothing to give"))?;
+        let next = next.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 has no value to broadcast"))?;
         loop {
             let (piece, is_last) = next()?;
             let parts = packed(piece);
@@ -129,7 +129,7 @@ impl Course {
         endpoint.await_from(
             &Waits { whom: parent, limits, signs: &self.children },
             |from, tag| from == parent && (tag == Control::Piece.byte() || tag == Control::LastPiece.byte()),
-            || format!("for rank {parent} to pass on what all ranks get"),
+            || format!("for rank {parent} to forward the broadcast value"),
         )
     }
 }
@@ -143,7 +143,7 @@ pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
 /// Returns head and bulk data of a piece from rank `from`.
 pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<Part>)> {
     if parts.is_empty() {
-        return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent a piece of nothing")));
+        return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent an empty piece of a value")));
     }
     let head = parts.remove(0).into_bytes();
     Ok((head, parts))
@@ -216,7 +216,7 @@ impl Course {
         };
         let next: Option<NextPiece<'_>> = if endpoint.rank() == 0 { Some(&mut encode) } else { None };
         self.descend(endpoint, next, &mut decode)?;
-        got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 gave nothing"))
+        got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 sent no value"))
     }
 
     /// Sends the items of rank 0 to all ranks. `bytes` is the approximate size of an item.

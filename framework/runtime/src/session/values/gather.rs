@@ -47,7 +47,7 @@ impl Course {
             let message = endpoint.await_from(
                 &Waits { whom: child, limits: self.limits, signs: &signs },
                 |from, tag| from == child && tag == Control::Values.byte(),
-                || format!("for rank {child} to come, or for what is to come through it"),
+                || format!("for the values of rank {child}, or for values that it forwards"),
             )?;
             let (head, parts) = unpacked(child, message.parts)?;
             all = combine(all, decode_items(codec, head, parts)?)?;

@@ -66,8 +66,7 @@ impl Session {
         self.together(Location::caller(), |endpoint, limits| {
             let items = match (endpoint.rank(), value) {
                 (0, None) => {
-                    let text =
-                        "rank 0 broadcasts None, expected Some value: it is the one that all ranks get";
+                    let text = "rank 0 broadcasts None, expected Some value, which all ranks receive";
                     return Err(Error::new(ErrorKind::Config, text));
                 }
                 (0, Some(value)) => Some(vec![value]),
@@ -242,6 +241,6 @@ fn only<T>(values: Vec<T>) -> Result<T> {
     let mut values = values.into_iter();
     match (values.next(), count) {
         (Some(value), 1) => Ok(value),
-        _ => Err(Error::new(ErrorKind::Wire, format!("{count} values have come, expected one"))),
+        _ => Err(Error::new(ErrorKind::Wire, format!("{count} values arrived, expected one"))),
     }
 }

@@ -152,19 +152,19 @@ fn ranks_that_do_not_do_the_same_are_told_apart() {
         (
             &give as &(dyn Fn(&mut Session) -> Result<()> + Sync),
             &farm as &(dyn Fn(&mut Session) -> Result<()> + Sync),
-            "rank 3: runs the farm \"a\", where rank 0 broadcasts a value: every rank must",
+            "rank 3: runs the farm \"a\", but rank 0 broadcasts a value: every rank must",
         ),
-        (&farm, &give, "rank 3: broadcasts a value, where rank 0 runs the farm \"a\": every rank must"),
+        (&farm, &give, "rank 3: broadcasts a value, but rank 0 runs the farm \"a\": every rank must"),
         (
             &give,
             &|session| session.broadcast(Some(1_u16)).map(drop),
-            "rank 3: broadcasts a value with values of type u16, where rank 0 does so with values of type u8",
+            "rank 3: broadcasts a value with values of type u16, but rank 0 with values of type u8",
         ),
         (&|session| session.gather(1_u8).map(drop), &|session| session.all_gather(1_u8).map(drop), {
-            "rank 3: gathers values for all ranks, where rank 0 gathers values:"
+            "rank 3: gathers values for all ranks, but rank 0 gathers values:"
         }),
         (&|session| session.barrier(), &|_| Ok(()), {
-            "rank 3: ends the program, where rank 0 comes to a barrier:"
+            "rank 3: ends the program, but rank 0 comes to a barrier:"
         }),
     ] {
         let told = disagreement(most, other);
@@ -198,7 +198,7 @@ fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
     });
     let error = error.unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(2)));
-    assert!(error.message().contains("for rank 3 to come"), "{error}");
+    assert!(error.message().contains("for the values of rank 3"), "{error}");
 }
 
 /// Runs `body` on the remaining three of four ranks: rank 1 never started, and rank 0 knows that it is lost.
@@ -245,7 +245,7 @@ fn what_needs_a_value_of_each_rank_is_refused_where_some_are_lost() {
         Course::begin_empty(endpoint, announced::<u8>("gathers values"), limits).map(drop)
     });
     for error in refused.into_iter().map(Result::unwrap_err) {
-        let text = "rank 0: gathers values, which needs all ranks, and rank(s) [1] have died";
+        let text = "rank 0: gathers values, which needs all ranks, but rank(s) [1] have died";
         assert!(error.to_string().contains(text), "{error}");
     }
 }

@@ -81,7 +81,7 @@ impl Folder {
                 true => fs::create_dir_all(parent),
                 false => Err(leads_out()),
             };
-            made.map_err(|error| format!("cannot make the directory of {name:?}: {error}"))?;
+            made.map_err(|error| format!("cannot create the directory of {name:?}: {error}"))?;
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Folder {
     pub(in crate::workflow) fn look(&self, name: &str) -> Result<(), String> {
         let open = || regular::open_with(&self.place(name)?, OpenOptions::new().read(true), Links::Refused);
         open().map(drop).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => "it is not there".to_string(),
+            ErrorKind::NotFound => "there is no such file".to_string(),
             _ => error.to_string(),
         })
     }
@@ -180,13 +180,13 @@ impl Folder {
         let mut paths = (1..).map(|number| directory.join(name(number)));
         let path = paths.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name(1)));
         write(&self.beside(&path, head.file), &path, head, bytes).map_err(|error| {
-            format!("cannot write what commands wrote on rank {rank} to {}: {error}", path.display())
+            format!("cannot write the output of commands on rank {rank} to {}: {error}", path.display())
         })
     }
 }
 
 fn leads_out() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "a symbolic link on its way leads out of the directory")
+    io::Error::new(ErrorKind::InvalidInput, "a symbolic link in its path leads out of the directory")
 }
 
 fn read(path: &Path, links: Links, ask: Ask) -> io::Result<Piece> {
@@ -287,7 +287,7 @@ mod tests {
             assert!(why.contains(says), "{name}: {why}");
             assert!(send(&root, &other, name).is_err(), "{name}");
         };
-        refused("none", "it is not there");
+        refused("none", "there is no such file");
         refused("d", "is a directory, expected a regular file");
         refused("link", "symbolic link");
         refused("out/f", "leads out of the directory");

@@ -70,7 +70,7 @@ impl Files {
                 if let Err(why) = self.folder.look(name) {
                     let who = match input.maker {
                         None => "no task writes".to_string(),
-                        Some(maker) => format!("task {:?} is said to have written", tasks[maker].name),
+                        Some(maker) => format!("task {:?} should have written", tasks[maker].name),
                     };
                     let text = format!(
                         "task {:?} reads {name:?}, which {who}: {why}; expected a regular file in {}, which is sent to where it is read",
@@ -88,7 +88,7 @@ impl Files {
     pub(super) fn state(&self) -> Option<String> {
         let coming = self.transfers.coming().map(|(file, from)| match self.table.name_of(file) {
             Some(name) => format!("{name} from rank {from}"),
-            None => format!("what commands have written on rank {from}"),
+            None => format!("the output of commands on rank {from}"),
         });
         let coming: Vec<String> = coming.collect();
         let mut waits = Vec::new();

@@ -50,7 +50,7 @@ impl FileTable {
                 check(task, name)?;
                 if of_closures.contains(name) {
                     return Err(format!(
-                        "task {:?} shares the file {name:?} with a closure: expected commands, where files are sent",
+                        "task {:?} shares the file {name:?} with a closure, expected commands only, because files are sent",
                         task.name
                     ));
                 }
@@ -62,7 +62,7 @@ impl FileTable {
                 task.inputs.iter().find(|file| makers.get(file.name.as_str()) == Some(&number))
             {
                 return Err(format!(
-                    "task {:?} reads and writes {:?}: expected another name for what it writes, where files are sent",
+                    "task {:?} reads and writes {:?}, expected different names for input and output, because files are sent",
                     task.name, file.name
                 ));
             }
@@ -71,7 +71,7 @@ impl FileTable {
             let above = name.match_indices('/').map(|(at, _)| &name[..at]);
             if let Some(file) = above.into_iter().find(|above| numbers.contains_key(above)) {
                 return Err(format!(
-                    "{file:?} is a file, and the directory of {name:?}: expected one of both"
+                    "{file:?} is both a file and the directory of {name:?}, expected one of them"
                 ));
             }
         }
@@ -169,7 +169,7 @@ mod tests {
         let both = of("f") + "inputs = [\"f\"]\n";
         refused(&both, "task \"a\" reads and writes \"f\"");
         let below = of("f") + "[[task]]\nid = \"b\"\ncommand = \"x\"\ninputs = [\"f/g\"]\n";
-        refused(&below, "\"f\" is a file, and the directory of \"f/g\"");
+        refused(&below, "\"f\" is both a file and the directory of \"f/g\"");
         let closure = of("f") + "[[task]]\nid = \"b\"\nclosure = \"x\"\ninputs = [\"f\"]\n";
         refused(&closure, "shares the file \"f\" with a closure");
     }

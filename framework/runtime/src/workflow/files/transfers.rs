@@ -164,7 +164,7 @@ impl Transfers {
         if head.refusal.is_none() && is_sound {
             return true;
         }
-        let has_changed = || format!("it has changed while it was sent from rank {from}");
+        let has_changed = || format!("it changed while rank {from} sent it");
         let why = head.refusal.clone().unwrap_or_else(has_changed);
         let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
         match from != 0 && is_for_tasks {
@@ -338,7 +338,7 @@ mod tests {
         comes(&mut transfers, 0, &head(0, 0, 10), 6);
         transfers.take_asks();
         assert!(!transfers.on_piece(0, &head(0, 6, 9), 3));
-        let why = "it has changed while it was sent from rank 0";
+        let why = "it changed while rank 0 sent it";
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), Settled::Task(7, Err(why.into()))]);
         // An empty piece of a file with bytes left is refused: without progress the transfer would never end.
         transfers.need(7, [(0, 0)]);

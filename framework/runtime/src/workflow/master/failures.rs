@@ -66,7 +66,7 @@ impl Master {
             return Ok(());
         }
         if self.max_failures > 0 {
-            told += &format!("; the run ends at {}", count(self.failed.len() as u64, "failed task"));
+            told += &format!("; the run ends after {}", count(self.failed.len() as u64, "failed task"));
         }
         Err(Error::new(kind, told).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
     }

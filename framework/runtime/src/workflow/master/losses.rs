@@ -247,13 +247,13 @@ impl Master {
             if state != State::Waiting || !(is_exhausted || is_hopeless) {
                 continue;
             }
-            let place = if suspicion.certain > 0 { "it" } else { "it or in another task" };
+            let place = if suspicion.certain > 0 { "it" } else { "it, or in another task" };
             let mut message = match lost {
                 Some(lost) => format!("the process of rank {lost} has died in {place}"),
                 None => format!("a process has died in {place} (in an earlier run of the job)"),
             };
             if !is_exhausted {
-                message += ", and no rank is left to risk with it";
+                message += ", and no rank is left to retry it";
             }
             // The task may succeed in another run, unless it has used all its tries and the deaths are its own.
             let is_its_own = is_exhausted && suspicion.is_its_own();

@@ -116,7 +116,7 @@ impl Running<'_, '_> {
             None => Ok(()),
             Some(limit) => {
                 let text = format!(
-                    "{} (task {:?}); a closure cannot be ended, so the job is",
+                    "{} (task {:?}); a closure cannot be killed, so the job ends",
                     too_long("runs for", took, limit),
                     self.worker.name(task)
                 );

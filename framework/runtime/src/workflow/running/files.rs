@@ -64,7 +64,7 @@ impl Running<'_, '_> {
             let mut wrong = names.filter_map(|name| Some((name, files.folder.look(name).err()?)));
             ended.fault = wrong.next().map(|(name, why)| {
                 format!(
-                    "it ended with exit code 0, but what it was to write as {name:?} cannot be sent: {why}"
+                    "the command ended with exit code 0, but its output file {name:?} cannot be sent: {why}"
                 )
             });
         }
@@ -122,7 +122,10 @@ impl Running<'_, '_> {
             return Ok(());
         }
         let Some(files) = &mut self.files else {
-            return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent a file, where none are sent")));
+            return Err(Error::new(
+                ErrorKind::Wire,
+                format!("rank {from} sent a file, but this workflow sends no files"),
+            ));
         };
         match content {
             Content::Ask(ask) => {
@@ -134,7 +137,7 @@ impl Running<'_, '_> {
                 let root = self.root.as_ref().ok_or_else(|| unexpected(from))?;
                 let ended = Ended::from_bytes(&ended).filter(|_| task < root.graph.len());
                 let ended = ended.ok_or_else(|| {
-                    Error::new(ErrorKind::Wire, format!("rank {from} sent what is no end of a command"))
+                    Error::new(ErrorKind::Wire, format!("rank {from} sent an invalid result of a command"))
                 })?;
                 let ended = Try { task, attempt, ended, rank: from, fault };
                 if ended.failure().is_some() || files.transfers.made(from, task, files.table.outputs(task)) {
@@ -170,7 +173,7 @@ impl Running<'_, '_> {
                 // All tasks are done, so that the loss would not be reported otherwise.
                 Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
             }
-            (None, None) => Err("nobody wants it".to_string()),
+            (None, None) => Err("no task requested it".to_string()),
         };
         match written {
             Ok(()) => files.transfers.written(head, bytes.len() as u64),

@@ -196,7 +196,7 @@ impl Worker {
     /// Refuses a task that does not fit even if the rank holds nothing else.
     fn refuse(&mut self, task: usize, inputs: u64, memory: u64) {
         let message = format!(
-            "needs {} bytes, {inputs} of them for its inputs, where a rank may have {}",
+            "needs {} bytes, {inputs} of them for its inputs, more than a rank's limit of {}",
             inputs.saturating_add(memory),
             self.settings.budget
         );

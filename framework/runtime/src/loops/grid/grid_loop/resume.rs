@@ -28,7 +28,8 @@ impl<T: Pod + Send> GridLoop<T> {
             return Ok(Resumed::default());
         }
         if self.local.is_some() {
-            let text = "a checkpoint is of one run of a loop, and this is not its first";
+            let text = "a checkpoint is set, but this is not the first run of the loop; a checkpoint belongs to its \
+                        first run";
             return Err(Error::new(ErrorKind::Config, text));
         }
         let StartingPoint { store, found, writer } = starting_point(
@@ -42,7 +43,8 @@ impl<T: Pod + Send> GridLoop<T> {
         log_resumed(position.rank, &self.name, checkpoint, found.as_ref());
         let before = found.as_ref().map_or(0, |found| found.pass);
         if before > sweeps {
-            let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");
+            let text =
+                format!("the checkpoint was written after {before} sweeps, but the run has only {sweeps}");
             return Err(Error::new(ErrorKind::Config, text));
         }
         let mut earlier = Vec::new();

@@ -74,7 +74,7 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
             Some(missing) if !missing.is_empty() => {
                 format!("waits for the residuals of ranks {missing:?} before sweep {sweep}")
             }
-            _ => format!("waits for rank 0 to say whether there is a sweep {sweep}"),
+            _ => format!("waits for rank 0 to decide whether there is a sweep {sweep}"),
         }
     }
 }

@@ -26,11 +26,11 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
             (Phase::Checking(sweep), ..) => self.awaits_verdict(*sweep),
             (Phase::Ending(_), ..) => match &self.coordinator {
                 Some(coordinator) if self.has_reported => {
-                    format!("waits for ranks {:?} to end the last sweep", coordinator.missing())
+                    format!("waits for ranks {:?} to finish the last sweep", coordinator.missing())
                 }
                 _ => "ends the loop".to_string(),
             },
-            (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to take rows"),
+            (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to request rows"),
             (_, _, true) => format!("waits {}", self.worker.waiting_for()),
             _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
         }
