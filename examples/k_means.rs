@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn are_the_means_of_the_serial_program() {
+    fn means_equal_serial_means_on_1_to_3_ranks() {
         let (count, groups) = (15_000, 4);
         let serial = serial(count, groups);
         assert_ne!(serial, points(groups).collect::<Vec<_>>());

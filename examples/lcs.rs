@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn is_that_of_the_serial_program() {
+    fn lcs_equals_serial_lcs_on_1_to_3_ranks() {
         let text = include_bytes!("../README.md");
         assert_eq!(serial(b"wavefront", b"weaver of nets"), b"waveront");
         for (a, b) in [(&text[..400], &text[200..700]), (b"a", b"a"), (b"wavefront", b"weaver of nets")] {

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_glider_comes_back_to_where_it_was() {
+    fn glider_returns_to_its_position_on_a_periodic_board() {
         let board = |text: &str| -> Vec<u8> {
             text.chars().filter(|cell| !cell.is_whitespace()).map(|cell| u8::from(cell == '#')).collect()
         };
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn is_the_board_of_the_serial_program() {
+    fn board_equals_serial_board_on_1_to_3_ranks() {
         let shape = Shape { rows: 17, columns: 23 };
         let mut serial = Vec::new();
         for row in 0..17 {

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn are_where_the_serial_program_has_them() {
+    fn bodies_equal_serial_bodies_on_1_to_3_ranks() {
         let (count, steps) = (40, 10);
         let mut serial: Vec<Body> = (0..count).map(body).collect();
         for _ in 0..steps {

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_the_sum_of_the_serial_program() {
+    fn pi_equals_serial_sum_on_1_to_3_ranks() {
         let serial = (0..SLICES).map(|number| slice(number, 50)).fold(0.0, |sum, area| sum + area);
         assert!((serial - std::f64::consts::PI).abs() < 1e-9);
         for ranks in 1..=3 {

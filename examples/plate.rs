@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn settles_as_in_the_serial_program() {
+    fn plate_equals_serial_plate_on_1_to_3_ranks() {
         let (shape, limit) = (Shape { rows: 22, columns: 15 }, 1e-3);
         let (steps, plate) = serial(shape, limit);
         assert!(steps > STEPS);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn are_those_of_the_serial_program() {
+    fn station_statistics_equal_serial_ones_on_1_to_3_ranks() {
         let file = tempfile::NamedTempFile::new().unwrap();
         // The temperatures are quarters of a degree, so their sums are exact in any order.
         let lines: String =
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_none_is_shown() {
+    fn malformed_line_is_shown_in_the_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "Bergen;8.3\nOslo,5.7\n").unwrap();
         let error = run(file.path(), 2).unwrap_err().to_string();

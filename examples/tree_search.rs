@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_the_serial_search_finds() {
+    fn solution_count_equals_serial_count_on_1_to_3_ranks() {
         // Known numbers of solutions: https://oeis.org/A000170
         for (size, known) in [(1, 1), (2, 0), (3, 0), (7, 40), (8, 92)] {
             assert_eq!(count(&[], size), known);

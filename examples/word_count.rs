@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn are_the_counts_of_the_serial_program() {
+    fn word_counts_equal_serial_counts_on_1_to_3_ranks() {
         let book = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs");
         let mut serial = Counts::new();
         for file in book.read_dir().unwrap() {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn missing_directory_is_named_in_the_error() {
         let config = Config::new().ranks(2);
         let counts = armature::run(&config, |session| count_words(session, "/no/such/directory".as_ref()));
         let error = counts.unwrap_err().to_string();

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_say_who_they_are() {
+    fn ranks_publish_their_process_ids() {
         let folder = tempfile::tempdir().unwrap();
         let scene = Scene::create(&folder.path().join("run")).unwrap();
         assert!(scene.process(2).is_none() && !scene.has_started());

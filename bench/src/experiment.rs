@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_writes_its_files_and_judges_its_marks() {
+    fn run_writes_its_files_and_returns_its_verdicts() {
         let folder = tempfile::tempdir().unwrap();
         let experiment = Experiment { name: "tiny", about: "a test", needs: "nothing", run: tiny };
         assert_eq!(
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_there_is_can_be_asked_for() {
+    fn unknown_parts_and_rounds_are_refused() {
         fn parts(report: &mut Report, _: bool) -> Outcome {
             let run: Vec<&str> = ["small", "large"].into_iter().filter(|part| report.wants(part)).collect();
             assert_eq!((run, report.rounds(20)), (vec!["large"], 5));

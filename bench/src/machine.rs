@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_names_compiler_and_cores() {
+    fn machine_description_names_compiler_and_cores() {
         let line = describe();
         assert!(line.contains("rustc ") && line.contains(" cores"), "{line}");
     }

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_comes_back_from_its_arguments() {
+    fn job_arguments_round_trip() {
         let plain = Job::fixed("uneven", 12, "auto");
         let full = Job {
             dispatch: Dispatch::RoundRobin,
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_right_while_the_mapping_is_exchanged() {
+    fn results_are_correct_while_the_mapping_changes() {
         let mapping = "read@0 | first@0 | middle@1 | last@0,1 | write@0";
         let other = "read@0 | first@0,1 | middle@0 | last@1 | write@0";
         let job = Job { exchange: Some((5, other.into())), ..Job::fixed("moved", 40, mapping) };

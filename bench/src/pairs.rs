@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contestants_take_turns_and_the_first_round_does_not_count() {
+    fn contestants_alternate_and_the_warm_up_round_is_excluded() {
         let order = RefCell::new(String::new());
         let say = |letter: char, value: f64| {
             let order = &order;

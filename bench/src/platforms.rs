@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_repeat_and_their_hosts_differ_as_they_should() {
+    fn clusters_are_reproducible_and_their_hosts_heterogeneous() {
         let mut seen = Vec::new();
         for seed in 1..=20 {
             let cluster = Cluster::draw(seed, 14, 1e9);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn each_two_hosts_have_a_channel_each_way() {
+    fn each_pair_of_hosts_has_a_channel_in_each_direction() {
         let xml = channels(
             &[1e9, 2e9, 3e9],
             |from, to| if from == 2 { f64::INFINITY } else { (10 * from + to) as f64 },
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn both_descriptions_say_the_same() {
+    fn xml_platform_and_hostfile_describe_the_same_cluster() {
         let cluster = Cluster { speeds: vec![1e9, 2e9], bandwidths: vec![1e8, 2e7] };
         let xml = cluster.xml();
         for text in

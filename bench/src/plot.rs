@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_short() {
+    fn axis_tick_labels_are_short() {
         for (value, text) in [
             (0.0, "0"),
             (0.25, "0.25"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_ignore_what_cannot_be_drawn() {
+    fn axis_range_ignores_non_finite_values() {
         assert_eq!(range([f64::NAN, f64::INFINITY].into_iter(), false), None);
         assert_eq!(range([3.0].into_iter(), false), Some((2.5, 3.5)));
         let (low, high) = range([0.0, 1.0, 100.0].into_iter(), true).unwrap();

@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_from_the_least_to_the_largest() {
+    fn spread_reaches_from_minimum_to_maximum() {
         assert_eq!(spread(&[0.5, 0.25, 0.75]), "0.250 to 0.750");
         assert_eq!([spread(&[0.5]), spread(&[])], ["0.500", "-"]);
     }
 
     #[test]
-    fn ranks_are_those_of_the_printed_tables() {
+    fn order_statistics_of_the_median_interval_match_published_tables() {
         // Values of n and j for the 95 % interval of the median from Conover, Practical Nonparametric Statistics.
         for (n, j) in
             [(5, 0), (6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (50, 18), (100, 40)]
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_the_median_is_a_pair_of_samples() {
+    fn interval_of_the_median_is_bounded_by_samples() {
         let samples: Vec<f64> = (1..=20).map(f64::from).collect();
         let interval = median_interval(&samples);
         assert_eq!((interval.low, interval.value, interval.high), (6.0, 10.5, 15.0));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_the_mean_is_students() {
+    fn interval_of_the_mean_uses_students_t() {
         for (degrees, t) in
             [(1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (4.0, 2.776), (9.0, 2.262), (99.0, 1.984)]
         {

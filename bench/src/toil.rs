@@ -198,14 +198,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_steps_lead_where_the_power_says() {
+    fn landing_equals_repeated_single_steps() {
         for steps in [0, 1, 2, 3, 1000, 4097] {
             assert_eq!(landing(17, steps), advance(17, steps), "{steps} steps");
         }
     }
 
     #[test]
-    fn a_stage_goes_on_elsewhere_from_its_state() {
+    fn restored_stage_continues_from_its_saved_state() {
         let mut cx = Context::for_test();
         let mut run = |stage: &mut Track, item| stage.process(item, &mut cx).unwrap().unwrap();
         let (mut whole, mut first, mut second) =

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_interval_decides() {
+    fn verdict_needs_the_whole_interval_on_one_side() {
         let at_least = Target::AtLeast(0.9);
         assert_eq!(judge(0.9, 0.95, 1.0, at_least), Verdict::Reached);
         assert_eq!(judge(0.89, 0.95, 1.0, at_least), Verdict::NotResolved);
@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_never_reached() {
+    fn nan_never_reaches_a_target() {
         assert_eq!(judge(f64::NAN, f64::NAN, f64::NAN, Target::AtLeast(0.0)), Verdict::NotResolved);
         assert_eq!(judge(1.0, f64::NAN, 1.0, Target::AtLeast(0.0)), Verdict::NotResolved);
     }
 
     #[test]
-    fn the_line_says_the_interval_only_where_it_matters() {
+    fn verdict_line_shows_the_interval_only_if_not_resolved() {
         let mark = |high| {
             let interval = Interval { value: 0.95, low: 0.91, high };
             Mark::new("8 B", interval, "of MPI", Target::AtLeast(0.9)).line("pipe")

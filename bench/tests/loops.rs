@@ -20,14 +20,14 @@ fn is_right(job: &Job, ranks: usize) {
 }
 
 #[test]
-fn products_are_those_of_the_serial_loop() {
+fn products_equal_the_serial_loop() {
     for ranks in [1, 2, 3] {
         is_right(&Job { settle: 1, split: 0.3, ..Job::new(Kernel::Matmul, 67, 2) }, ranks);
     }
 }
 
 #[test]
-fn sweeps_are_those_of_the_serial_loop() {
+fn sweeps_equal_the_serial_loop() {
     let cases = [(1, 7, 0.5), (2, 0, 0.5), (2, 3, 0.1), (2, 10, 0.8), (3, 9, 0.5)];
     for (ranks, columns, split) in cases {
         is_right(&Job { settle: 2, columns, split, ..Job::new(Kernel::Sor, 31, 3) }, ranks);
@@ -35,7 +35,7 @@ fn sweeps_are_those_of_the_serial_loop() {
 }
 
 #[test]
-fn steps_of_heat_are_those_of_the_serial_loop() {
+fn heat_steps_equal_the_serial_loop() {
     for (ranks, split) in [(1, 0.5), (2, 0.02), (2, 0.6), (3, 0.5)] {
         is_right(&Job { settle: 2, split, ..Job::new(Kernel::Heat, 51, 4) }, ranks);
     }
@@ -49,7 +49,7 @@ fn a_rank_without_rows_is_an_error() {
 }
 
 #[test]
-fn results_with_the_framework_are_those_of_the_serial_loop() {
+fn framework_results_equal_the_serial_loop() {
     for (kernel, ranks) in [(Kernel::Matmul, 2), (Kernel::Sor, 2), (Kernel::Sor, 3), (Kernel::Heat, 2)] {
         let job = Job { settle: 2, split: 0.8, live: true, verify: true, ..Job::new(kernel, 67, 3) };
         let run = job.with_framework_from(binary(), ranks).unwrap();

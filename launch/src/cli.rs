@@ -324,13 +324,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_consistent() {
+    fn command_definition_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn times() {
+    fn durations_are_parsed_with_their_units() {
         assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_is_not_taken_for_the_program() {
+    fn unknown_option_is_refused_and_not_taken_for_the_program() {
         for verb in [&["run"][..], &["workflow", "run"]] {
             let args = [&["armature"], verb, &["--rank", "2", "app"]].concat();
             let error = Cli::try_parse_from(args).unwrap_err();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_options_are_its_own() {
+    fn options_after_the_program_belong_to_the_program() {
         let args = ["armature", "run", "-n", "6", "ferret", "query", "-k", "10", "--dry-run"];
         let Action::Run(run) = Cli::try_parse_from(args).unwrap().command else { panic!("another command") };
         assert_eq!(run.command, ["ferret", "query", "-k", "10", "--dry-run"]);

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_word_makes_a_stage_and_only_for_the_parent_that_it_names() {
+    fn process_stage_needs_its_keyword_and_the_named_parent() {
         assert!(!entered(&["armature"]) && !entered(&["armature", "run", WORD, "1", "mpirun"]));
         // This process is not its own parent. It therefore does not become the launcher `/bin/true`.
         assert!(entered(&["armature", WORD, &getpid().to_string(), "/bin/true"]));

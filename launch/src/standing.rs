@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_killed_when_nobody_is_left_who_could_say_more() {
+    fn job_counts_as_killed_when_no_process_can_report_its_end() {
         let only = |lives: u32| move |_: &JobStatus, process: u32| Some(process == lives);
         let of = |state, starter, lives| Standing::of(Some(&status(state, starter)), only(lives));
         assert_eq!(of(State::Running, 0, 10), Standing::Running);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_kept_beside_the_events_unless_they_are_of_another_job() {
+    fn exit_code_is_stored_with_the_events_of_the_same_job_only() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(BESIDE_EVENTS);
         let expect = || StatusKeeper::expect(Some(dir.path().into())).unwrap();

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_cut_to_its_screen_and_wipes_the_one_before() {
+    fn frame_is_cropped_to_the_screen_and_clears_the_previous_one() {
         assert_eq!(frame("äbcd\ne\nf\n", 3, 2), "\x1b[Häbc\x1b[K\r\ne\x1b[K\x1b[J");
         assert_eq!(frame("", 3, 2), "\x1b[H\x1b[J");
     }

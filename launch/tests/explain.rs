@@ -31,7 +31,7 @@ fn copy() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_change_of_mapping_is_told_from_its_reason_to_its_outcome() {
+fn mapping_change_is_explained_from_reason_to_outcome() {
     assert_eq!(told(&[], &sample()), include_str!("events/explained.txt"));
 }
 
@@ -48,7 +48,7 @@ fn all_events_are_shown_on_request() {
 }
 
 #[test]
-fn runs_are_told_one_after_the_other() {
+fn runs_are_explained_one_after_the_other() {
     let dir = copy();
     let file = dir.path().join("rank-0.jsonl");
     let first = fs::read_to_string(&file).unwrap();
@@ -68,7 +68,7 @@ fn runs_are_told_one_after_the_other() {
 
 /// A mapping that the program itself changes must be reported as a change, although the log contains no decision.
 #[test]
-fn what_was_changed_was_not_left_as_it_was() {
+fn mapping_change_without_a_decision_is_reported_as_a_change() {
     let dir = tempfile::tempdir().unwrap();
     let start =
         r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"start","ranks":2,"mapping":"a@0","balance":"off"}}"#;
@@ -85,7 +85,7 @@ fn what_was_changed_was_not_left_as_it_was() {
 }
 
 #[test]
-fn a_farm_is_told_with_its_choices_and_losses() {
+fn farm_is_explained_with_chunking_choices_and_lost_ranks() {
     let dir = tempfile::tempdir().unwrap();
     let events = [
         r#"{"kind":"farm_start","farm":"rows","ranks":4,"workers":4,"chunking":"auto","balance":"live"}"#,
@@ -114,7 +114,7 @@ fn a_farm_is_told_with_its_choices_and_losses() {
 }
 
 #[test]
-fn a_rank_that_was_killed_is_noted_and_a_foreign_line_refused() {
+fn incomplete_last_line_is_reported_and_a_foreign_line_is_refused() {
     let dir = copy();
     let file = dir.path().join("rank-2.jsonl");
     let whole = fs::read(&file).unwrap();
@@ -130,7 +130,7 @@ fn a_rank_that_was_killed_is_noted_and_a_foreign_line_refused() {
 }
 
 #[test]
-fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
+fn workflow_task_is_explained_with_its_waits() {
     let dir = tempfile::tempdir().unwrap();
     let events = [
         r#"{"kind":"workflow_start","name":"small","ranks":2,"tasks":2,"known":0}"#,
@@ -162,7 +162,7 @@ fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
 }
 
 #[test]
-fn a_moment_is_told_with_what_was_in_force_and_decided() {
+fn explain_at_a_time_shows_mapping_and_decisions() {
     let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(told(&["--at", "3"], &sample()));
     assert!(text.starts_with("Run 1 at 3.000 s, of ") && text.contains("Stages: load@0"), "{text}");
@@ -174,7 +174,7 @@ fn a_moment_is_told_with_what_was_in_force_and_decided() {
 }
 
 #[test]
-fn a_workflow_is_told_with_its_critical_path_and_at_a_time() {
+fn workflow_is_explained_with_its_critical_path_and_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/events/workflow.jsonl");
     for line in fs::read_to_string(kept).unwrap().lines() {
@@ -195,7 +195,7 @@ fn a_workflow_is_told_with_its_critical_path_and_at_a_time() {
 /// Names in a log come from files and hosts that are not trusted, so they must not start new lines or control the
 /// terminal.
 #[test]
-fn names_in_a_log_are_shown_on_their_line() {
+fn names_in_a_log_are_escaped() {
     let dir = copy();
     let file = dir.path().join("rank-0.jsonl");
     let text = fs::read_to_string(&file).unwrap();

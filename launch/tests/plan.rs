@@ -26,12 +26,12 @@ fn planned(more: &[&str]) -> String {
 /// on the small one: the transfer of its 100 MiB takes 0.5 s and the task 4 s, so its result is back 0.05 s after 5.5
 /// s. Then `join` takes 0.5 s. If `right` ran after `left`, `join` would end at 7.5 s.
 #[test]
-fn the_plan_is_the_one_that_is_found_by_hand() {
+fn plan_equals_the_optimal_plan_found_by_hand() {
     assert_eq!(planned(&[]), include_str!("workflows/small.txt"));
 }
 
 #[test]
-fn the_planners_are_compared_on_request() {
+fn planners_are_compared_on_request() {
     let text = planned(&["--compare"]);
     assert!(text.starts_with(include_str!("workflows/small.txt")));
     for planner in ["HEFTM-BL ", "HEFTM-MM ", "DagHetMem ", "DagHetPart "] {
@@ -41,7 +41,7 @@ fn the_planners_are_compared_on_request() {
 }
 
 #[test]
-fn scripts_get_json() {
+fn plan_is_printed_as_json() {
     let value: serde_json::Value = serde_json::from_str(&planned(&["--json"])).unwrap();
     assert_eq!(value["verified"], true);
     assert_eq!(value["tasks"].as_array().unwrap().len(), 4);
@@ -52,7 +52,7 @@ fn scripts_get_json() {
 }
 
 #[test]
-fn what_a_task_waits_for_is_explained() {
+fn task_is_explained_with_what_it_waits_for() {
     let told = |task| planned(&["--explain", task]);
     assert!(told("split").contains("It waits for nothing."), "{}", told("split"));
     let left = told("left");
@@ -70,7 +70,7 @@ fn what_a_task_waits_for_is_explained() {
 }
 
 #[test]
-fn the_chart_has_each_task_and_stays_xml() {
+fn svg_chart_shows_each_task_and_is_valid_xml() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("plan.svg");
     planned(&["--svg", file.to_str().unwrap()]);
@@ -86,7 +86,7 @@ fn the_chart_has_each_task_and_stays_xml() {
 
 /// Tasks `a` and `b` write four files of 60 B, but the memory has 200 B, so exactly one file must be written to disk.
 #[test]
-fn what_leaves_the_memory_is_told_with_the_task_that_needs_the_room() {
+fn eviction_is_explained_with_the_task_that_needs_the_memory() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -113,7 +113,7 @@ fn what_leaves_the_memory_is_told_with_the_task_that_needs_the_room() {
 }
 
 #[test]
-fn hostfiles_are_platforms_if_they_have_memory() {
+fn hostfile_with_memory_is_accepted_as_platform() {
     let dir = tempfile::tempdir().unwrap();
     let hosts = dir.path().join("hosts");
     std::fs::write(&hosts, "node1 slots=2 memory=3GiB speed=2\nnode2 memory=1GiB\n").unwrap();
@@ -127,7 +127,7 @@ fn hostfiles_are_platforms_if_they_have_memory() {
 
 /// Each error must be one line with the file, the place and the expected content, and must have the right exit code.
 #[test]
-fn wrong_files_are_named_with_place_and_what_was_expected() {
+fn malformed_files_are_reported_with_position_and_expectation() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -213,7 +213,7 @@ fn wrong_files_are_named_with_place_and_what_was_expected() {
 }
 
 #[test]
-fn names_of_processors_are_shown_on_their_line_and_cut() {
+fn processor_names_are_escaped_and_truncated() {
     let dir = tempfile::tempdir().unwrap();
     let platform = dir.path().join("platform.toml");
     for (name, shown) in [(r"x\u2028forged".to_string(), r"x\u{2028}forged"), ("y".repeat(4096), "yyy")] {

@@ -31,7 +31,7 @@ fn printed(args: &[&str], dir: &Path) -> String {
 }
 
 #[test]
-fn a_page_is_made_beside_the_events_and_says_where() {
+fn report_is_written_next_to_the_events_and_its_path_is_printed() {
     let dir = run_directory();
     let said = printed(&["report"], dir.path());
     let page = dir.path().join("events/report.html");
@@ -80,7 +80,7 @@ fn events_are_printed_in_order_and_checked() {
 /// A damaged job status and a missing file of a rank must be reported without failure. A log with another schema must
 /// be rejected.
 #[test]
-fn what_is_missing_is_told_and_the_rest_is_shown() {
+fn report_names_missing_files_and_shows_the_rest() {
     let dir = run_directory();
     let events = dir.path().join("events");
     fs::write(events.join("job-status.json"), "{\"state\":").unwrap();
@@ -106,7 +106,7 @@ fn what_is_missing_is_told_and_the_rest_is_shown() {
 }
 
 #[test]
-fn traces_are_written_in_both_forms() {
+fn traces_are_written_as_perfetto_and_chrome_json() {
     let dir = run_directory();
     let said = printed(&["trace"], dir.path());
     let bytes = fs::read(said.trim()).unwrap();

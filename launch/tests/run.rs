@@ -43,7 +43,7 @@ fn the_exit_code_and_the_output_pass_through() {
 }
 
 #[test]
-fn the_variables_of_the_line_reach_the_launcher_unless_they_are_set() {
+fn command_line_variables_do_not_override_the_environment() {
     let dir = launcher("srun", "echo \"$SLURM_PMIX_FENCE\"");
     let slurm = || {
         let mut command = armature(dir.path(), &["--mpi", "openmpi", "-n", "2", "/bin/sh"]);
@@ -57,7 +57,7 @@ fn the_variables_of_the_line_reach_the_launcher_unless_they_are_set() {
 /// In `armature run … 2>&1 | head` the command must not end when the reader of its messages ends, because it still
 /// supervises the job.
 #[test]
-fn a_reader_of_messages_that_leaves_changes_nothing() {
+fn closed_stderr_does_not_end_supervision() {
     let dir = launcher("mpirun.mpich", "exit 7");
     let (_, left) = std::io::pipe().unwrap();
     let args = ["--verbose", "--restarts", "1", "-n", "1", "/bin/sh"];
@@ -65,7 +65,7 @@ fn a_reader_of_messages_that_leaves_changes_nothing() {
 }
 
 #[test]
-fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
+fn launcher_killed_by_a_signal_gives_exit_code_128_plus_signal() {
     let dir = launcher("mpirun.mpich", "kill -9 $$");
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
@@ -73,7 +73,7 @@ fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
 /// Ranks continue for a moment after `mpirun` is killed. A restart during that time would find the locks of the old
 /// ranks.
 #[test]
-fn what_a_killed_launcher_leaves_behind_is_waited_for() {
+fn ranks_left_by_a_killed_launcher_are_waited_for() {
     for more in [&[][..], &["--job-status", "status"]] {
         let rank = "(/bin/sleep 0.5; : >done) &";
         let dir = launcher("mpirun.mpich", &format!("{rank} echo $$ >new; /bin/mv new ready; wait"));
@@ -94,7 +94,7 @@ fn what_a_killed_launcher_leaves_behind_is_waited_for() {
 }
 
 #[test]
-fn the_hostfile_is_plain_and_is_gone_afterwards() {
+fn temporary_hostfile_is_plain_and_removed_afterwards() {
     let dir = launcher("mpirun.mpich", "echo \"$4\"; /bin/cat \"$4\"");
     let hosts = dir.path().join("hosts");
     fs::write(&hosts, "node01 slots=4 speed=2.5 memory=64GiB # fast\nnode02 slots=2\n").unwrap();
@@ -107,7 +107,7 @@ fn the_hostfile_is_plain_and_is_gone_afterwards() {
 }
 
 #[test]
-fn a_wrong_hostfile_is_refused_with_its_line() {
+fn malformed_hostfile_is_refused_with_its_line() {
     let dir = launcher("mpirun.mpich", "echo started");
     let hosts = dir.path().join("hosts");
     fs::write(&hosts, "node01\nnode02 speed=0\n").unwrap();
@@ -120,7 +120,7 @@ fn a_wrong_hostfile_is_refused_with_its_line() {
 
 /// A read from a FIFO without a writer would never return.
 #[test]
-fn what_is_no_regular_file_is_refused_at_once() {
+fn fifos_and_devices_are_refused_without_blocking() {
     let dir = launcher("mpirun.mpich", "echo started");
     let fifo = dir.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -187,7 +187,7 @@ fn wait_for(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn signals_go_on_to_the_launcher() {
+fn signals_are_forwarded_to_the_launcher() {
     let dir = launcher("mpirun.mpich", "trap 'exit 31' USR1; : >ready; while :; do /bin/sleep 0.05; done");
     let mut child = armature(dir.path(), &["/bin/sh"]).current_dir(dir.path()).spawn().unwrap();
     wait_for("the launcher starts", || dir.path().join("ready").exists());
@@ -198,7 +198,7 @@ fn signals_go_on_to_the_launcher() {
 
 /// A killed command cannot forward a signal, so the launcher must receive a signal in another way.
 #[test]
-fn a_launcher_is_told_when_the_command_is_killed() {
+fn launcher_receives_sigterm_when_the_command_is_killed() {
     let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
     for more in [&[][..], &["--restarts", "2"]] {
         let dir = launcher("mpirun.mpich", script);
@@ -280,7 +280,7 @@ fn a_second_program_is_refused_before_anything_is_started() {
 }
 
 #[test]
-fn a_node_file_of_pbs_that_is_not_needed_is_not_read() {
+fn unneeded_pbs_node_file_is_not_read() {
     let dir = launcher("mpirun.mpich", "printf '%s ' \"$@\"");
     let hosts = dir.path().join("hosts");
     fs::write(&hosts, "node01 slots=4\n").unwrap();
@@ -314,7 +314,7 @@ fn a_node_file_of_pbs_that_is_not_needed_is_not_read() {
 /// Open MPI treats host names that differ only after the first dot as one host with two numbers of slots, and rejects
 /// them. `armature run` must avoid that.
 #[test]
-fn open_mpi_accepts_hosts_whose_names_differ_behind_a_dot() {
+fn open_mpi_accepts_host_names_that_differ_only_after_a_dot() {
     let dir = tempfile::tempdir().unwrap();
     let hosts = dir.path().join("hosts");
     fs::write(&hosts, "mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n").unwrap();
@@ -329,7 +329,7 @@ fn open_mpi_accepts_hosts_whose_names_differ_behind_a_dot() {
 }
 
 #[test]
-fn what_is_missing_is_127() {
+fn missing_program_gives_exit_code_127() {
     let none = tempfile::tempdir().unwrap();
     let output = armature(none.path(), &["no-such-program"]).output().unwrap();
     expect_code(&output, 127);
@@ -379,7 +379,7 @@ fn mpich_starts_more_ranks_than_there_are_cores() {
 }
 
 #[test]
-fn a_hostfile_of_this_machine_works_with_both() {
+fn hostfile_of_this_machine_works_with_open_mpi_and_mpich() {
     let hosts = samples().join("local.hosts");
     for mpi in ["openmpi", "mpich"] {
         let args = ["--mpi", mpi, "--hostfile", hosts.to_str().unwrap(), "/bin/sh", "-c", "echo rank"];
@@ -394,7 +394,7 @@ fn samples() -> std::path::PathBuf {
 }
 
 #[test]
-fn every_sample_hostfile_is_understood() {
+fn every_sample_hostfile_is_accepted() {
     let dir = launcher("mpirun.openmpi", "echo started");
     let mut ranks = Vec::new();
     for name in ["local", "mpich", "openmpi", "unequal"] {

@@ -23,7 +23,7 @@ fn template(system: &str) -> PathBuf {
 }
 
 #[test]
-fn directives_are_the_golden_ones() {
+fn batch_directives_match_the_golden_files() {
     for (system, start, _) in SYSTEMS {
         let script = fs::read_to_string(template(system)).unwrap();
         let directives: Vec<&str> = script.lines().filter(|line| line.starts_with(start)).collect();
@@ -43,7 +43,7 @@ fn directives_are_the_golden_ones() {
 }
 
 #[test]
-fn bash_finds_no_fault() {
+fn templates_are_valid_bash() {
     for (system, ..) in SYSTEMS {
         let output = Command::new("bash").arg("-n").arg(template(system)).output().unwrap();
         assert!(output.status.success(), "{system}: {}", String::from_utf8_lossy(&output.stderr));
@@ -51,7 +51,7 @@ fn bash_finds_no_fault() {
 }
 
 #[test]
-fn they_run_ferret_from_the_shared_directory_and_end_as_it_ends() {
+fn templates_run_ferret_in_the_shared_directory_and_keep_its_exit_code() {
     for (system, _, variables) in SYSTEMS {
         let shared = tempfile::tempdir().unwrap();
         fs::create_dir(shared.path().join("bin")).unwrap();

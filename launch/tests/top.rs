@@ -49,7 +49,7 @@ fn is_as_kept(name: &str, text: &str) {
 }
 
 #[test]
-fn pictures_of_kept_runs_are_as_they_were() {
+fn top_output_of_stored_runs_matches_golden_files() {
     for name in ["pipeline", "farm", "doall", "workflow"] {
         is_as_kept(name, &once(kept(name).path()));
     }
@@ -83,7 +83,7 @@ fn farm(dir: &Path, parts: u32) {
 }
 
 #[test]
-fn ranks_are_told_of_by_what_they_do() {
+fn top_shows_the_state_of_each_rank() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 120);
     let start = r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"farm_start","farm":"rows","ranks":2,"workers":2,"chunking":"auto","balance":"live"}}"#;
@@ -98,7 +98,7 @@ fn ranks_are_told_of_by_what_they_do() {
 
 /// If rank 0 logs the progress of a pipeline, a farm or a loop, the output must predict the end of the run.
 #[test]
-fn the_end_of_a_run_is_told_where_it_is_known_how_much_there_is_to_do() {
+fn top_predicts_the_end_of_a_run_with_a_known_total() {
     let starts = [
         (r#"{"kind":"start","ranks":2,"mapping":"read@0 | sum@1","balance":"live"}"#, "items"),
         (
@@ -130,7 +130,7 @@ fn the_end_of_a_run_is_told_where_it_is_known_how_much_there_is_to_do() {
 }
 
 #[test]
-fn a_run_is_followed_to_its_end_in_lines() {
+fn top_prints_lines_until_the_run_ends() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 10);
     let say = |status: &str| fs::write(dir.path().join("job-status.json"), status).unwrap();
@@ -156,7 +156,7 @@ fn a_run_is_followed_to_its_end_in_lines() {
 }
 
 #[test]
-fn a_job_whose_rank_0_is_gone_was_killed() {
+fn top_reports_a_job_without_rank_0_as_killed() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 3);
     // The process has existed on this machine and has ended.
@@ -173,7 +173,7 @@ fn a_job_whose_rank_0_is_gone_was_killed() {
 }
 
 #[test]
-fn what_is_no_run_is_an_error() {
+fn top_without_a_run_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     for args in [&["--once"][..], &[]] {

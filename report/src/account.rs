@@ -137,7 +137,7 @@ mod tests {
     use crate::situation::Situation;
 
     #[test]
-    fn shares_add_up_to_the_whole_time() {
+    fn time_shares_sum_to_the_whole_span() {
         let run = Situation::new(10.0).busy(3.0, 1.0, 1.0 / 3.0).run();
         for span in [(0.0, 10.0), (2.5, 7.1), (9.0, 12.0)] {
             let shares = shares(&run, 0, span);

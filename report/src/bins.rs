@@ -141,7 +141,7 @@ mod tests {
     use crate::situation::Situation;
 
     #[test]
-    fn base64_is_that_of_the_rfc() {
+    fn base64_matches_the_rfc_examples() {
         let pairs = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (plain, encoded) in pairs {
             assert_eq!(base64(plain.as_bytes()), encoded);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_keep_the_time_that_parts_have() {
+    fn bins_preserve_total_times() {
         let run = Situation::new(10.0).rank(6.0, 1.0).busy(2.0, 0.0, 5.0).run();
         let bins = Bins::of(&run, 1);
         for (rank, work) in [(0, 6.0), (1, 2.0)] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_parts_stay_small() {
+    fn size_of_bins_is_bounded_for_a_million_parts() {
         let mut run = Situation::new(1000.0).run();
         for _ in 0..100 {
             run = {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_adds_up() {
+    fn completed_items_accumulate_over_time() {
         let run = Situation::new(10.0).rank(6.0, 1.0).rank(2.0, 0.0).run();
         let done = done_by(&run, 0, 50);
         assert_eq!((done.len(), done[0], done[50]), (51, 0.0, 200.0));

@@ -19,7 +19,7 @@ fn kind(name: &str, by_rank: &[(u64, f64)]) -> Kind {
 }
 
 #[test]
-fn one_slow_rank() {
+fn slow_rank_is_diagnosed() {
     let run = Situation::new(10.0).rank(5.0, 0.0).rank(5.2, 0.0).rank(9.6, 0.0).rank(5.1, 0.0);
     let run = run.with(|run| {
         run.kinds = vec![kind("task", &[(100, 5.0), (104, 5.2), (96, 9.6), (102, 5.1)])];
@@ -28,7 +28,7 @@ fn one_slow_rank() {
 }
 
 #[test]
-fn a_loaded_core() {
+fn loaded_core_is_diagnosed() {
     let run = Situation::new(10.0).rank(5.0, 0.1).rank(5.2, 0.0).rank(9.6, 4.6).rank(5.1, 0.0).run();
     says(&run, "mostly for rank 2, which had 0.52 of a core");
     let everywhere = Situation::new(10.0).rank(9.0, 4.5).rank(9.2, 4.6).run();
@@ -36,7 +36,7 @@ fn a_loaded_core() {
 }
 
 #[test]
-fn a_cpu_quota() {
+fn cpu_quota_is_diagnosed() {
     let run = Situation::new(10.0).rank(5.0, 0.0).rank(9.6, 8.45).with(|run| run.ranks[1].throttled_s = 8.0);
     says(&run.run(), "rank 1, which had 0.12 of a core, because a CPU quota of its control group stopped it");
     let both = Situation::new(10.0).rank(9.6, 8.45).rank(9.6, 8.45);
@@ -49,7 +49,7 @@ fn a_cpu_quota() {
 
 /// A cause is named only where at least 95 % of the time is known.
 #[test]
-fn no_cause_is_named_where_time_is_unknown() {
+fn no_cause_is_named_if_too_much_time_is_unknown() {
     for (unknown, is_named) in [(0.4, true), (0.6, false)] {
         let run = Situation::new(10.0).of(Skeleton::Loop).rank(9.5, 0.0).rank(4.0, 0.0).with(|run| {
             for part in run.ranks.iter_mut().flat_map(|rank| &mut rank.parts) {
@@ -67,7 +67,7 @@ fn no_cause_is_named_where_time_is_unknown() {
 
 /// Without messages nothing is attributed to messages.
 #[test]
-fn a_rank_that_is_alone_has_no_messages_to_blame() {
+fn single_rank_run_does_not_blame_messages() {
     let run = Situation::new(10.0).rank(4.0, 0.0).with(|run| {
         run.ranks[0].parts.iter_mut().for_each(|part| part.activity.idle_s = 0.0);
     });
@@ -76,7 +76,7 @@ fn a_rank_that_is_alone_has_no_messages_to_blame() {
 }
 
 #[test]
-fn a_slow_link() {
+fn slow_link_is_diagnosed() {
     let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(4.0, 0.0).rank(4.0, 0.0).rank(4.0, 0.0);
     let run = run.with(|run| {
         run.links.insert((1, 2), (1e6, 1e-4));
@@ -87,7 +87,7 @@ fn a_slow_link() {
 }
 
 #[test]
-fn a_serial_stage() {
+fn serial_stage_is_diagnosed() {
     let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(2.0, 0.0).rank(9.5, 0.0).rank(3.0, 0.0);
     let run = run.with(|run| {
         let mapping = Mapping::parse("read@0 | sort@1 | write@2");
@@ -102,7 +102,7 @@ fn a_serial_stage() {
 }
 
 #[test]
-fn too_small_chunks() {
+fn too_small_chunks_are_diagnosed() {
     let run = Situation::new(10.0).busy(2.0, 0.0, 2.0).busy(3.0, 0.0, 4.0).busy(3.0, 0.0, 4.0);
     let run = run.with(|run| {
         run.kinds = vec![kind("task", &[(1_000_000, 2.0), (1_500_000, 3.0), (1_500_000, 3.0)])];
@@ -116,7 +116,7 @@ fn too_small_chunks() {
 }
 
 #[test]
-fn a_master_that_is_the_bottleneck() {
+fn master_bottleneck_is_diagnosed() {
     let mut run = Situation::new(10.0).busy(0.5, 0.0, 0.5);
     for _ in 0..7 {
         run = run.rank(4.0, 0.0);
@@ -125,14 +125,14 @@ fn a_master_that_is_the_bottleneck() {
 }
 
 #[test]
-fn a_workflow_that_is_short_of_memory() {
+fn workflow_memory_shortage_is_diagnosed() {
     let run = Situation::new(10.0).of(Skeleton::Workflow).rank(5.0, 0.0).rank(5.0, 0.0);
     let run = run.with(|run| run.memory_wait_s = Some(8.0)).run();
     says(&run, "because ready tasks waited for memory for 40 % of the time");
 }
 
 #[test]
-fn work_that_is_not_balanced() {
+fn unbalanced_work_is_diagnosed() {
     let run = Situation::new(10.0).of(Skeleton::Loop).rank(9.5, 0.0).rank(4.0, 0.0).rank(4.5, 0.0);
     let run = run.with(|run| run.kinds = vec![kind("unit", &[(190, 9.5), (80, 4.0), (90, 4.5)])]);
     says(
@@ -142,7 +142,7 @@ fn work_that_is_not_balanced() {
 }
 
 #[test]
-fn too_many_ranks() {
+fn too_many_ranks_are_diagnosed() {
     let mut run = Situation::new(10.0);
     for _ in 0..8 {
         run = run.rank(2.0, 0.0);
@@ -151,13 +151,13 @@ fn too_many_ranks() {
 }
 
 #[test]
-fn nothing_wrong() {
+fn efficient_run_has_no_diagnosed_problem() {
     let run = Situation::new(10.0).rank(9.5, 0.1).rank(9.4, 0.0).rank(9.6, 0.2).run();
     says(&run, "Nothing is wrong: the ranks computed for 94 % of the time");
 }
 
 #[test]
-fn what_is_not_known_is_not_made_up() {
+fn unknown_causes_are_reported_as_unknown() {
     assert!(diagnosis(&Run::default()).contains("is unknown, because the log has no ranks"));
     let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
     says(&quiet, "no single cause stands out");

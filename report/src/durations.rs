@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_lie_in_their_step() {
+    fn quantile_lies_within_its_histogram_step() {
         let mut kind = Kind { done: 100, ..Kind::default() };
         // 90 calls take about a microsecond, and 10 calls about a millisecond.
         kind.steps.insert(20, 90);

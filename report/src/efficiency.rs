@@ -143,7 +143,7 @@ mod tests {
     use crate::situation::Situation;
 
     #[test]
-    fn the_tree_multiplies_to_its_root() {
+    fn child_efficiencies_multiply_to_parallel_efficiency() {
         let run = Situation::new(10.0).rank(8.0, 0.0).rank(4.0, 0.0).rank(6.0, 1.0).run();
         let whole = efficiencies(&run, "run", (0.0, 10.0)).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_lie_between_changes_and_the_longest_are_shown() {
+    fn longest_phases_between_mapping_changes_are_shown() {
         let mut run = Situation::new(10.0).rank(5.0, 0.0).rank(5.0, 0.0).run();
         run.changes = vec![(1.0, "a".into()), (7.0, "b".into())];
         let (rows, count) = tree(&run, 2);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_ranks_count_for_more_where_speeds_are_known() {
+    fn efficiency_weights_ranks_by_known_speed() {
         let mut run = Situation::new(10.0).rank(8.0, 0.0).rank(4.0, 0.0).run();
         run.speeds = vec![0.5, 1.0];
         let balance = efficiencies(&run, "run", (0.0, 10.0)).unwrap().capacity_balance.unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_parked_takes_no_part() {
+    fn parked_ranks_are_excluded_from_efficiency() {
         let run = Situation::new(10.0).rank(8.0, 0.0).parked().run();
         assert_eq!(efficiencies(&run, "run", (0.0, 10.0)).unwrap().ranks, 1);
         assert_eq!(efficiencies(&run, "run", (20.0, 30.0)), None);

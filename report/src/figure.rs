@@ -48,7 +48,7 @@ mod tests {
     use crate::situation::Situation;
 
     #[test]
-    fn figures_are_there_where_the_log_has_what_they_show() {
+    fn figures_exist_if_the_log_has_their_data() {
         let run = Situation::new(10.0).of(Skeleton::Loop).rank(8.0, 0.0).rank(4.0, 1.0);
         let run = run.with(|run| run.arrangements.push((0.0, Arrangement::Units(vec![3, 4])))).run();
         for (which, text) in

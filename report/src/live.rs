@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_rank_add_up() {
+    fn shares_of_a_rank_sum_to_the_whole() {
         let text = live(farm()).picture(20);
         let rows = rows(&text);
         assert_eq!(rows.len(), 2, "{text}");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_left_out_only_where_there_is_no_room() {
+    fn ranks_are_omitted_only_if_the_screen_is_too_small() {
         let live = live(farm());
         let whole = live.picture(usize::MAX).lines().count();
         for height in 1..whole + 4 {
@@ -415,7 +415,7 @@ mod tests {
     /// The total number of tasks is unknown, although the number of dispatched tasks is known. The final event contains the number of completed
     /// tasks.
     #[test]
-    fn totals_are_those_that_are_known() {
+    fn unknown_total_is_not_shown() {
         let chunks = Event::Chunks {
             by: "gss".into(),
             before: "dpf".into(),

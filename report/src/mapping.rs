@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gathered_stage_has_the_ranks_of_its_block() {
+    fn gathered_stage_has_the_ranks_of_its_stage_group() {
         let stages = Mapping::parse("load@0 | seg+count@1,2 | out@0").stages;
         let pairs: Vec<(&str, &str)> = stages.iter().map(|(name, ranks)| (&**name, &**ranks)).collect();
         assert_eq!(pairs, [("load", "0"), ("seg", "1,2"), ("count", "1,2"), ("out", "0")]);

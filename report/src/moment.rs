@@ -114,7 +114,7 @@ mod tests {
     use armature::observe::TaskWait;
 
     #[test]
-    fn waits_end_when_the_task_begins() {
+    fn task_waits_precede_the_begin_of_the_task() {
         let wait = |waited_for, seconds| TaskWait { waited_for, of: None, seconds };
         let waits = vec![wait(WaitedFor::Input, 2.0), wait(WaitedFor::Memory, 1.0)];
         let task = TaskRun { begin: 10.0, waits, ..TaskRun::default() };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_told_with_what_ran_what_was_held_and_what_was_decided() {
+    fn moment_describes_running_tasks_held_memory_and_last_decision() {
         let run = Situation::new(10.0).rank(9.5, 0.0).with(|run| {
             let decision = |at: f64, text: &str| Decision { at, acted: false, text: text.into() };
             run.decisions = vec![decision(2.0, "first"), decision(4.0, "second"), decision(6.0, "third")];

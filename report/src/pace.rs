@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_that_of_the_last_seconds() {
+    fn pace_is_measured_over_the_last_seconds() {
         let told = told((1..=20).chain((1..=20).map(|n| 20 + 10 * n)));
         assert_eq!(pace(&told, 40.0, 10.0), Some(Pace { per_second: 10.0, over: 10.0 }));
         assert_eq!(pace(&told[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, over: 5.0 }));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reaches_back_as_far_as_something_was_done() {
+    fn pace_window_extends_back_to_the_last_progress() {
         // One completed item per minute.
         let mut told = told((1..=200).map(|second| second / 60));
         forget(&mut told, 180.0);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_has_done_does_not_count() {
+    fn pace_excludes_items_of_an_earlier_run() {
         let reached = |done| Reached { done, before: 400, total: 1000, what: "tasks".into() };
         assert_eq!(pace(&[(1.0, reached(400))], 2.0, 10.0), None);
         let told = [(1.0, reached(410)), (2.0, reached(420))];

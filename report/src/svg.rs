@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_text_and_not_markup() {
+    fn names_are_escaped_in_svg() {
         let evil = "</title><script>alert(1)</script>'\"&\u{0}";
         let line = Line { name: evil.into(), points: vec![(0.0, 1.0), (1.0, 2.0)], is_stepped: false };
         let chart = Chart {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_within() {
+    fn axis_ticks_are_round_and_within_the_range() {
         assert_eq!(ticks(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(ticks(0.0), [0.0]);
         assert_eq!(ticks(f64::NAN), [0.0]);
@@ -337,13 +337,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_formatted_with_si_suffixes() {
         let shown = [0.0, 0.25, 12.5, 20_000.0, 3e6, 2e9, 2e-5].map(number);
         assert_eq!(shown, ["0", "0.25", "12.5", "20k", "3M", "2G", "2.0e-5"]);
     }
 
     #[test]
-    fn thin_curves_keep_their_extremes() {
+    fn thinned_curves_keep_their_extremes() {
         let mut points: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n), 1.0)).collect();
         points[54_321].1 = 9.0;
         let thin = thinned(&points);

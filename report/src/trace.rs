@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_buffers_are_written_as_their_definition_says() {
+    fn protocol_buffer_encoding_matches_the_specification() {
         // The first two values are the examples in the documentation of the protocol buffer encoding.
         assert_eq!(Proto::default().number(1, 150).0, [0x08, 0x96, 0x01]);
         assert_eq!(
@@ -381,7 +381,7 @@ mod tests {
 
     /// Tasks of a workflow, including commands, are slices. Concurrent tasks are in different lanes.
     #[test]
-    fn tasks_are_slices_in_lanes() {
+    fn concurrent_tasks_are_trace_slices_in_separate_lanes() {
         let began = |task: &str| {
             let (task, attempt, waits, reads) = (task.to_string(), 0, Vec::new(), Vec::new());
             Event::TaskBegan(armature::observe::TaskBegan { task, attempt, waits, reads })
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn chrome_s_form_is_json_with_both_ends_of_a_flow() {
+    fn chrome_trace_is_json_with_both_ends_of_each_flow() {
         let list: Vec<serde_json::Value> = serde_json::from_str(&chrome(&log())).unwrap();
         let count = |ph: &str| list.iter().filter(|item| item["ph"] == ph).count();
         assert_eq!(["M", "X", "i", "C", "s", "f"].map(count), [2, 2, 2, 14, 1, 1]);

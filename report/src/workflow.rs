@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_is_told_with_its_path_memory_and_waits() {
+    fn workflow_section_shows_critical_path_memory_and_waits() {
         let run = run();
         let section = section(&run, 1).unwrap();
         assert!(
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_tasks_those_of_the_path_and_the_longest_are_drawn() {
+    fn large_gantt_chart_draws_critical_and_longest_tasks() {
         let mut run = run();
         let many = (0..100_000).map(|n| {
             let at = f64::from(n) * 1e-5;

@@ -317,14 +317,14 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
 
 #[test]
 #[ignore = "needs chromium and chromedriver"]
-fn a_workflow_has_its_plan_and_its_graph() {
+fn workflow_page_shows_plan_and_graph() {
     workflow_page(40, 4, "resample");
     workflow_page(400, 12, common::HOSTILE);
 }
 
 #[test]
 #[ignore = "needs chromium and chromedriver"]
-fn a_workflow_of_many_tasks_has_the_graph_of_its_ranks() {
+fn page_of_a_large_workflow_shows_the_graph_of_its_ranks() {
     workflow_page(3000, 10, "t");
 }
 

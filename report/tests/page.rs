@@ -12,7 +12,7 @@ fn job() -> Job {
 }
 
 #[test]
-fn a_page_needs_nothing_from_elsewhere() {
+fn page_has_no_external_resources() {
     let page = page(&common::pipeline("square"), &job());
     for from_elsewhere in ["http://", "https://", "src=\"", "href=", "@import", "url("] {
         let found = page.match_indices(from_elsewhere).map(|(at, _)| &page[at..(at + 60).min(page.len())]);
@@ -28,7 +28,7 @@ fn a_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn names_from_events_are_text() {
+fn names_from_events_are_escaped_in_html() {
     let job = Job { title: common::HOSTILE.into(), verdict: Some(common::HOSTILE.into()), restarts: Some(1) };
     let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
@@ -51,7 +51,7 @@ fn names_from_events_are_text() {
 
 /// The page must show the first plan and the last plan above the actual run, on the same time axis.
 #[test]
-fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
+fn workflow_page_shows_plans_above_execution_and_a_graph() {
     let log = common::workflow(40, 4, "task");
     let run = &Run::all(&log.records)[0];
     let gantt = figure(run, Figure::Gantt).unwrap();
@@ -82,7 +82,7 @@ fn a_workflow_has_its_plans_above_what_ran_and_a_graph() {
 
 /// With more than 500 tasks the page must show the graph of the ranks and say so.
 #[test]
-fn the_graph_of_very_many_tasks_is_that_of_the_ranks() {
+fn graph_of_a_large_workflow_shows_ranks_instead_of_tasks() {
     for (tasks, ranks, circles) in [(500, 5, 500), (501, 5, 5), (20_000, 60, 32)] {
         let log = common::workflow(tasks, ranks, "t");
         let page = page(&log, &job());
@@ -154,7 +154,7 @@ fn a_run_that_was_killed_is_shown_as_far_as_its_log_goes() {
 }
 
 #[test]
-fn figures_that_are_not_finite_do_no_harm() {
+fn non_finite_numbers_do_not_break_the_page() {
     let mut log = common::pipeline("square");
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1e300, 1e300] {
         let of = Default::default();
@@ -183,7 +183,7 @@ fn figures_that_are_not_finite_do_no_harm() {
 /// Compares the pages of stored simulated runs, one for each skeleton, with golden files byte for byte.
 /// `ARMATURE_GOLDEN=write` updates the golden files.
 #[test]
-fn pages_of_simulated_runs_are_as_they_were() {
+fn pages_of_simulated_runs_match_golden_files() {
     for name in ["pipeline", "farm", "doall", "grid", "workflow"] {
         let log = common::kept(name);
         let page = page(&log, &Job { title: name.into(), ..Job::default() });

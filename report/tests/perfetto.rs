@@ -44,7 +44,7 @@ fn a_trace_has_the_expected_slices_flows_and_counters() {
 
 #[test]
 #[ignore = "needs the Python package perfetto"]
-fn traces_of_simulated_runs_are_read() {
+fn traces_of_simulated_runs_are_read_by_perfetto() {
     for name in ["pipeline", "farm", "doall", "grid", "workflow"] {
         let log = common::kept(name);
         let counts = read(&log);

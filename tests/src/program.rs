@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_comes_back() {
+    fn output_and_messages_of_a_program_are_returned() {
         let said = succeeds(&mut shell("echo out; echo err >&2"));
         assert_eq!((said.printed.as_str(), said.messages.as_str()), ("out\n", "err\n"));
         assert_eq!(said.all(), "out\nerr\n");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_leave_pipes() {
+    fn program_that_outlives_its_reader_passes() {
         let complain = "echo cannot write to standard output: No space left on device >&2; exit 1";
         let line = format!("trap '' PIPE; echo out 2>/dev/null || [ -p /dev/stdout ] || {{ {complain}; }}");
         outlives_its_reader(|| shell(&line));
@@ -137,31 +137,31 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "exit 1")]
-    fn a_program_that_fails_without_its_reader_is_found() {
+    fn program_that_fails_without_its_reader_is_detected() {
         outlives_its_reader(|| shell("trap '' PIPE; echo out || exit 1"));
     }
 
     #[test]
     #[should_panic(expected = "exit 0")]
-    fn a_program_that_does_not_notice_a_full_disk_is_found() {
+    fn program_that_ignores_a_full_disk_is_detected() {
         outlives_its_reader(|| shell("trap '' PIPE; echo out; exit 0"));
     }
 
     #[test]
     #[should_panic(expected = "something is wrong")]
-    fn a_failure_is_no_success() {
+    fn succeeds_panics_if_the_program_fails() {
         succeeds(&mut shell("echo something is wrong >&2; false"));
     }
 
     #[test]
     #[should_panic(expected = "true")]
-    fn a_success_is_no_failure() {
+    fn fails_panics_if_the_program_succeeds() {
         fails(&mut shell("true"));
     }
 
     #[test]
     #[should_panic(expected = "thread panicked")]
-    fn a_panic_is_no_way_to_fail() {
+    fn fails_panics_if_the_program_panics() {
         fails(&mut shell("echo thread panicked >&2; false"));
     }
 }

@@ -30,19 +30,19 @@ fn armature_initialises_mpi_and_the_program_calls_it_between_skeletons() {
 }
 
 #[test]
-fn several_runs_in_one_process() {
+fn one_process_executes_several_runs() {
     (1..4).for_each(|ranks| passes("twice", ranks));
 }
 
 #[test]
-fn on_half_of_the_ranks() {
+fn run_uses_half_of_the_ranks() {
     [2, 4].into_iter().for_each(|ranks| passes("half", ranks));
 }
 
 /// A task that calls `run` is rejected with every driver, even if the task runs on the thread that communicates, where
 /// the nested run could call MPI.
 #[test]
-fn a_run_in_a_task_is_refused() {
+fn nested_run_in_a_task_is_refused() {
     for driver in ["auto", "inline", "threaded"] {
         let job = Job::new(PROGRAM, 2).arg("inside").env("ARMATURE_DRIVER", driver);
         let outcome = job.limit(Duration::from_secs(60)).run();
@@ -64,7 +64,7 @@ fn returned(case: &str) -> Vec<String> {
 }
 
 #[test]
-fn run_returns_the_error_on_every_rank_that_can_answer() {
+fn run_returns_the_error_on_every_rank_after_a_user_error() {
     let dropped = (0..3).map(|rank| format!("dropped on rank {rank}"));
     let returns = ["Peer", "Peer", "User"].map(|kind| format!("returned {kind}: rank 1: no fuel"));
     assert_eq!(returned("returned"), dropped.chain(returns).collect::<Vec<_>>());
@@ -79,14 +79,14 @@ fn a_failure_in_a_group_is_printed_once() {
 }
 
 #[test]
-fn a_failure_that_user_code_has_handled_is_one_of_the_job() {
+fn failure_ignored_by_user_code_still_fails_the_run() {
     let lines = returned("handled");
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines.iter().all(|line| line.contains("farm tear: task 5: torn")), "{lines:?}");
 }
 
 #[test]
-fn a_failure_on_half_of_the_ranks_ends_those_that_wait_in_mpi() {
+fn failure_on_half_of_the_ranks_ends_ranks_waiting_in_mpi() {
     let outcome = Job::new(PROGRAM, 4).arg("half-fails").limit(Duration::from_secs(60)).run();
     assert!(!outcome.status.success() && !outcome.hung, "{outcome}");
     assert!(outcome.stderr.contains(": rank 1: no fuel"), "{outcome}");
@@ -95,7 +95,7 @@ fn a_failure_on_half_of_the_ranks_ends_those_that_wait_in_mpi() {
 }
 
 #[test]
-fn skeletons_on_groups_of_ranks_side_by_side() {
+fn skeletons_run_concurrently_on_rank_groups() {
     [1, 4].into_iter().for_each(|ranks| passes("groups", ranks));
 }
 

@@ -43,7 +43,7 @@ fn median(mut values: [f64; 5]) -> f64 {
 const WINDOW: Duration = Duration::from_millis(300);
 
 #[test]
-fn it_takes_as_much_of_a_core_as_a_thread_beside_it() {
+fn load_process_gets_the_same_core_share_as_a_competing_thread() {
     let _alone = alone();
     let core = core();
     // Other work on the core takes equal time from the load and the thread, and does not change the ratio.
@@ -58,7 +58,7 @@ fn it_takes_as_much_of_a_core_as_a_thread_beside_it() {
 }
 
 #[test]
-fn a_wave_is_busy_for_its_part_of_the_time() {
+fn load_is_busy_for_the_duty_fraction_of_the_time() {
     let _alone = alone();
     let load = Load::on_core(core());
     let burnt = |load: Load| {
@@ -74,14 +74,14 @@ fn a_wave_is_busy_for_its_part_of_the_time() {
 }
 
 #[test]
-fn it_is_in_the_session_of_its_parent() {
+fn load_process_runs_in_the_session_of_its_parent() {
     let _alone = alone();
     let burner = Load::on_core(core()).start_from(binary()).unwrap();
     assert_eq!(stat(burner.id(), 6), stat(std::process::id(), 6));
 }
 
 #[test]
-fn nothing_is_left_when_it_is_dropped() {
+fn dropped_load_leaves_no_process() {
     let _alone = alone();
     let burner = Load::on_core(core()).start_from(binary()).unwrap();
     let id = burner.id();
@@ -106,7 +106,7 @@ fn ends(child: &mut Child) -> bool {
 }
 
 #[test]
-fn it_ends_with_its_parent() {
+fn load_process_ends_when_its_parent_dies() {
     let _alone = alone();
     let core = core().to_string();
     let mut command = Command::new(binary());
@@ -138,7 +138,7 @@ fn spin(seed: u64) -> u64 {
 /// units, so the units take nearly the whole run. The driver is inline, because a block that moves to another thread
 /// waits for its core before the time measurement of the block begins.
 #[test]
-fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
+fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
@@ -159,7 +159,7 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
 /// A pipeline rank that loses its core must count the lost time as time of its stages, because the stage times
 /// determine the estimated speed of the rank.
 #[test]
-fn no_turn_of_the_load_is_missing_from_what_stages_took() {
+fn time_lost_to_other_processes_counts_as_stage_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let run = |session: &mut armature::Session| {

@@ -57,7 +57,7 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn the_compiler_says_what_to_do() {
+fn compile_errors_name_the_remedy() {
     let library = library();
     let wrong = [
         (

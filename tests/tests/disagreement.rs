@@ -24,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_difference_goes_unnoticed_on_threads(seed in any::<u64>(), change in any::<u64>(), ranks in 2usize..5) {
+    fn differing_programs_are_refused_on_threads(seed in any::<u64>(), change in any::<u64>(), ranks in 2usize..5) {
         let program = Program::of(seed);
         let other = program.other(change);
         let what = format!("{program:?} and on rank {} {other:?}", ranks - 1);
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn ranks_that_agree_have_the_serial_results(seed in any::<u64>(), ranks in 1usize..4) {
+    fn equal_programs_on_all_ranks_give_serial_results(seed in any::<u64>(), ranks in 1usize..4) {
         let program = Program::of(seed);
         let what = format!("{program:?} on {ranks} ranks");
         let result = local::run(&what, &local::config(ranks), move |session| program.run(session, &program));
@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn no_difference_goes_unnoticed_under_mpirun() {
+fn differing_programs_are_refused_under_mpirun() {
     for seed in 0..12 {
         let outcome =
             Job::new(PROGRAM, 2 + seed % 2).arg("differ").arg(seed.to_string()).limit(SOON * 6).run();
@@ -59,7 +59,7 @@ fn no_difference_goes_unnoticed_under_mpirun() {
 }
 
 #[test]
-fn ranks_that_agree_have_the_serial_results_under_mpirun() {
+fn equal_programs_give_serial_results_under_mpirun() {
     let job = (0..12).fold(Job::new(PROGRAM, 3), |job, seed| job.arg(seed.to_string()));
     let outcome = job.limit(SOON * 6).run();
     assert!(outcome.status.success(), "{outcome}");

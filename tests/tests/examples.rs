@@ -59,7 +59,7 @@ fn the_parameter_sweep_runs_its_program_for_each_value() {
 }
 
 #[test]
-fn a_program_without_arguments_of_its_own_refuses_them_and_has_help() {
+fn example_without_own_arguments_refuses_them_and_has_help() {
     for (argument, said) in [
         (
             "--rank",

@@ -52,7 +52,7 @@ fn complete(outcome: &Outcome, lost: &str) {
 }
 
 #[test]
-fn the_others_finish_when_a_worker_dies() {
+fn farm_completes_when_a_worker_dies() {
     for seed in 0..runs() {
         let victim = 1 + noise(11, seed) as usize % 2;
         if !survives() {
@@ -69,7 +69,7 @@ fn the_others_finish_when_a_worker_dies() {
 }
 
 #[test]
-fn the_others_finish_when_two_workers_die() {
+fn farm_completes_when_two_workers_die() {
     for seed in (0..runs()).filter(|_| survives()) {
         let (first, second) = [(1, 2), (2, 3), (3, 1)][seed as usize % 3];
         let running = job(4).flag("--enable-recovery").env("ARMATURE_TEST_TASKS", "1500").start();
@@ -84,7 +84,7 @@ fn the_others_finish_when_two_workers_die() {
 
 /// Tasks that the dead worker would have created must be created by the other workers.
 #[test]
-fn a_search_goes_on_when_a_worker_dies() {
+fn search_completes_when_a_worker_dies() {
     if !survives() {
         return;
     }
@@ -94,7 +94,7 @@ fn a_search_goes_on_when_a_worker_dies() {
 }
 
 #[test]
-fn a_search_that_is_killed_whole_goes_on_from_its_journal() {
+fn search_resumes_from_its_journal_after_all_ranks_are_killed() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("journal");
     let job = || {
@@ -132,7 +132,7 @@ fn workers_end_when_the_master_dies() {
 /// A stopped worker is declared dead after its silence limit of 2 s. The results of the farm must stay complete when
 /// the worker resumes after 3.5 s.
 #[test]
-fn a_worker_that_stood_still_for_too_long_is_done_without() {
+fn farm_completes_without_worker_stopped_beyond_the_silence_limit() {
     if !survives() {
         return;
     }
@@ -183,19 +183,19 @@ fn computed(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_stream_that_is_killed_whole_goes_on_from_its_journal() {
+fn stream_resumes_from_its_journal_after_all_ranks_are_killed() {
     (0..runs()).for_each(|seed| killed_whole("farm-journal-stream", &[100, 400, 700], seed));
 }
 
 #[test]
-fn iterations_that_are_killed_whole_go_on_from_their_journal() {
+fn iterations_resume_from_their_journal_after_all_ranks_are_killed() {
     (0..runs()).for_each(|seed| killed_whole("farm-journal-iterations", &[1, 4, 7], seed));
 }
 
 /// A worker dies first, which the job survives if the launcher keeps the other ranks. Then the master dies, and the
 /// restarted job must take the finished tasks from the journal.
 #[test]
-fn a_job_that_is_started_again_does_only_what_is_missing() {
+fn restarted_job_executes_only_missing_tasks() {
     let dir = tempfile::tempdir().expect("a directory");
     let journal = dir.path().join("journal");
     let recover = survives();
@@ -224,7 +224,7 @@ fn a_job_that_is_started_again_does_only_what_is_missing() {
 /// A rank that hangs in a task is excluded from the farm but stays until the end of the job and finalises MPI with the
 /// other ranks, because a launcher may treat an early exit as a failure.
 #[test]
-fn a_rank_that_hangs_in_a_task_is_done_without() {
+fn farm_completes_without_rank_that_hangs_in_a_task() {
     let flags: &[&'static str] = if survives() { &["--enable-recovery"] } else { &[] };
     for flag in [None].into_iter().chain(flags.iter().map(Some)) {
         let events = tempfile::tempdir().expect("a directory");
@@ -243,7 +243,7 @@ fn a_rank_that_hangs_in_a_task_is_done_without() {
 /// A worker that was declared dead and resumes must finalise MPI with the other ranks, so that the job succeeds under a
 /// launcher that ends a job when a rank dies.
 #[test]
-fn a_worker_that_stood_still_leaves_with_the_others() {
+fn resumed_worker_finalises_mpi_with_the_other_ranks() {
     // With 5000 tasks the worker resumes while the farm runs, and with 900 tasks after the end of the farm.
     for tasks in ["5000", "900"] {
         let running = job(3).env("ARMATURE_TEST_TASKS", tasks).start();
@@ -259,7 +259,7 @@ fn a_worker_that_stood_still_leaves_with_the_others() {
 /// The stopped worker never resumes, so the job may fail although the farm is complete. A message must name the missing
 /// rank as the reason.
 #[test]
-fn a_worker_that_stands_still_for_ever_is_told_of() {
+fn worker_that_never_resumes_is_reported_as_missing() {
     let running = job(3).env("ARMATURE_PEER_SECONDS", "4").start();
     running.wait_for("farm under way");
     kill_process(running.process(1), Signal::STOP).expect("rank 1 is there");
@@ -270,7 +270,7 @@ fn a_worker_that_stands_still_for_ever_is_told_of() {
 }
 
 #[test]
-fn a_parked_worker_takes_the_place_of_a_dead_one() {
+fn parked_worker_replaces_a_dead_worker() {
     for seed in (0..runs()).filter(|_| survives()) {
         let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
         // One of the ranks 1 and 2 is parked, and the parked rank may be the victim.
@@ -287,7 +287,7 @@ fn split() -> Job {
 }
 
 #[test]
-fn members_and_sub_masters_may_die() {
+fn farm_completes_when_members_or_sub_masters_die() {
     // Victims: a member; a sub-master, whose members continue under rank 0; all members of a sub-master, which then
     // executes tasks itself.
     for (n, victims) in [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| survives()) {
@@ -304,7 +304,7 @@ fn members_and_sub_masters_may_die() {
 }
 
 #[test]
-fn a_sub_master_and_a_member_of_it_may_die() {
+fn farm_completes_when_a_sub_master_and_its_member_die() {
     for seed in (0..runs()).filter(|_| survives()) {
         let running = split().start();
         kill(&running, &[1, 3], seed);
@@ -336,7 +336,7 @@ fn is_survived(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
 }
 
 #[test]
-fn a_task_that_ends_its_process_becomes_a_failed_task() {
+fn task_that_kills_its_process_becomes_a_failed_task() {
     if !survives() {
         return;
     }
@@ -351,7 +351,7 @@ fn a_task_that_ends_its_process_becomes_a_failed_task() {
 /// Very short tasks leave no record of the running task, so after a death the master knows at most the chunk. The tasks
 /// of the chunk are tried again alone, which identifies the deadly one.
 #[test]
-fn the_one_of_many_short_tasks_that_ends_its_process_is_found() {
+fn deadly_task_in_a_chunk_of_short_tasks_is_identified() {
     if !survives() {
         return;
     }
@@ -364,7 +364,7 @@ fn the_one_of_many_short_tasks_that_ends_its_process_is_found() {
 }
 
 #[test]
-fn a_task_that_ends_its_process_is_found_under_a_sub_master() {
+fn task_that_kills_its_process_is_identified_under_a_sub_master() {
     if survives() {
         let job = deadly(7, "abort", &[]).env("ARMATURE_TEST_SUB_MASTERS", "1");
         is_survived(&job.env("ARMATURE_TEST_DEDICATED", "1").run(), 2..=3);
@@ -373,7 +373,7 @@ fn a_task_that_ends_its_process_is_found_under_a_sub_master() {
 
 /// The job is not restarted, because the task would end its process again.
 #[test]
-fn a_task_that_ends_its_process_ends_a_job_that_takes_no_failed_tasks() {
+fn deadly_task_ends_a_job_that_tolerates_no_failed_tasks() {
     if !survives() {
         return;
     }
@@ -388,7 +388,7 @@ fn a_task_that_ends_its_process_ends_a_job_that_takes_no_failed_tasks() {
 /// A farm without retries ends with the first death. The death may have had another cause than the task, so the job is
 /// restarted. The second death in the same task proves that the task is the cause, and the job fails.
 #[test]
-fn a_job_without_retries_is_started_again_after_one_death_in_a_task() {
+fn job_without_retries_is_restarted_after_the_first_death_in_a_task() {
     if !survives() {
         return;
     }
@@ -406,7 +406,7 @@ fn a_job_without_retries_is_started_again_after_one_death_in_a_task() {
 /// All workers die of the task, and with a dedicated master the job ends with them. The restarted job must know these
 /// deaths from the journal.
 #[test]
-fn a_job_that_is_started_again_knows_what_its_workers_died_of() {
+fn restarted_job_knows_which_tasks_killed_its_workers() {
     if !survives() {
         return;
     }

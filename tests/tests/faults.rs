@@ -31,7 +31,7 @@ fn fails_locally(fault: &Fault, ranks: usize, driver: Driver) {
 }
 
 #[test]
-fn on_threads() {
+fn faults_fail_the_job_on_threads() {
     for fault in failing() {
         for ranks in (fault.ranks..=4).filter(|r| *r != 3) {
             fails_locally(&fault, ranks, Driver::Auto);
@@ -78,33 +78,33 @@ fn fails_under_mpirun(name: &str) {
 }
 
 #[test]
-fn an_error_under_mpirun() {
+fn user_errors_fail_the_job_under_mpirun() {
     fails_under_mpirun("err-");
 }
 
 #[test]
-fn a_panic_under_mpirun() {
+fn panics_fail_the_job_under_mpirun() {
     fails_under_mpirun("panic-");
 }
 
 #[test]
-fn a_mapping_that_does_not_fit_under_mpirun() {
+fn unusable_mappings_fail_the_job_under_mpirun() {
     fails_under_mpirun("mapping-");
 }
 
 #[test]
-fn a_disagreement_under_mpirun() {
+fn disagreements_fail_the_job_under_mpirun() {
     fails_under_mpirun("other-");
 }
 
 #[test]
-fn items_that_do_not_come_back_under_mpirun() {
+fn results_that_do_not_round_trip_fail_the_job_under_mpirun() {
     fails_under_mpirun("odd-results");
     fails_under_mpirun("odd-late");
 }
 
 #[test]
-fn a_fault_with_one_rank_under_mpirun() {
+fn faults_fail_the_job_with_one_rank_under_mpirun() {
     for name in ["panic-in-sink", "odd-results"] {
         let fault = failing().find(|f| f.case.name == name).expect("the fault exists");
         let outcome = Job::new(PROGRAM, 1).arg(fault.case.name).limit(SOON * 2).run();
@@ -169,7 +169,7 @@ fn a_killed_rank_ends_the_job() {
 /// After the suspension, the first rank that resumes has received no heartbeat for a long time. This silence must not
 /// count against the other ranks, which were suspended as well.
 #[test]
-fn a_job_that_is_suspended_as_a_whole_goes_on() {
+fn job_suspended_as_a_whole_continues_after_resuming() {
     let running = endless("auto");
     for _ in 0..3 {
         running.suspend(Duration::from_millis(3_500));
@@ -191,7 +191,7 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
 
 /// The other ranks wait for a rank that never starts the pipeline only until the time limit.
 #[test]
-fn a_rank_that_never_comes_is_named() {
+fn rank_that_never_joins_is_named() {
     let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(SOON * 2);
     let outcome = job.run();
     ended_by_failure(&outcome);
@@ -201,7 +201,7 @@ fn a_rank_that_never_comes_is_named() {
 
 /// Ranks that compute all the time must send heartbeats, even if they compute on the thread that communicates.
 #[test]
-fn a_busy_rank_is_not_taken_for_dead() {
+fn busy_rank_is_not_declared_dead() {
     for driver in [Driver::Threaded, Driver::Inline] {
         let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
         // Rank 0 runs all stages. The other ranks are parked and receive only the heartbeats of rank 0.
@@ -239,33 +239,33 @@ fn is_no_death_under_mpirun(case: &str) {
 
 /// Rank 0 must send heartbeats while the source or the sink of a farm takes longer than the limit for silent ranks.
 #[test]
-fn a_slow_source_or_sink_of_a_farm_is_no_death_under_mpirun() {
+fn slow_farm_source_or_sink_does_not_time_out_under_mpirun() {
     is_no_death_under_mpirun("farm-slow-ends");
 }
 
 #[test]
-fn a_slow_task_of_a_farm_is_no_death() {
+fn slow_farm_task_does_not_time_out() {
     is_no_death("farm-slow-tasks");
 }
 
 #[test]
-fn a_slow_task_of_a_farm_is_no_death_under_mpirun() {
+fn slow_farm_task_does_not_time_out_under_mpirun() {
     is_no_death_under_mpirun("farm-slow-tasks");
 }
 
 #[test]
-fn a_slow_unit_of_a_loop_is_no_death() {
+fn slow_loop_unit_does_not_time_out() {
     is_no_death("units-slow");
 }
 
 #[test]
-fn a_slow_unit_of_a_loop_is_no_death_under_mpirun() {
+fn slow_loop_unit_does_not_time_out_under_mpirun() {
     is_no_death_under_mpirun("units-slow");
 }
 
 /// Ranks that execute long tasks must leave the job when another rank fails.
 #[test]
-fn a_failure_beside_slow_tasks_ends_the_job() {
+fn failure_ends_the_job_while_slow_tasks_run() {
     let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(SOON * 2).run();
     ended_by_failure(&outcome);
     assert!(outcome.stderr.contains("armature: rank 2: farm beside: task "), "{outcome}");
@@ -273,7 +273,7 @@ fn a_failure_beside_slow_tasks_ends_the_job() {
 
 /// Ranks that execute long user code must leave the job when another rank fails.
 #[test]
-fn a_failure_beside_slow_units_ends_the_job() {
+fn failure_ends_the_job_while_slow_units_run() {
     let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(SOON * 2).run();
     ended_by_failure(&outcome);
     assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
@@ -281,7 +281,7 @@ fn a_failure_beside_slow_units_ends_the_job() {
 
 /// Items that take longer than the limit must not count as a standstill, on any rank.
 #[test]
-fn a_long_item_is_no_standstill() {
+fn long_pipeline_item_does_not_time_out() {
     let config = local::config(3).driver(Driver::Threaded).peer_limit(Duration::from_secs(1));
     local::run("long items", &config, |session| {
         let slow = |x: u32| {
@@ -305,7 +305,7 @@ fn a_long_item_is_no_standstill() {
 
 /// A rank that waits for ten seconds must report the ranks it waits for, in every place where ranks wait.
 #[test]
-fn a_long_wait_is_told() {
+fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
     const PROGRAMS: &str = env!("CARGO_BIN_EXE_armature-programs");
     let waits = [
         (&["late-start", "1"][..], "armature: rank 0 has waited 10 s for MPI to start"),

@@ -27,44 +27,44 @@ fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
 }
 
 #[test]
-fn one_rank() {
+fn all_cases_pass_on_one_rank() {
     all_cases(1, "default settings", |c| c);
 }
 
 #[test]
-fn two_ranks() {
+fn all_cases_pass_on_two_ranks() {
     all_cases(2, "default settings", |c| c);
 }
 
 #[test]
-fn three_ranks() {
+fn all_cases_pass_on_three_ranks() {
     all_cases(3, "default settings", |c| c);
 }
 
 #[test]
-fn eight_ranks() {
+fn all_cases_pass_on_eight_ranks() {
     all_cases(8, "default settings", |c| c);
 }
 
 #[test]
-fn live_balancing() {
+fn all_cases_pass_with_live_balancing() {
     all_cases(4, "balanced live", |c| c.balance(Balance::Live));
 }
 
 #[test]
-fn the_inline_driver_with_a_window_of_few_bytes() {
+fn all_cases_pass_with_inline_driver_and_a_tiny_byte_window() {
     all_cases(3, "inline, window of 100 bytes", |c| {
         set(c.driver(Driver::Inline), "ARMATURE_WINDOW_BYTES", "100")
     });
 }
 
 #[test]
-fn the_threaded_driver_with_batches_of_one() {
+fn all_cases_pass_with_threaded_driver_and_batches_of_one() {
     all_cases(3, "threaded, batch 1", |c| set(c.driver(Driver::Threaded), "ARMATURE_BATCH", "1"));
 }
 
 #[test]
-fn a_window_of_one_batch_without_monitoring_and_requests_ahead() {
+fn all_cases_pass_with_a_window_of_one_batch_and_no_monitoring() {
     let settings = [
         ("ARMATURE_WINDOW", "1"),
         ("ARMATURE_BATCH", "7"),
@@ -77,7 +77,7 @@ fn a_window_of_one_batch_without_monitoring_and_requests_ahead() {
 }
 
 #[test]
-fn what_is_in_flight_is_bounded_by_the_window() {
+fn items_in_flight_are_bounded_by_the_window() {
     for ranks in [1, 2, 4] {
         for (window, batch) in [(1, 1), (1, 10), (2, 3), (5, 1), (30, 4)] {
             let what = format!("window of {window} batches of {batch} on {ranks} ranks");
@@ -99,7 +99,7 @@ fn the_planner_moves_a_serial_stage_with_its_state() {
 
 /// The planner must measure stage times even if monitoring is off.
 #[test]
-fn the_planner_measures_also_where_nothing_is_monitored() {
+fn planner_measures_stage_times_without_monitoring() {
     let config = set(local::config(2), "ARMATURE_MONITOR", "off");
     let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
     let attempts = || (0..5).any(moved);
@@ -107,7 +107,7 @@ fn the_planner_measures_also_where_nothing_is_monitored() {
 }
 
 #[test]
-fn names_of_cases_are_unique_and_found() {
+fn case_names_are_unique_and_can_be_looked_up() {
     let faults = faults::all();
     let all = all();
     let names: Vec<&str> =

@@ -50,19 +50,19 @@ fn on_ranks(case: &str) {
 }
 
 #[test]
-fn a_farm_with_wide_tasks_and_a_slow_sink() {
+fn memory_is_bounded_in_farm_with_wide_tasks_and_slow_sink() {
     on_threads("memory-farm-tasks");
     on_ranks("memory-farm-tasks");
 }
 
 #[test]
-fn a_farm_whose_results_are_much_larger_than_its_tasks() {
+fn memory_is_bounded_in_farm_with_results_larger_than_tasks() {
     on_threads("memory-farm-results");
     on_ranks("memory-farm-results");
 }
 
 #[test]
-fn a_farm_whose_first_task_keeps_the_others_waiting() {
+fn memory_is_bounded_in_farm_with_a_slow_first_task() {
     for case in ["memory-farm-late", "memory-farm-late-master"] {
         on_threads(case);
         on_ranks(case);
@@ -70,19 +70,19 @@ fn a_farm_whose_first_task_keeps_the_others_waiting() {
 }
 
 #[test]
-fn a_pipeline_with_wide_items_and_a_slow_sink() {
+fn memory_is_bounded_in_pipeline_with_wide_items_and_slow_sink() {
     on_threads("memory-pipeline-tasks");
     on_ranks("memory-pipeline-tasks");
 }
 
 #[test]
-fn a_pipeline_whose_results_are_much_larger_than_its_items() {
+fn memory_is_bounded_in_pipeline_with_results_larger_than_items() {
     on_threads("memory-pipeline-results");
     on_ranks("memory-pipeline-results");
 }
 
 #[test]
-fn a_pipeline_whose_first_item_keeps_the_others_waiting() {
+fn memory_is_bounded_in_pipeline_with_a_slow_first_item() {
     on_threads("memory-pipeline-late");
     on_ranks("memory-pipeline-late");
 }
@@ -90,7 +90,7 @@ fn a_pipeline_whose_first_item_keeps_the_others_waiting() {
 /// With the inline driver a transfer does not progress while user code runs, so an array in transfer stays in memory as
 /// long as the reading task runs, and counts against the budget of the rank.
 #[test]
-fn a_workflow_whose_arrays_wait_for_their_readers() {
+fn memory_is_bounded_in_workflow_with_arrays_in_transfer() {
     let may = (ARRAYS * ARRAY + ARRAY / 4) as u64 >> 20;
     for driver in ["inline", "threaded"] {
         let job = Job::new(PROGRAM, 2).arg("memory-workflow").env("ARMATURE_DRIVER", driver);

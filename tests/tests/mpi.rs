@@ -40,7 +40,7 @@ fn more_ranks_than_cores() {
 
 /// Runs 200 seeds of units, with and without barriers, and 100 seeds of each kind of grid.
 #[test]
-fn hundreds_of_seeds_move_units() {
+fn loops_pass_while_units_move_for_hundreds_of_seeds() {
     let names: Vec<&str> = cases::SEEDS.iter().map(|c| c.name).collect();
     let job = names.iter().fold(Job::new(PROGRAM, 3), |job, name| job.arg(*name));
     let outcome = job.limit(Duration::from_secs(300)).passes(&names);

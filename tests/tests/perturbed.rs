@@ -22,7 +22,7 @@ fn loads(period: Duration, seed: u64) -> [Burner; 2] {
 }
 
 #[test]
-fn cases_pass_on_mpi_beside_loads_that_come_and_go() {
+fn cases_pass_on_mpi_under_intermittent_load() {
     let names: Vec<&str> = all().iter().map(|case| case.name).collect();
     let _loads = loads(Duration::from_millis(150), 2);
     let outcome =
@@ -31,7 +31,7 @@ fn cases_pass_on_mpi_beside_loads_that_come_and_go() {
 }
 
 #[test]
-fn cases_pass_on_threads_beside_loads_that_come_and_go() {
+fn cases_pass_on_threads_under_intermittent_load() {
     let _loads = loads(Duration::from_millis(60), 3);
     for case in all() {
         local::run(case.name, &local::config(3), case.run).unwrap_or_else(|e| panic!("{}: {e}", case.name));

@@ -15,7 +15,7 @@ const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 /// Kills one rank in each phase of a job, `ARMATURE_TEST_DEATHS` times.
 #[test]
-fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_or_a_workflow_goes_on_without_it() {
+fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     let mpi = linked(PROGRAM.as_ref());
     let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
     // With seed 233 the first nine kills cover every skeleton, a worker in a workflow, and jobs with and without
@@ -54,7 +54,7 @@ fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
 /// No rank is replaced outside of a farm or a workflow, so the job must fail. A launcher that keeps the other ranks
 /// does not report the exit of a rank. MPICH's launcher detects an exit before `MPI_Init` only if a signal caused it.
 #[test]
-fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
+fn rank_that_exits_early_outside_a_farm_fails_the_job() {
     let recover: &[&str] =
         if linked(PROGRAM.as_ref()) == Mpi::OpenMpi { &["--recover"] } else { &["--start-limit", "5m"] };
     for (skeleton, deed, said) in [
@@ -82,7 +82,7 @@ fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
 /// Farms and workflows continue without a dead worker. The other ranks must not wait for large messages in flight to or
 /// from the dead worker.
 #[test]
-fn a_worker_that_ends_in_a_task_is_done_without() {
+fn job_completes_without_worker_that_exits_in_a_task() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }
@@ -96,7 +96,7 @@ fn a_worker_that_ends_in_a_task_is_done_without() {
 /// A task that ends the process of every rank that executes it fails after its tries. Each try costs one rank, and rank
 /// 0 never executes the task. The job tolerates a failed task and must not be restarted.
 #[test]
-fn a_deadly_task_fails_after_its_tries() {
+fn task_that_kills_each_rank_fails_after_its_tries() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }
@@ -112,7 +112,7 @@ fn a_deadly_task_fails_after_its_tries() {
 
 /// The start of a job waits for a missing rank only until the limit.
 #[test]
-fn the_start_has_a_limit() {
+fn job_start_fails_after_the_start_limit() {
     let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");
     assert_eq!(outcome.status.code(), Some(1), "{outcome}");
     assert!(outcome.stderr.contains("connected to each other within 2 s (--start-limit"), "{outcome}");
@@ -121,7 +121,7 @@ fn the_start_has_a_limit() {
 /// Open MPI's launcher with recovery lets the other ranks wait in `MPI_Init` for a rank that has died before, so a
 /// waiting rank must report the wait.
 #[test]
-fn who_waits_for_a_rank_that_has_died_before_mpi_started_says_so() {
+fn rank_waiting_for_a_rank_that_died_before_mpi_init_reports_it() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }

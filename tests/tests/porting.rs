@@ -9,7 +9,7 @@ use armature_tests::program::succeeds;
 const BY_HAND: &str = env!("CARGO_BIN_EXE_factors-by-hand");
 
 #[test]
-fn the_program_by_hand_finds_what_the_farm_finds() {
+fn hand_written_program_gives_the_result_of_the_farm() {
     for ranks in [2, 3] {
         let outcome = Job::new(BY_HAND, ranks).run();
         assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
@@ -19,7 +19,7 @@ fn the_program_by_hand_finds_what_the_farm_finds() {
 }
 
 #[test]
-fn the_chapter_shows_the_program() {
+fn chapter_on_farms_shows_the_tested_program() {
     let (chapter, program) =
         (include_str!("../../docs/farms.md"), include_str!("../src/bin/factors-by-hand.rs"));
     let body = program.split_once("\n\n").expect("a heading").1;
@@ -28,7 +28,7 @@ fn the_chapter_shows_the_program() {
 }
 
 #[test]
-fn the_program_in_c_counts_what_the_farm_counts() {
+fn c_program_of_the_chapter_gives_the_result_of_the_farm() {
     let chapter = include_str!("../../docs/from-c.md");
     let program =
         chapter.split_once("```c\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program").0;

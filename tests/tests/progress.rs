@@ -132,7 +132,7 @@ impl DoAcross for Rows {
 const SHAPE: Shape = Shape { rows: 6, columns: 8 };
 
 #[test]
-fn a_farm_tells_how_far_it_is() {
+fn farm_reports_its_progress() {
     tells("farm \"tell\"", "of 40 tasks (0 %)", |session| {
         Ok(Farm::new("tell", work::<u64>).collect(session, 0..40).map(drop)?)
     });
@@ -144,7 +144,7 @@ fn a_farm_tells_how_far_it_is() {
 }
 
 #[test]
-fn a_pipeline_tells_how_far_it_is() {
+fn pipeline_reports_its_progress() {
     tells("pipeline \"tell\"", "of 40 items", |session| {
         let work = Pipeline::source("numbers", || 0..40u64).map("work", work);
         Ok(work.name("tell").collect(session).map(drop)?)
@@ -152,7 +152,7 @@ fn a_pipeline_tells_how_far_it_is() {
 }
 
 #[test]
-fn loops_tell_how_far_they_are() {
+fn loops_report_their_progress() {
     tells("loop \"map\"", "of 40 units", |session| Ok(loops::map(session, "map", 0..40, work).map(drop)?));
     tells("loop \"passes\"", "of 60 units", |session| {
         Ok(DoAllLoop::new("passes", 20, Rows::quick()).run(session, 3).map(drop)?)
@@ -167,7 +167,7 @@ fn loops_tell_how_far_they_are() {
 
 /// A loop of one long sweep and a table of one panel must report progress long before their end.
 #[test]
-fn a_single_sweep_tells_how_far_it_is() {
+fn single_sweep_reports_its_progress() {
     struct Slow;
     impl DoAcross for Slow {
         type Value = f64;
@@ -211,7 +211,7 @@ fn a_single_sweep_tells_how_far_it_is() {
 }
 
 #[test]
-fn a_loop_until_convergence_has_no_end_that_is_known() {
+fn loop_until_convergence_reports_no_total() {
     let lines = told("loop \"units\"", Progress::On, |session| {
         let mut units = DoAllLoop::new("units", 8, Rows::quick());
         units.run_until(session, Until::at_most(5), |_| 1.0, |_| false)?;
@@ -243,12 +243,12 @@ fn two_tasks(name: &str, session: &mut Session, time: Duration) -> Result<(), Bo
 }
 
 #[test]
-fn a_workflow_tells_how_far_it_is() {
+fn workflow_reports_its_progress() {
     tells("workflow \"tell\"", "of 2 tasks", |session| two_tasks("tell", session, Duration::from_millis(50)));
 }
 
 #[test]
-fn what_is_switched_off_tells_nothing() {
+fn progress_is_silent_when_switched_off() {
     let lines = told("farm \"off\"", Progress::Off, |session| {
         Ok(Farm::new("off", work::<u64>).collect(session, 0..40).map(drop)?)
     });
@@ -310,7 +310,7 @@ fn a_workflow_tells_who_is_waited_for() {
 }
 
 #[test]
-fn every_skeleton_tells_who_is_waited_for() {
+fn every_skeleton_reports_which_ranks_it_waits_for() {
     let all = [
         a_farm_tells_who_is_waited_for,
         a_pipeline_tells_who_is_waited_for,

@@ -247,7 +247,7 @@ fn any_pipeline_on_any_mapping_gives_the_serial_result() {
 }
 
 #[test]
-fn ten_thousand_changes_of_mapping_at_any_moment_change_nothing() {
+fn results_are_unchanged_by_ten_thousand_remaps_at_any_moment() {
     let summaries = run(3200, 16);
     let remaps: usize = summaries.iter().map(|s| s.remaps.len() - 1).sum();
     let of = |count: fn(&RankReport) -> u64| summaries.iter().flat_map(|s| &s.ranks).map(count).sum::<u64>();

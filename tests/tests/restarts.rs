@@ -63,7 +63,7 @@ fn wait_for_restart(running: &Running, number: usize) {
 }
 
 #[test]
-fn a_job_that_dies_twice_goes_on_from_its_journal() {
+fn job_that_dies_twice_resumes_from_its_journal() {
     let dir = tempfile::tempdir().expect("a directory");
     let events = dir.path().join("events");
     let job = squares(dir.path(), &["--restarts", "3"], 300, "");
@@ -96,7 +96,7 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
 /// Elements of a job array share a status file or a directory of events if the script of the array names one for all of
 /// them.
 #[test]
-fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothing() {
+fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name).to_str().expect("a text").to_string();
     let start = |number: u32, status: &str, tasks| {
@@ -130,7 +130,7 @@ fn a_job_that_shares_its_status_or_events_with_another_is_refused_and_ends_nothi
 }
 
 #[test]
-fn without_restarts_a_job_that_dies_has_failed() {
+fn job_that_dies_without_restarts_fails() {
     let dir = tempfile::tempdir().expect("a directory");
     let job_status = dir.path().join("job-status");
     let options = ["--job-status", job_status.to_str().expect("a text")];
@@ -148,7 +148,7 @@ fn without_restarts_a_job_that_dies_has_failed() {
 }
 
 #[test]
-fn a_program_that_fails_is_not_started_again() {
+fn failed_program_is_not_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let outcome = squares(dir.path(), &["--restarts", "3"], 20, "fail").run();
     ended_with(&outcome, 1, &["no square for the last one"]);
@@ -156,7 +156,7 @@ fn a_program_that_fails_is_not_started_again() {
 }
 
 #[test]
-fn a_job_that_dies_at_once_each_time_is_given_up() {
+fn job_that_dies_without_progress_is_no_longer_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
     let start = Instant::now();
@@ -183,7 +183,7 @@ fn a_job_that_dies_at_once_each_time_is_given_up() {
 }
 
 #[test]
-fn a_signal_ends_the_job_for_good() {
+fn job_ended_by_a_signal_is_not_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "3"], 30_000, "").start();
     running.wait_for("kept 5\n");
@@ -195,7 +195,7 @@ fn a_signal_ends_the_job_for_good() {
 }
 
 #[test]
-fn the_time_limit_counts_restarts_in() {
+fn time_limit_includes_restarts() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "3", "--timeout", "8s"], 30_000, "").start();
     running.wait_for("kept 40\n");
@@ -208,7 +208,7 @@ fn the_time_limit_counts_restarts_in() {
 
 /// A rank that hangs after the end of the job must neither make the job fail nor stay behind.
 #[test]
-fn a_launcher_that_does_not_end_is_ended() {
+fn hanging_launcher_is_ended_after_the_job_finishes() {
     let dir = tempfile::tempdir().expect("a directory");
     let outcome = squares(dir.path(), &["--restarts", "1"], 20, "linger").run();
     ended_with(&outcome, 0, &[]);
@@ -223,7 +223,7 @@ fn on_open_mpi(dir: &Path) -> bool {
 /// With recovery mpirun continues without rank 0 and exits with 0, while the other ranks wait for rank 0. `armature
 /// run` must detect the death and restart the job.
 #[test]
-fn a_dead_rank_0_is_noticed_with_recovery_and_the_job_started_again() {
+fn dead_rank_0_is_detected_with_recovery_and_the_job_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--recover", "--restarts", "2"], 200, "");
     if !on_open_mpi(dir.path()) {
@@ -241,7 +241,7 @@ fn a_dead_rank_0_is_noticed_with_recovery_and_the_job_started_again() {
 
 /// With recovery mpirun exits with 0 although the job has failed.
 #[test]
-fn the_exit_code_is_right_in_spite_of_recovery() {
+fn exit_code_is_correct_with_recovery() {
     let dir = tempfile::tempdir().expect("a directory");
     if !on_open_mpi(dir.path()) {
         return;
@@ -254,7 +254,7 @@ fn the_exit_code_is_right_in_spite_of_recovery() {
 }
 
 #[test]
-fn a_program_without_a_job_status_has_failed() {
+fn program_that_leaves_no_job_status_fails() {
     let job = Job::new(PROGRAM, RANKS).through([ARMATURE, "run", "--restarts", "2"]);
     // The program ends before its ranks start, because an argument is missing.
     let outcome = job.arg("only one argument").run();
@@ -263,7 +263,7 @@ fn a_program_without_a_job_status_has_failed() {
 
 /// `armature top` must follow a job until its end and report how the job ended.
 #[test]
-fn a_job_is_watched_to_its_end() {
+fn top_follows_a_job_until_it_ends() {
     for (is_killed, tasks, how) in
         [(false, 300, "finished, exit code 0"), (true, 100_000, "failed, exit code ")]
     {

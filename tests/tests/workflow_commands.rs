@@ -95,7 +95,7 @@ fn joined() -> String {
 }
 
 #[test]
-fn commands_give_the_same_on_threads_and_processes() {
+fn commands_give_the_same_results_on_threads_and_processes() {
     for ranks in [1, 3] {
         let place = Place::new("diamond.toml", DIAMOND);
         assert!(succeeded(place.run(ranks, &[])).starts_with("4 tasks are done"));
@@ -117,7 +117,7 @@ fn commands_give_the_same_on_threads_and_processes() {
 }
 
 #[test]
-fn what_tasks_wrote_is_shown_and_what_they_used_becomes_a_trace() {
+fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
     let place = Place::new("diamond.toml", DIAMOND);
     let file = place.file.to_str().unwrap();
     let run = ["workflow", "run", "-n", "2", "--program", TASKS, file, "--trace", "trace.json"];
@@ -147,7 +147,7 @@ fn what_tasks_wrote_is_shown_and_what_they_used_becomes_a_trace() {
 }
 
 #[test]
-fn faults_of_a_workflow_are_told_before_anything_starts() {
+fn workflow_errors_are_reported_before_any_task_starts() {
     let place = Place::new("cycle.dag", "TASK a touch a\nTASK b touch b\nEDGE a b\nEDGE b a\n");
     let output = place.armature(&["workflow", "run", "-n", "2", "--program", TASKS, "cycle.dag"]);
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -163,7 +163,7 @@ fn faults_of_a_workflow_are_told_before_anything_starts() {
 /// Task `bad` fails twice. The tasks that do not depend on `bad` must run, and the next run must execute only the
 /// missing tasks.
 #[test]
-fn a_rescue_file_leaves_out_what_is_done() {
+fn tasks_done_in_the_rescue_file_are_skipped() {
     let dag = "TASK a sh -c 'echo a >> log'\nTASK bad -t 2 sh -c 'echo bad >> log; test -e good'\nTASK c sh -c 'echo c >> log'\n\
                TASK behind sh -c 'echo behind >> log'\nEDGE a bad\nEDGE bad behind\n";
     for ranks in [1, 2] {
@@ -192,7 +192,7 @@ fn a_rescue_file_leaves_out_what_is_done() {
 }
 
 #[test]
-fn limits_end_tasks_and_more_memory_lets_them_through() {
+fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     // `tail` keeps 60 MB in memory until the end of its input.
     let hold = "(head -c 60000000 /dev/zero; sleep 0.3) | tail -c 60000000 > /dev/null; echo $? > held";
     let file = format!(
@@ -227,7 +227,7 @@ fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
 /// Each of the four tasks after the first one ends only when all four have started. A plan exists only if the file
 /// states the run times.
 #[test]
-fn long_tasks_behind_one_parent_run_side_by_side() {
+fn long_tasks_with_one_parent_run_concurrently() {
     let wait = "touch begun.$ME; until [ $(ls begun.* | wc -l) -ge 4 ]; do sleep 0.02; done";
     let tasks = |known: &str| {
         let mut text = format!(
@@ -281,7 +281,7 @@ fn tasks_are_admitted_by_memory_and_cores() {
 /// Text that tasks write to pipes (`-f`) and files that they forward (`-F`) are appended when a task is done, one task
 /// after the other. The output of a failed try is dropped.
 #[test]
-fn what_tasks_hand_on_is_appended_as_a_whole() {
+fn output_forwarded_by_a_task_is_appended_contiguously() {
     let line = |n: usize| {
         format!(
             "TASK t{n} -t 2 -f OUT=all -f LOG=sub/log -F part{n}=all sh -c 'echo {n} begins >&$OUT; echo note {n} >&$LOG; \
@@ -313,7 +313,7 @@ fn what_tasks_hand_on_is_appended_as_a_whole() {
 /// Like pegasus-mpi-cluster, the runner removes the file of `-F` after each try, so that no output of another task or
 /// of a failed try is appended. A file that the task has not written is not forwarded.
 #[test]
-fn only_what_a_task_has_written_itself_is_handed_on() {
+fn task_forwards_only_files_that_it_has_written_itself() {
     for (dag, all) in [
         ("TASK A -F part=all sh -c 'echo A > part'\nTASK B -F part=all true\nEDGE A B\n", "A\n"),
         (
@@ -331,7 +331,7 @@ fn only_what_a_task_has_written_itself_is_handed_on() {
 
 /// A symbolic link with the predictable name of an output file must not be followed.
 #[test]
-fn nothing_is_written_through_links_that_somebody_else_has_made() {
+fn output_files_do_not_follow_planted_symbolic_links() {
     let dag = "TASK a -f OUT=all sh -c 'echo part >&$OUT; echo text'\n";
     for name in ["rank-0.out", "rank-0.jsonl", "forward-0-0"] {
         let place = Place::new("a.dag", dag);
@@ -349,7 +349,7 @@ fn nothing_is_written_through_links_that_somebody_else_has_made() {
 
 /// A file size limit of 8 KiB acts like a full disk. A task whose output cannot be written must fail.
 #[test]
-fn a_task_whose_output_cannot_be_kept_has_failed() {
+fn task_whose_output_cannot_be_stored_fails() {
     let dag = "TASK much sh -c 'head -c 100000 /dev/zero'\nTASK little echo text\nEDGE little much\n";
     let place = Place::new("full.dag", dag);
     let mut command = Command::new("sh");
@@ -361,7 +361,7 @@ fn a_task_whose_output_cannot_be_kept_has_failed() {
 }
 
 #[test]
-fn failed_tasks_are_explained_and_end_the_run_when_there_are_enough() {
+fn failed_tasks_are_explained_and_too_many_end_the_run() {
     let dag = "TASK a -p 9 sh -c 'echo first >&2; echo \"cannot open it\" >&2; exit 3'\nTASK b -p 8 false\nTASK c -p 7 touch c.ran\n";
     let place = Place::new("few.dag", dag);
     let output = place.run(1, &["-m", "0", "--unplanned"]);
@@ -414,7 +414,7 @@ fn two_runs_of_a_workflow_do_not_share_a_rescue_file() {
 }
 
 #[test]
-fn tasks_know_their_name_cores_rank_try_and_memory() {
+fn task_environment_has_name_cores_rank_try_and_memory() {
     let dag = "TASK 'the task' -m 17 -c 3 -t 2 sh -c 'env | grep -E ^ARMATURE_TASK\\|^PMC_ | sort > env; test $ARMATURE_TASK_TRY = 2'\n\
                TASK plain sh -c 'echo ${ARMATURE_TASK_MEMORY-none} $PMC_MEMORY > plain'\nEDGE 'the task' plain\n";
     let place = Place::new("env.dag", dag);
@@ -434,7 +434,7 @@ fn tasks_know_their_name_cores_rank_try_and_memory() {
 
 /// With recovery `mpirun` exits with 0 whatever the program returns.
 #[test]
-fn a_task_that_fails_fails_the_job_under_every_option() {
+fn failed_task_fails_the_job_with_every_option() {
     use armature::job_status::{JobStatus, State};
     let place = Place::new("bad.dag", "TASK a true\nTASK b sh -c 'exit 3'\n");
     let recovers = linked(TASKS.as_ref()) == Mpi::OpenMpi;
@@ -457,7 +457,7 @@ fn a_task_that_fails_fails_the_job_under_every_option() {
 /// All processes of the job are killed during the run. The next run must not repeat finished tasks, forwarded text must
 /// be present exactly once, and no command may be left behind.
 #[test]
-fn a_job_that_was_killed_goes_on_where_it_was() {
+fn killed_job_resumes_without_repeating_finished_tasks() {
     let task =
         |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; echo t{n} >&$OUT; sleep 0.2'\n");
     let tasks: String = (0..12).map(task).collect();
@@ -488,7 +488,7 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
 
 /// A run with a wall time ends before the batch system's own limit would end it, and continues at the next start.
 #[test]
-fn a_run_ends_at_its_wall_time_and_goes_on_later() {
+fn run_ends_at_its_wall_time_and_can_be_resumed() {
     let slow = |n: usize| format!("TASK t{n} sleep 60\n");
     let place = Place::new("long.dag", &format!("TASK first true\n{}", slow(0) + &slow(1)));
     let outcome = place.job(2, &["--wall-time", "2s"]).start().wait();
@@ -507,7 +507,7 @@ fn a_run_ends_at_its_wall_time_and_goes_on_later() {
 /// Tasks that a dead rank has finished stay done, because their files exist. Open MPI's launcher keeps the other ranks
 /// if it runs with `--enable-recovery`.
 #[test]
-fn a_rank_that_dies_is_done_without() {
+fn workflow_of_commands_completes_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
         return;
     }
@@ -596,7 +596,7 @@ fn a_real_trace_is_replayed() {
 }
 
 #[test]
-fn a_workflow_is_made_up() {
+fn generated_workflow_is_executed() {
     let run = |shape: &str| {
         let mut command = Command::new(TASKS);
         command.args([

@@ -163,7 +163,7 @@ fn thirds() -> Place {
 }
 
 #[test]
-fn ranks_that_share_nothing_give_what_one_directory_gives() {
+fn ranks_without_a_shared_directory_give_the_same_results() {
     let one = thirds();
     succeeded(one.run(1, &[]));
     let expected = one.files();
@@ -200,7 +200,7 @@ fn ranks_that_share_nothing_give_what_one_directory_gives() {
 }
 
 #[test]
-fn files_that_cannot_be_sent_are_told_before_anything_starts() {
+fn files_that_cannot_be_sent_are_reported_before_any_task_starts() {
     let task = |files: &str| format!("[[task]]\nid = \"a\"\ncommand = \"touch ran; touch f\"\n{files}\n");
     let refused = |files: &str, said: &[&str]| {
         let place = Place::new("a.toml", &task(files));
@@ -231,7 +231,7 @@ fn files_that_cannot_be_sent_are_told_before_anything_starts() {
 }
 
 #[test]
-fn a_try_without_its_files_has_failed() {
+fn attempt_without_its_declared_output_files_fails() {
     let task =
         |line: &str| format!("[[task]]\nid = \"a\"\ncommand = \"{line}\"\noutputs = [\"f\"]\ntries = 2\n");
     for ranks in [1, 2] {
@@ -256,7 +256,7 @@ fn a_try_without_its_files_has_failed() {
 
 /// A file that an earlier run has left does not count as an output on any rank, and a command does not see the file.
 #[test]
-fn only_files_that_a_try_has_written_are_outputs() {
+fn only_files_written_by_the_attempt_are_outputs() {
     let task = |n: usize, line: &str| {
         format!("[[task]]\nid = \"make{n}\"\ncommand = \"{line}\"\noutputs = [\"out{n}\"]\n")
     };
@@ -305,7 +305,7 @@ fn check_chains(place: &Place, chains: usize, length: usize) {
 
 /// Files that the ranks of the killed job have written are on the disk of rank 0, so the next job continues with them.
 #[test]
-fn a_job_that_was_killed_goes_on_with_the_files_of_rank_0() {
+fn killed_job_resumes_with_the_files_on_rank_0() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let place = Place::new("chains.toml", &chains(log.path(), 3, 6));
     let running = place.job(3, &["--unplanned"]).start();
@@ -326,7 +326,7 @@ fn a_job_that_was_killed_goes_on_with_the_files_of_rank_0() {
 
 /// Open MPI's launcher keeps the other ranks if it runs with `--enable-recovery`.
 #[test]
-fn nothing_is_lost_with_a_rank_that_dies() {
+fn no_file_is_lost_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
         return;
     }

@@ -21,7 +21,7 @@ fn commands_read_each_others_files_and_keep_their_limits() {
 }
 
 #[test]
-fn another_plan_is_taken_when_a_rank_is_slower_than_planned() {
+fn workflow_is_replanned_when_a_rank_is_slower_than_planned() {
     for ranks in 2..=3 {
         let job = Job::new(PROGRAM, ranks).arg("workflow-slow-rank").limit(Duration::from_secs(60));
         job.passes(&["workflow-slow-rank"]);
@@ -34,7 +34,7 @@ fn deaths(ranks: usize) -> Job {
 
 /// Open MPI's launcher keeps the other ranks if it runs with `--enable-recovery`; MPICH's launcher ends the job.
 #[test]
-fn the_others_finish_when_a_rank_dies() {
+fn workflow_completes_when_a_rank_dies() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }
@@ -57,7 +57,7 @@ const VALUES: [(usize, usize); 4] = [(100_000, 400), (10_000_000, 40), (1_000, 1
 /// A message in flight to a dead rank never completes. `ARMATURE_TEST_DEATHS` is the number of runs; each run kills one
 /// to three of five ranks.
 #[test]
-fn survivors_wait_for_no_message_to_or_from_the_dead() {
+fn survivors_do_not_wait_for_messages_of_dead_ranks() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }
@@ -92,7 +92,7 @@ fn survivors_wait_for_no_message_to_or_from_the_dead() {
 }
 
 #[test]
-fn a_job_that_is_killed_goes_on_from_its_journal_on_another_number_of_ranks() {
+fn killed_job_resumes_from_its_journal_with_another_rank_count() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
     let with_journal = |job: Job| job.env("ARMATURE_TEST_JOURNAL", path.to_str().unwrap());
@@ -112,7 +112,7 @@ fn a_job_that_is_killed_goes_on_from_its_journal_on_another_number_of_ranks() {
 /// The only worker dies in a task, and no rank is left for another try. The next job knows of the death, so its own
 /// death is the second try. A job that is started after the task has failed counts from one again.
 #[test]
-fn a_job_that_is_started_again_knows_what_its_ranks_died_of() {
+fn restarted_job_knows_which_tasks_killed_its_ranks() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
         return;
     }
@@ -141,7 +141,7 @@ fn a_job_that_is_started_again_knows_what_its_ranks_died_of() {
 
 /// Values on disk are in a directory of their rank, which a killed process cannot remove. The next job must remove it.
 #[test]
-fn what_a_killed_job_has_left_on_disk_is_removed_by_the_next() {
+fn spill_files_of_a_killed_job_are_removed_by_the_next_job() {
     let directory = tempfile::tempdir().unwrap();
     let job = || {
         let place = directory.path().to_str().unwrap();

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         for (words, expected) in [
             ("a", "FILE"),
             ("a b --match -1", "unexpected argument '-1'"),

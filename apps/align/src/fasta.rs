@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_a_matrix_leaves_out_are_x_and_counted() {
+    fn letters_missing_from_the_matrix_become_x_and_are_counted() {
         let scores = Scores::blosum62();
         let mut unknown = Unknown::new();
         let sequences = parse(b">a\nMuOJ\n>b\nUX\n", &scores, &mut unknown).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_named_with_its_line() {
+    fn malformed_fasta_is_reported_with_its_line() {
         for (text, expected) in [
             (&b""[..], " has no sequence, expected a line that begins with '>'"),
             (b"\n\nACGT\n", ", line 3: expected a header that begins with '>' before any letters"),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_of_these_letters_scores_and_gaps() {
+    fn fingerprint_depends_on_letters_scores_and_gaps() {
         let (dna, gaps) = (Scores::dna(2, -3), Gaps { open: 5, extend: 2 });
         let of =
             |one: &[u8], other: &[u8], scores, gaps| fingerprint(&named(one), &named(other), scores, gaps);

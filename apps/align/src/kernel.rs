@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_what_the_definition_says(
+        fn score_equals_score_by_definition(
             first in proptest::collection::vec(0..4_u8, 0..25), second in proptest::collection::vec(0..4_u8, 0..25),
             alike in 1..6, unlike in -5..2, open in 0..7, extend in 0..4
         ) {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_one_in_both_forms() {
+    fn output_is_one_line_in_tsv_and_json() {
         let named = |name: &str| Sequence { name: name.into(), letters: vec![0] };
         let best = Best { score: 7, first_end: 3, second_end: 12 };
         let (a, b) = (named("a\u{1}"), named("\"b\""));

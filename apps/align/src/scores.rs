@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_matrix_of_the_program_is_symmetric_and_known() {
+    fn built_in_matrix_is_symmetric_with_published_values() {
         let scores = Scores::blosum62();
         for (a, b, expected) in
             [(b'W', b'W', 11), (b'c', b'C', 9), (b'L', b'i', 2), (b'E', b'Z', 4), (b'*', b'*', 1)]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nucleotides_are_like_themselves_only() {
+    fn nucleotides_match_only_themselves() {
         let scores = Scores::dna(5, -4);
         assert_eq!(
             (score(&scores, b'a', b'A'), score(&scores, b'U', b't'), score(&scores, b'A', b'C')),

@@ -82,7 +82,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_number_of_ranks_finds_what_the_serial_program_finds(
+        fn every_number_of_ranks_finds_the_serial_scores(
             ranks in 1..6_usize, first in proptest::collection::vec(0..4_u8, 1..70),
             second in proptest::collection::vec(0..4_u8, 1..90),
             open in 0..6, extend in 0..3, panel in 1..100_u64, seed in any::<Option<u64>>()

@@ -72,7 +72,7 @@ fn every_number_of_ranks_finds_the_same() {
 }
 
 #[test]
-fn proteins_have_a_matrix() {
+fn proteins_are_aligned_with_a_score_matrix() {
     let dir = tempfile::tempdir().unwrap();
     let paths = [("p.fa", ">p\nHEAGAWGHEE\n"), ("q.fa", ">q\nPAWHEAE\n")].map(|(name, text)| {
         fs::write(dir.path().join(name), text).unwrap();
@@ -154,7 +154,7 @@ fn ranks_are_processes_under_mpirun() {
 }
 
 #[test]
-fn it_goes_on_without_its_reader() {
+fn job_completes_when_its_output_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 90);
     outlives_its_reader(|| align(&[&words(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
@@ -163,7 +163,7 @@ fn it_goes_on_without_its_reader() {
 /// A restarted job must not write an alignment to its output file again. Only on standard output all alignments are
 /// repeated.
 #[test]
-fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
+fn job_killed_after_a_pair_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 1_200);
     let alone = succeeds(&mut align(&words(&paths)));
@@ -183,7 +183,7 @@ fn a_job_that_is_killed_after_a_pair_writes_each_alignment_once() {
 
 /// A job that `armature run` restarts after the death of a rank must write each alignment once.
 #[test]
-fn a_job_that_is_started_again_writes_each_alignment_once() {
+fn restarted_job_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 1_200);
     let alone = succeeds(&mut align(&words(&paths)));
@@ -219,7 +219,7 @@ fn panels(dir: &Path, pair: &str) -> Option<u64> {
 /// Each kill comes a little later after a checkpoint than the one before, so the kills hit different steps of the
 /// checkpoint protocol.
 #[test]
-fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
+fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     // The alignment takes long enough for five kills.
     let paths = sequences(dir.path(), b"ACGT", 4_500);

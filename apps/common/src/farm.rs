@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_reaches_the_farm() {
+    fn farm_options_reach_the_farm() {
         let farm = |words| {
             let line = parse(words).unwrap();
             let show = |session: &mut Session| {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         assert!(parse("--chunking some").unwrap_err().contains("awf-b"));
         assert!(parse("--chunking 0").is_err());
         for limit in ["0", "1e-12", "nan", "86401"] {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_on_one_rank_is_known() {
+    fn options_without_effect_on_one_rank_are_listed() {
         let idle = |words| parse(words).unwrap().idle_options().collect::<Vec<_>>();
         assert!(idle("--retries 2 --chunking ss").is_empty());
         assert_eq!(

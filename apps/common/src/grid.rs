@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_bit_is_found() {
+    fn comparison_finds_a_single_wrong_bit() {
         let grid = [1.0, 0.0, 3.0, 4.0];
         assert_eq!(same_values("grid", &grid, &grid, 2), Ok(()));
         let text = same_values("grid", &grid, &[1.0, -0.0, 3.0, 4.0], 2).unwrap_err();

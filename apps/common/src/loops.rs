@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_reaches_the_loop() {
+    fn loop_options_reach_the_loop() {
         let settings = |words| {
             let Line { args, block, .. } = line(words).unwrap();
             format!("{:?} {:?}", block.units(args.settings()), block.columns(Settings::new()))
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_compared_where_that_is_asked_for() {
+    fn result_is_compared_only_if_requested() {
         let run = |words: &str, compare: fn(&u64) -> Result<f64, BoxError>| {
             let work = |session: &mut Session, whole: bool| {
                 let outcome = ParallelFor::new("nothing", 0..3).run(session, |_| Ok(()))?;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         assert!(parse("--block 0").is_err());
         assert!(parse("--balance never").unwrap_err().contains("never"));
         assert!(parse("--shares 1,x").is_err());

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_reaches_the_settings() {
+    fn pipeline_options_reach_the_config() {
         let config = |words: &str| format!("{:?}", parse(words).unwrap().config().unwrap());
         assert!(config("--no-balance --ranks 3").contains("balance: Some(Off)"));
         assert!(config("--no-balance --ranks 3").contains("ranks: Some(3)"));

@@ -82,7 +82,7 @@ mod tests {
     use super::Random;
 
     #[test]
-    fn draws_stay_in_their_ranges_and_have_their_moments() {
+    fn random_numbers_have_the_expected_range_mean_and_variance() {
         let mut random = Random::new(7);
         let draws: Vec<f32> = (0..20_000).map(|_| random.normal()).collect();
         let mean = draws.iter().sum::<f32>() / draws.len() as f32;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_differ_and_repeat() {
+    fn random_streams_are_distinct_and_reproducible() {
         let first = |seed, stream| Random::stream(seed, stream).next_u64();
         assert_eq!(first(1, 2), first(1, 2));
         assert_ne!(first(1, 2), first(1, 3));

@@ -43,7 +43,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn spinning_takes_time_in_proportion() {
+    fn spin_time_is_proportional_to_the_work() {
         let timed = |operations| {
             let start = Instant::now();
             spin(black_box(operations));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_leaves_is_no_failure() {
+    fn closed_pipe_is_not_a_write_failure() {
         let mut output = Output::new(Takes(10, ErrorKind::BrokenPipe));
         let reader = output.reader();
         output.write_all(b"123456789\n").unwrap();
@@ -125,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn messages_do_not_act_on_a_terminal() {
+    fn control_characters_in_messages_are_escaped() {
         assert_eq!(told("a\nb\u{1b}[2J\u{202e}"), "a\nb\\u{1b}[2J\\u{202e}\n");
     }
 
     #[test]
-    fn anything_else_is() {
+    fn other_write_errors_are_failures() {
         for kind in [ErrorKind::StorageFull, ErrorKind::PermissionDenied, ErrorKind::ConnectionReset] {
             let mut output = Output::new(Takes(3, kind));
             assert_eq!(output.write_all(b"1234").unwrap_err().kind(), kind);

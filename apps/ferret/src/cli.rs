@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn image_sizes_are_parsed_or_refused() {
         assert_eq!(parse_size("192x128"), Ok((192, 128)));
         for bad in ["192", "0x5", "axb", "9999x10", "-1x20", ""] {
             assert!(parse_size(bad).unwrap_err().contains("192x128"), "{bad}");

@@ -26,7 +26,7 @@ fn resealed(mut file: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn every_flipped_bit_and_every_truncation_is_noticed() {
+fn every_flipped_bit_and_every_truncation_is_detected() {
     let file = sample(3).to_bytes();
     assert_eq!(Database::from_bytes(&file).unwrap(), sample(3));
     for position in 0..file.len() {
@@ -44,7 +44,7 @@ fn every_flipped_bit_and_every_truncation_is_noticed() {
 
 proptest! {
     #[test]
-    fn lies_with_a_right_checksum_do_no_harm(
+    fn damaged_content_with_a_valid_checksum_is_refused_or_consistent(
         changes in proptest::collection::vec((HEADER..400usize, any::<u8>()), 1..8),
     ) {
         let mut file = sample(3).to_bytes();
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_are_refused_as_a_database(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(Database::from_bytes(&bytes).is_err());
         let mut disguised = MAGIC.to_vec();
         disguised.extend(VERSION.to_le_bytes());
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn a_claim_of_four_billion_images_takes_no_memory() {
+fn header_claiming_four_billion_images_allocates_no_memory() {
     let mut file = sample(1).to_bytes();
     file[HEADER + 24..HEADER + 28].copy_from_slice(&u32::MAX.to_le_bytes());
     let text = Database::from_bytes(&resealed(file)).unwrap_err().to_string();
@@ -77,7 +77,7 @@ fn a_claim_of_four_billion_images_takes_no_memory() {
 }
 
 #[test]
-fn messages_say_what_is_wrong() {
+fn database_errors_name_the_problem() {
     let text = |file: &[u8]| Database::from_bytes(file).unwrap_err().to_string();
     assert!(text(b"\x89PNG").contains("not a ferret database"));
     let mut newer = sample(1).to_bytes();
@@ -104,7 +104,7 @@ fn unusable_images_are_refused() {
 }
 
 #[test]
-fn saved_and_opened_again() {
+fn saved_database_can_be_opened() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     sample(5).save(Output::create(&path).unwrap()).unwrap();

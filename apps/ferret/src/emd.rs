@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_brute_force(
+        fn earth_movers_distance_agrees_with_brute_force(
             (supply, demand, cost) in (1usize..5, 1usize..5).prop_flat_map(|(n, m)| {
                 (weights(n, 6), weights(m, 6), proptest::collection::vec(0f32..10.0, n * m))
             }),
@@ -278,7 +278,7 @@ mod tests {
         }
 
         #[test]
-        fn is_a_metric(a in set(1000), b in set(1000), c in set(1000)) {
+        fn earth_movers_distance_is_a_metric(a in set(1000), b in set(1000), c in set(1000)) {
             let mut solver = Solver::new();
             let mut between = |x: &(Vec<u32>, Vec<(f32, f32)>), y: &(Vec<u32>, Vec<(f32, f32)>)| {
                 solver.distance(&x.0, &y.0, &planar(&x.1, &y.1))

@@ -217,7 +217,7 @@ mod tests {
     use crate::synth::Plan;
 
     #[test]
-    fn small_collections_are_searched_well() {
+    fn search_quality_is_high_on_a_small_collection() {
         // A reduced collection; `ferret eval synth` uses 500 scenes. With so few images, the ten best include images that do not resemble the query,
         // which the index finds less reliably.
         let plan = Plan { scenes: 60, seed: 11, width: 96, height: 64, all_variants: true };
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn few_images_of_many_are_ranked() {
+    fn search_ranks_only_a_few_of_many_images() {
         let mut random = armature_apps::random::Random::new(1);
         let regions = |random: &mut armature_apps::random::Random| {
             [0; 4].map(|_| Region {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_key_is_noticed() {
+    fn wrong_answer_key_gives_a_low_score() {
         let plan = Plan { scenes: 30, seed: 5, width: 48, height: 32, all_variants: false };
         let (index, mut questions) = synthetic(&plan, Settings::default()).unwrap();
         questions.iter_mut().for_each(|q| q.right = (q.right + 1) % 30);

@@ -144,7 +144,7 @@ mod tests {
     use armature_apps::random::Random;
 
     #[test]
-    fn numbers_of_a_known_region() {
+    fn features_of_a_known_region_are_correct() {
         // Left third red, the rest mid-grey.
         let rgb = (0..96 * 64).flat_map(|i| if i % 96 < 32 { [255, 0, 0] } else { [128; 3] }).collect();
         let cut = segment(&Picture::new(96, 64, rgb));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_sum_up_exactly() {
+    fn region_weights_sum_to_the_total_exactly() {
         let mut random = Random::new(5);
         for count in 1..20 {
             let sizes: Vec<f32> = (0..count).map(|_| random.between(1.0, 100.0).sqrt()).collect();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn cube_root_is_close() {
+    fn approximate_cube_root_is_accurate() {
         for x in [1e-9f32, 0.001, 0.3, 1.0, 8.0, -27.0] {
             assert!((cube_root(x) - x.cbrt()).abs() <= 1e-5 * x.cbrt().abs(), "cube root of {x}");
         }

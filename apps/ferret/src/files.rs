@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_images_only_in_order_and_without_links() {
+    fn listing_has_only_images_in_order_without_links() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("b/c")).unwrap();
         for name in ["b/c/2.png", "b/1.JPG", "a.jpeg", "b.txt", "z.png"] {
@@ -168,7 +168,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn names_that_are_not_text_are_set_apart() {
+    fn names_that_are_not_utf_8_are_skipped() {
         use std::os::unix::ffi::OsStrExt;
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.png")), "x").unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_too_long_for_an_image_takes_no_memory() {
+    fn too_large_file_is_refused_without_being_read() {
         let dir = tempfile::tempdir().unwrap();
         // The file is sparse and takes no disk space.
         fs::File::create(dir.path().join("huge.png")).unwrap().set_len(1 << 40).unwrap();

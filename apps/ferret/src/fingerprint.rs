@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn databases_are_told_apart() {
+    fn fingerprints_distinguish_databases() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         let fingerprint = |names: &[&str]| {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_named() {
+    fn file_that_is_no_database_is_named_in_the_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("d\tb");
         let error = |path: &Path| Fingerprint::read(path).unwrap_err().to_string();

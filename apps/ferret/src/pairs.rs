@@ -102,14 +102,14 @@ mod tests {
     use crate::synth::Plan;
 
     #[test]
-    fn stems_leave_the_folder_alone() {
+    fn stem_strips_the_extension_and_keeps_the_folder() {
         assert_eq!(stem("a.b/c.png"), "a.b/c");
         assert_eq!(stem("a.b/c"), "a.b/c");
         assert_eq!(stem("x.tar.gz"), "x.tar");
     }
 
     #[test]
-    fn a_written_collection_is_found_again() {
+    fn queries_of_a_written_collection_find_their_images() {
         let dir = tempfile::tempdir().unwrap();
         let plan = Plan { scenes: 30, seed: 6, width: 96, height: 64, all_variants: false };
         plan.write(dir.path()).unwrap();

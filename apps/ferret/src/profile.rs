@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_profiles_round_trip(
             speed in 1.0..1e12_f64,
             numbers in prop::collection::vec(prop::array::uniform13(0..=MOST), 1..20),
         ) {
@@ -212,7 +212,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_the_reader(noise in ".{0,80}", at in 0..400_usize) {
+        fn profile_parser_never_panics(noise in ".{0,80}", at in 0..400_usize) {
             let mut text = text();
             let at = (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
             text.insert_str(at, &noise);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_begins_again_behind_its_end() {
+    fn items_beyond_the_profile_repeat_from_its_start() {
         let mut profile = Profile::parse(&text()).unwrap();
         profile.items[1].input = 5;
         assert_eq!((profile.item(1).input, profile.item(4).input, profile.item(5).input), (5, 5, 9));

@@ -136,7 +136,7 @@ mod tests {
     use crate::scene::scene;
 
     #[test]
-    fn every_image_gets_copies_of_each_kind_and_the_truth_names_it() {
+    fn each_image_gets_variants_of_each_kind_listed_in_the_truth_file() {
         let dir = tempfile::tempdir().unwrap();
         let images = dir.path().join("images");
         for number in 0..2 {

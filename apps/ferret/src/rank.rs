@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn passing_over_changes_nothing_and_order_does_not_matter() {
+    fn nearest_equals_full_search_in_any_candidate_order() {
         let mut random = Random::new(11);
         let images: Vec<_> = (0..120).map(|_| image(&mut random)).collect();
         let query = image(&mut random);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_images_come_in_the_order_of_their_names() {
+    fn equally_distant_images_are_ordered_by_index() {
         let one = image(&mut Random::new(1));
         let best = nearest(&one, &[4, 2, 9, 0], 3, |_| &one);
         assert_eq!(best.iter().map(|s| s.image).collect::<Vec<_>>(), [0, 2, 4]);

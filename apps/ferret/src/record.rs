@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_pass_all_stages_are_noted() {
+    fn items_that_pass_all_stages_are_recorded() {
         let tape = Tape::default();
         let on_tape = Some(tape.clone());
         let mut stages: Vec<_> = (0..6).map(|n| Recorded::new(Spaces, n, &on_tape)).collect();

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_byte_is_noticed() {
+    fn lost_payload_byte_is_detected() {
         let mut parcel = Parcel::new(3, 100);
         parcel.check(100).unwrap();
         parcel.load.pop();

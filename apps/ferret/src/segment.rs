@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_shapes_are_cut_too() {
+    fn pictures_of_extreme_shapes_are_segmented() {
         for (width, height) in [(1, 1), (256, 1), (1, 256), (2, 200)] {
             let rgb = (0..width * height).flat_map(|i| [(i % 251) as u8, (i % 7 * 30) as u8, 9]).collect();
             check(&segment(&Picture::new(width, height, rgb)));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithm_is_close() {
+    fn approximate_logarithm_is_accurate() {
         for x in [1.0f32, 1.3, 1.5, 2.0, 3.0, 10.0, 1000.0, 1e9] {
             assert!((ln(x) - x.ln()).abs() < 0.01 * x.ln().abs() + 0.01, "ln {x}");
         }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_take_turns_or_all_come() {
+    fn variant_kinds_rotate_unless_all_are_requested() {
         let kinds: Vec<&str> = PLAN.make_all().iter().map(|made| made.queries[0].kind.name()).collect();
         assert_eq!(kinds, ["crop", "noise", "brightness", "scale", "crop"]);
         let all = Plan { all_variants: true, ..PLAN }.make(0);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn written_as_described() {
+    fn synthetic_collection_is_written_as_documented() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(PLAN.write(dir.path()).unwrap(), 5);
         let queries = Listing::of(&dir.path().join("queries")).unwrap();

@@ -89,7 +89,7 @@ mod tests {
     use crate::scene::scene;
 
     #[test]
-    fn every_kind_changes_the_picture_as_it_says() {
+    fn each_variant_changes_the_picture_as_its_name_says() {
         let original = scene(4, 2, 90, 60);
         let vary = |kind: Variant| kind.apply(&original, &mut Random::new(9));
         let crop = vary(Variant::Crop);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn from_scenes_to_answers() {
+fn synthetic_scenes_are_indexed_and_queried() {
     let dir = collection();
     let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-k", "3", "-o", "out.tsv"]);
     assert!(messages.contains("24 queries answered, 0 images skipped"), "{messages}");
@@ -30,7 +30,7 @@ fn from_scenes_to_answers() {
 }
 
 #[test]
-fn changed_copies_of_images_find_them() {
+fn modified_copies_find_their_original_images() {
     let dir = collection();
     let messages =
         good(dir.path(), &["vary", "set/database", "-o", "varied", "--copies", "2", "--side", "120"]);
@@ -52,7 +52,7 @@ fn changed_copies_of_images_find_them() {
 }
 
 #[test]
-fn everything_repeats_to_the_byte() {
+fn repeated_commands_give_identical_files() {
     let (first, second) = (collection(), collection());
     for dir in [&first, &second] {
         good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
@@ -88,7 +88,7 @@ fn every_mapping_gives_the_answers_of_the_plain_loop() {
 }
 
 #[test]
-fn a_mapping_that_changes_meanwhile_changes_no_answer() {
+fn live_remapping_does_not_change_answers() {
     let dir = collection();
     good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "one.tsv"]);
     let ask = ["query", "set/queries", "--db", "db", "-o", "out.tsv", "--ranks", "4", "--mapping", "orderly"];
@@ -120,7 +120,7 @@ fn unreadable_images_are_reported_and_skipped() {
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let dir = collection();
     let db = fs::read(dir.path().join("db")).unwrap();
     fs::write(dir.path().join("cut"), &db[..db.len() / 2]).unwrap();
@@ -178,7 +178,7 @@ fn a_fifo_in_place_of_a_file_is_refused_at_once() {
 }
 
 #[test]
-fn outputs_go_where_the_user_wants_them() {
+fn outputs_are_written_through_links_and_to_devices() {
     let dir = collection();
     let path = |name: &str| dir.path().join(name);
     for (link, target) in [("database", "db"), ("null", "/dev/null"), ("stdout", "/dev/stdout")] {
@@ -282,7 +282,7 @@ fn profiles_that_cannot_be_made_or_read_say_why() {
 }
 
 #[test]
-fn the_profile_of_the_simulated_clusters_is_whole() {
+fn stored_profile_of_the_simulated_clusters_is_complete() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/paper.csv");
     let profile = ferret::profile::Profile::read(&path).unwrap();
     assert_eq!(profile.items.len(), 700);
@@ -291,7 +291,7 @@ fn the_profile_of_the_simulated_clusters_is_whole() {
 }
 
 #[test]
-fn eval_prints_the_marks() {
+fn eval_prints_the_quality_measures() {
     let dir = collection();
     let text = printed(dir.path(), &["eval", "synth", "--scenes", "40", "--size", "96x64", "--times"]);
     for figure in
@@ -308,7 +308,7 @@ fn eval_prints_the_marks() {
 /// `cargo test --release -p ferret --test command -- --ignored`.
 #[test]
 #[ignore = "needs the package tango-icon-theme and a minute in a debug build"]
-fn full_marks() {
+fn search_quality_is_high_on_scenes_and_icons() {
     use ferret::{eval, files::Listing, lsh::Settings, pairs, synth::Plan};
     let plan = Plan { scenes: 500, seed: 1, width: 192, height: 128, all_variants: false };
     let (index, questions) = eval::synthetic(&plan, Settings::default()).unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn an_image_that_was_cut_off_is_no_image() {
+fn truncated_image_is_skipped() {
     let dir = collection();
     let queries = dir.path().join("set/queries");
     let whole = fs::read(queries.join("scene-0001/crop.jpg")).unwrap();
@@ -37,7 +37,7 @@ const AWKWARD: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn awkward_names_keep_their_lines_whole() {
+fn awkward_file_names_stay_on_one_output_line() {
     let dir = collection();
     let odd = dir.path().join("odd");
     fs::create_dir(&odd).unwrap();
@@ -60,7 +60,7 @@ fn awkward_names_keep_their_lines_whole() {
 }
 
 #[test]
-fn awkward_names_of_what_is_skipped_keep_their_lines_whole() {
+fn awkward_names_of_skipped_files_stay_on_one_output_line() {
     use std::os::unix::ffi::OsStrExt;
     for (name, shown) in
         AWKWARD.into_iter().map(|(n, s)| (n.as_bytes(), s)).chain([(&b"\xff.png"[..], r"\xff.png")])
@@ -100,7 +100,7 @@ fn too_deep(directory: &Path) {
 }
 
 #[test]
-fn a_directory_that_cannot_be_read_is_passed_over() {
+fn unreadable_directory_is_skipped() {
     let dir = collection();
     for set in ["set/database", "set/queries"] {
         too_deep(&dir.path().join(set));
@@ -122,7 +122,7 @@ fn a_directory_that_cannot_be_read_is_passed_over() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     let dir = collection();
     let query = ["query", "set/queries", "--db", "db"];
     good(dir.path(), &[&query[..], &["-o", "out.tsv", "--record-profile", "run.csv"]].concat());
@@ -151,7 +151,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_work() {
+fn closed_standard_output_ends_the_work_early() {
     let dir = collection();
     // The answers fill every buffer between the processes: 1500 queries with 24 lines of about 40 bytes each.
     let all = dir.path().join("many");
@@ -171,7 +171,7 @@ fn a_reader_that_leaves_ends_the_work() {
 }
 
 #[test]
-fn a_reader_that_leaves_rank_0_is_no_failure_either() {
+fn closed_output_of_rank_0_under_mpirun_is_not_a_failure() {
     let dir = collection();
     let query = ["query", "set/queries", "--db", "db"];
     let job = query.iter().fold(Job::new(env!("CARGO_BIN_EXE_ferret"), 3), |job, word| job.arg(word));
@@ -180,7 +180,7 @@ fn a_reader_that_leaves_rank_0_is_no_failure_either() {
 }
 
 #[test]
-fn another_database_on_one_thread_is_noticed() {
+fn different_database_on_one_thread_is_refused() {
     use ferret::pipeline::{Root, Search, search};
     let dir = collection();
     good(dir.path(), &["index", "set/queries", "-o", "other"]);
@@ -206,7 +206,7 @@ fn another_database_on_one_thread_is_noticed() {
 }
 
 #[test]
-fn another_database_on_one_rank_is_noticed() {
+fn different_database_on_one_rank_is_refused() {
     let dir = collection();
     for (number, scenes) in ["24", "23", "24"].into_iter().enumerate() {
         let host = dir.path().join(format!("host{number}"));

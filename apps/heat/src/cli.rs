@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_bit_is_found() {
+    fn comparison_finds_a_single_wrong_bit() {
         let shape = Shape { rows: 9, columns: 7 };
         let work = |session: &mut Session| simulate(session, shape, 3, Default::default(), true);
         let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();

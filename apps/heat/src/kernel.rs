@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_the_formula() {
+    fn step_computes_the_five_point_formula() {
         let (rows, width) = (40, 35);
         let old = plate(rows, width);
         let mut new = old.clone();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_make_no_difference() {
+    fn step_in_bands_equals_step_over_the_whole_grid() {
         let (rows, width) = (12, 9);
         let old = plate(rows, width);
         let (mut whole, mut bands) = (old.clone(), old.clone());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn heat_is_neither_made_nor_lost_inside() {
+    fn linear_temperature_profile_is_a_fixed_point() {
         // A linear temperature profile is a fixed point of the step.
         let (rows, width) = (9, 7);
         let old: Vec<f64> = (0..rows * width).map(|n| (n / width + 3 * (n % width)) as f64).collect();

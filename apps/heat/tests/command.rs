@@ -25,12 +25,12 @@ fn every_number_of_ranks_makes_the_same_grid() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     PROGRAM.outlives_its_reader();
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     PROGRAM.refuses(&[
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "9x2"], "each at least 3 with its two fixed edges"),

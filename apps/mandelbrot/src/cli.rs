@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         for (words, expected) in [
             ("--size 12", "expected WxH"),
             ("--size 0x5", "expected WxH"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_byte_is_found() {
+    fn comparison_finds_a_wrong_byte() {
         let scene = parse("--size 8x6 --iterations 50").unwrap().scene().unwrap();
         let mut picture = scene.serial();
         assert_eq!(compare(&scene, &picture), Ok(()));

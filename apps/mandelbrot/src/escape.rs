@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_of_the_set_stay_and_others_leave() {
+    fn points_outside_the_set_escape_and_points_inside_do_not() {
         for (re, im) in [(0.0, 0.0), (-1.0, 0.0), (-2.0, 0.0), (0.25, 0.0), (-0.75, 0.1e-9), (0.0, 1.0)] {
             let escape = escape(re, im, 5000);
             assert_eq!((escape.steps, escape.smooth), (5000, None), "{re} {im}");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logarithm_agrees_with_the_library() {
+    fn fast_logarithm_agrees_with_the_standard_library() {
         for number in [1.0, 1.414, 1.4143, 2.0, 3.0, 0.001, 65_536.0, 1.9e9, 1e-300, 1e300] {
             let number: f64 = number;
             assert!((log2(number) - number.log2()).abs() < 1e-9, "{number}");

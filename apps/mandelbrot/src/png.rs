@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_png_can_be_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p.png");
         let rgb: Vec<u8> = (0..3 * 5 * 4).map(|i| i * 4).collect();

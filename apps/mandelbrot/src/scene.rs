@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_make_the_picture_and_mirror_each_other() {
+    fn rows_form_the_picture_and_are_symmetric() {
         let scene = scene(1);
         let picture = scene.serial();
         assert_eq!(picture.len(), 33 * scene.row_bytes());

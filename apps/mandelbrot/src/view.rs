@@ -70,14 +70,14 @@ mod tests {
     const WIDE: View = View { width: 300, height: 100, center: (-0.75, 0.1), zoom: 1.0 };
 
     #[test]
-    fn the_middle_is_the_center_and_up_is_up() {
+    fn middle_pixel_is_the_center_and_imaginary_axis_points_up() {
         assert_eq!(WIDE.point(150.0, 50.0), (-0.75, 0.1));
         assert!(WIDE.point(150.0, 49.0).1 > 0.1);
         assert!(WIDE.point(151.0, 50.0).0 > -0.75);
     }
 
     #[test]
-    fn the_whole_set_fits_whatever_the_shape() {
+    fn whole_set_fits_into_pictures_of_any_shape() {
         for (width, height) in [(300, 100), (100, 300), (150, 100)] {
             let view = View { width, height, center: (-0.75, 0.0), zoom: 1.0 };
             let (left, top) = view.point(0.0, 0.0);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_refused() {
+    fn unusable_views_are_refused() {
         assert_eq!(WIDE.check(2), Ok(()));
         assert!(View { width: 0, ..WIDE }.check(1).unwrap_err().contains("expected sides from 1"));
         assert!(View { center: (f64::NAN, 0.0), ..WIDE }.check(1).unwrap_err().contains("expected numbers"));

@@ -25,7 +25,7 @@ fn bad(directory: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_number_of_ranks_and_way_to_hand_out_draws_the_same_picture() {
+fn every_rank_count_and_chunking_draws_the_same_picture() {
     let dir = tempfile::tempdir().unwrap();
     let messages = good(dir.path(), &["-o", "one.png", "--check"]);
     assert!(messages.contains("90x60 pixels in") && messages.contains("the same bytes"), "{messages}");
@@ -48,7 +48,7 @@ fn every_number_of_ranks_and_way_to_hand_out_draws_the_same_picture() {
 }
 
 #[test]
-fn other_views_and_colours_are_other_pictures() {
+fn different_views_and_colours_give_different_pictures() {
     let dir = tempfile::tempdir().unwrap();
     let deep = ["--center=-0.743643887,0.131825904", "--zoom", "2000"];
     let mut seen = Vec::new();
@@ -89,13 +89,13 @@ fn rows_in_the_journal_are_not_computed_again() {
 }
 
 #[test]
-fn a_reader_of_its_messages_that_leaves_is_no_failure() {
+fn closed_standard_error_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     succeeds(mandelbrot(dir.path(), &["--ranks", "2", "--summary"]).stderr(left_pipe()));
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let dir = tempfile::tempdir().unwrap();
     assert!(bad(dir.path(), &["-o", "no/such/place.png"]).contains("cannot write no/such/place.png"));
     assert!(bad(dir.path(), &["--zoom", "1e15"]).contains("beyond double precision"));
@@ -113,7 +113,7 @@ fn failures_say_what_and_where() {
 
 /// A file that is not a regular file is written in place. For a symbolic link the target is replaced.
 #[test]
-fn the_picture_goes_where_the_user_wants_it() {
+fn picture_is_written_through_links_and_to_devices() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     good(dir.path(), &["-o", "one.png"]);
@@ -154,7 +154,7 @@ fn the_picture_goes_where_the_user_wants_it() {
 }
 
 #[test]
-fn options_that_do_nothing_are_told() {
+fn options_without_effect_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let messages = good(dir.path(), &["--dedicated-master", "--request-ahead", "2"]);
     for option in ["--dedicated-master", "--request-ahead"] {

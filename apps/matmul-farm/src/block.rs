@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_make_the_square_to_the_bit(size in 1usize..40, height in 1usize..50, seed: u64) {
+        fn blocks_assemble_to_the_bitwise_equal_square(size in 1usize..40, height in 1usize..50, seed: u64) {
             let matrix = weights(&scatter(size, seed), 0.3);
             let blocks = Blocks { size, height };
             let tasks = blocks.tasks(&matrix);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_blocks_are_refused() {
+    fn blocks_of_wrong_number_or_size_are_refused() {
         let blocks = Blocks { size: 5, height: 3 };
         let good = vec![vec![0.0; 9], vec![0.0; 6], vec![0.0; 4]];
         assert!(blocks.assemble(&good).is_ok());

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         for (words, expected) in [
             ("--places 0", "1..=4096"),
             ("--block 0", "1..=4096"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_result_is_found() {
+    fn comparison_finds_a_wrong_result() {
         let matrix = weights(&scatter(12, 1), 0.3);
         let limits = Limits { tolerance: 1e-12, squarings: 40 };
         let good = Squaring::serial(matrix.clone(), limits).unwrap();

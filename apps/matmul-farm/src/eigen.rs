@@ -46,7 +46,7 @@ mod tests {
     use crate::squaring::{Limits, Squaring};
 
     #[test]
-    fn the_power_method_finds_the_same() {
+    fn dominant_eigenvector_agrees_with_the_power_method() {
         let matrix = weights(&scatter(60, 5), 0.2);
         let limits = Limits { tolerance: 1e-13, squarings: 40 };
         let squaring = Squaring::serial(matrix.clone(), limits).unwrap();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_central_come_first() {
+    fn largest_components_come_first() {
         let dominant = Dominant { value: 1.0, vector: vec![0.2, 0.9, 0.2, 0.5], residual: 0.0 };
         assert_eq!(dominant.largest(3), [1, 3, 0]);
         assert_eq!(dominant.largest(9), [1, 3, 0, 2]);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn squares_are_squares() {
+    fn square_trace_and_product_of_a_known_matrix_are_correct() {
         let matrix = Symmetric::from_fn(2, |i, j| (i + 2 * j) as f64);
         // The matrix is (0 1; 1 3).
         assert_eq!((matrix.row(0), matrix.row(1)), (&[0.0, 1.0][..], &[1.0, 3.0][..]));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scalar_product_takes_every_element_once() {
+    fn scalar_product_uses_every_element_once() {
         for length in [0, 1, 7, 8, 9, 40] {
             let a: Vec<f64> = (1..=length).map(f64::from).collect();
             let ones = vec![1.0; a.len()];

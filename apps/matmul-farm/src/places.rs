@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_places_weigh_more() {
+    fn nearby_places_have_larger_weights() {
         let matrix = weights(&[(0.0, 0.0), (0.1, 0.0), (0.3, 0.4)], 0.1);
         assert_eq!(matrix.row(0)[0], 1.0);
         assert!((matrix.row(0)[1] - 0.5).abs() < 1e-12);
@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_names_a_network() {
+    fn seed_determines_the_network() {
         assert_eq!(scatter(5, 3), scatter(5, 3));
         assert_ne!(scatter(5, 3), scatter(5, 4));
         assert!(scatter(100, 1).iter().all(|p| (0.0..1.0).contains(&p.0) && (0.0..1.0).contains(&p.1)));

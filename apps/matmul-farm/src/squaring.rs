@@ -88,7 +88,7 @@ mod tests {
     const LIMITS: Limits = Limits { tolerance: 1e-12, squarings: 40 };
 
     #[test]
-    fn what_is_left_is_the_projection_on_the_dominant_eigenvector() {
+    fn squaring_converges_to_the_dominant_projection() {
         // The eigenvalues are 3 and 1, and the eigenvectors (1, 1) and (1, -1).
         let matrix = Symmetric::from_fn(2, |i, j| if i == j { 2.0 } else { 1.0 });
         let squaring = Squaring::serial(matrix, LIMITS).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_dominant_eigenvector_it_ends_with_an_error() {
+    fn squaring_without_a_dominant_eigenvector_is_an_error() {
         let identity = Symmetric::from_fn(3, |i, j| if i == j { 1.0 } else { 0.0 });
         let error = Squaring::serial(identity, LIMITS).unwrap_err();
         assert!(
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_is_its_own_projection() {
+    fn single_place_matrix_is_its_own_projection() {
         let one = Squaring::serial(Symmetric::from_fn(1, |_, _| 1.0), LIMITS).unwrap();
         assert_eq!((one.matrix().row(0), one.purities()), (&[1.0][..], &[1.0][..]));
     }

@@ -41,12 +41,12 @@ fn every_number_of_ranks_and_blocks_finds_the_same_places() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     outlives_its_reader(|| matmul(&["--ranks", "2", "--summary"]));
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let bad = |arguments: &[&str]| fails(&mut matmul(arguments));
     let early = bad(&["--places", "50", "--squarings", "2", "--ranks", "2"]);
     assert!(early.contains("after 2 squarings") && early.contains("no eigenvector dominates"), "{early}");

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_not_read_number_by_number() {
+    fn column_panels_are_read_in_few_large_reads() {
         // B fits into one panel, so that there is one read.
         for side in [1, 3, 64] {
             assert_eq!(reads(Shape { rows: 64, inner: 64, columns: 64 }, side, PANEL), 1, "side {side}");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn items_cover_the_product_once_and_say_how_many_are_left() {
+    fn items_cover_the_product_once_and_have_an_exact_size_hint() {
         let shape = Shape { rows: 7, inner: 3, columns: 5 };
         let (a, b) = (Matrix::made(3, 1), Matrix::made(5, 2));
         for side in [1, 2, 3, 5, 7, 9] {

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_bit_is_found() {
+    fn comparison_finds_a_single_wrong_bit() {
         let right = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         assert_eq!(compare(4, &right, &right, 3), Ok(()));
         let mut wrong = right;

@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_have_the_bits_of_the_plain_loop(
+        fn blocks_are_bitwise_equal_to_the_plain_loop(
             (height, inner, width) in (1_usize..14, 1_usize..40, 1_usize..30),
             seed in 0_u64..1000,
         ) {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_add_up_is_0() {
+    fn product_of_empty_inner_dimension_is_zero() {
         let mut c = [1.0; 6];
         multiply(&[], &[], 0, 3, &mut c);
         assert_eq!(c, [0.0; 6]);

@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_cut_out_of_files_and_made_alike(
+        fn blocks_from_files_equal_generated_blocks(
             (rows, columns) in (1_u64..9, 1_u64..9),
             corners in proptest::array::uniform4(0_u64..9),
         ) {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_as_they_should_be_and_differ() {
+    fn generated_elements_are_uniform_and_differ_between_matrices() {
         let (a, b) = (Matrix::made(50, 1).block(0..50, 0..50), Matrix::made(50, 2).block(0..50, 0..50));
         let (a, b) = (a.unwrap(), b.unwrap());
         assert!(a != b && a.iter().chain(&b).all(|x| (0.0..1.0).contains(x)));

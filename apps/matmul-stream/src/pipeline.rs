@@ -95,7 +95,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn any_ranks_and_blocks_have_the_bits_of_the_serial_loop(
+        fn any_ranks_and_blocks_are_bitwise_equal_to_the_serial_loop(
             (rows, inner, columns) in (1_u64..20, 1_u64..30, 1_u64..20),
             side in 1_u64..12,
             ranks in 1_usize..5,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_whole_when_their_last_part_has_come() {
+    fn rows_are_complete_when_their_last_part_arrives() {
         let mut reducer = Reducer::new(3);
         assert_eq!(reducer.add(&part((0, 0), 2, &[1.0, 2.0, 4.0, 5.0])).unwrap(), None);
         let rows = reducer.add(&part((0, 2), 1, &[3.0, 6.0])).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reducer_goes_on_elsewhere_from_its_state() {
+    fn restored_reducer_continues_from_its_saved_state() {
         let (mut first, mut second) = (Reducer::new(3), Reducer::new(3));
         first.add(&part((0, 0), 2, &[1.0, 2.0, 4.0, 5.0])).unwrap();
         second.restore(&first.save().unwrap()).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_knows_the_order() {
+    fn checksum_depends_on_order() {
         let of = |values: &[f32]| {
             let mut sum = Checksum::default();
             sum.add(values);

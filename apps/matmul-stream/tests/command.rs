@@ -46,7 +46,7 @@ fn any_ranks_and_items_make_the_same_product() {
 }
 
 #[test]
-fn files_are_multiplied_and_the_product_is_one() {
+fn matrix_files_are_multiplied_into_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, values: &[f32]| {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -82,13 +82,13 @@ fn matrices_larger_than_the_memory_are_multiplied() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     outlives_its_reader(|| command(dir.path(), &["--size", "40", "--ranks", "2", "--verify", "--summary"]));
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("short"), [0; 24]).unwrap();
     for (arguments, expected) in [

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_bit_is_found() {
+    fn comparison_finds_a_single_wrong_bit() {
         let work = |session: &mut Session| product(session, 9, 1, Default::default(), true);
         let (_, c) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
         assert!(compare(9, &c[..9]).unwrap_err().contains("the product has 9 values instead of 81"));

@@ -156,7 +156,7 @@ mod tests {
 
     /// Matrix libraries with special code for thin blocks do not have this property.
     #[test]
-    fn the_number_of_rows_makes_no_difference() {
+    fn product_does_not_depend_on_the_rows_per_call() {
         for width in SIZES {
             let (a, b) = matrices(width);
             let b = Factor::new(&b, width);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_as_they_should_be_and_differ() {
+    fn generated_elements_are_uniform_and_differ_between_matrices() {
         let (a, b) = matrices(40);
         assert!(a.iter().chain(&b).all(|x| (0.0..1.0).contains(x)));
         assert!(a != b && rows(Matrix::A, 3..5, 40) == a[3 * 40..5 * 40]);

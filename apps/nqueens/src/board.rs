@@ -78,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_boards_have_as_many_ways_as_is_known() {
+    fn small_boards_have_the_known_solution_counts() {
         for (size, known) in (1..).zip(&KNOWN[1..11]) {
             assert_eq!(Board::new(size).count(), *known, "{size} rows");
         }
     }
 
     #[test]
-    fn a_queen_takes_her_lines() {
+    fn placed_queen_excludes_attacked_squares() {
         let first: Vec<Board> = Board::new(4).next().collect();
         assert_eq!(first.iter().map(|board| board.next().count()).collect::<Vec<_>>(), [2, 1, 1, 2]);
         assert!(first.iter().all(|board| board.rows_left() == 3));

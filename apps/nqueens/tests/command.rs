@@ -15,7 +15,7 @@ fn nqueens(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn every_number_of_ranks_and_way_to_hand_out_counts_the_same() {
+fn every_rank_count_and_chunking_gives_the_same_count() {
     for more in [
         &[][..],
         &["--ranks", "2", "--serial-rows", "0"],
@@ -34,7 +34,7 @@ fn every_number_of_ranks_and_way_to_hand_out_counts_the_same() {
 }
 
 #[test]
-fn a_search_that_was_killed_counts_what_is_missing() {
+fn killed_search_resumes_and_counts_all_solutions() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queens.journal");
     let kept = [
@@ -69,6 +69,6 @@ fn ranks_are_processes_under_mpirun() {
 }
 
 #[test]
-fn it_goes_on_without_its_reader() {
+fn job_completes_when_its_output_is_closed() {
     outlives_its_reader(|| nqueens(&["8", "--ranks", "2", "--summary"]));
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_takes_the_place_of_a_file() {
+    fn generated_text_replaces_the_file_argument() {
         let cli = parse("one two --generate a:b:3M --generate x:5").unwrap();
         let piece = |text: &str, size| Repeated { text: text.into(), size };
         assert_eq!(cli.generate, [piece("a:b", 3 << 20), piece("x", 5)]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         for (words, expected) in [
             ("a b --segment 0", "expected 1 to 256M"),
             ("a b --segment 1G", "expected 1 to 256M"),

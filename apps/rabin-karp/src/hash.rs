@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rolled_and_made_from_nothing_are_one(
+        fn rolling_hash_equals_hash_computed_from_scratch(
             bytes in proptest::collection::vec(any::<u8>(), 0..400),
             length in 1_usize..12,
             bits in 1_u32..=64,
@@ -161,7 +161,7 @@ mod tests {
         }
 
         #[test]
-        fn places_are_proposed_in_order_and_all_that_match(
+        fn candidates_are_ordered_and_include_all_matches(
             bytes in proptest::collection::vec(97_u8..99, 0..300),
             pattern in proptest::collection::vec(97_u8..99, 1..6),
             other in proptest::collection::vec(97_u8..99, 1..6),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_of_many_bits_hardly_ever_lies() {
+    fn wide_fingerprints_have_few_false_candidates() {
         let mut random = armature_apps::random::Random::new(1);
         let text: Vec<u8> = std::iter::repeat_with(|| random.next_u64() as u8).take(100_000).collect();
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 64).unwrap();

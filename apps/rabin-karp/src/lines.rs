@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_have_the_text_itself_or_its_bytes() {
+    fn fields_contain_escaped_text_or_raw_byte_values() {
         for (bytes, tsv, json) in [
             (&b"a\tb\n\\n\xc3\xa9"[..], "a\\tb\\n\\\\n\u{e9}", "\"a\\tb\\n\\\\n\u{e9}\""),
             (b"a\t\xff", "a\\t\\xff", "[97,9,255]"),

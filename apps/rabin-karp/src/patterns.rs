@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_kept_once_and_in_order() {
+    fn duplicate_patterns_are_stored_once_and_order_is_kept() {
         let set = patterns("ab abc ab xyz abd", 64).unwrap();
         assert_eq!(set.all(), [&b"ab"[..], b"abc", b"xyz", b"abd"]);
         assert_eq!((set.longest(), set.roll().length()), (3, 2));
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn few_bits_put_patterns_together() {
+    fn narrow_fingerprints_share_buckets() {
         let set = patterns("aa bb cc dd ee ff gg hh", 1).unwrap();
         let all: usize = (0..set.buckets.len()).map(|bucket| set.of_bucket(bucket as u32).len()).sum();
         assert!(set.buckets.len() <= 2 && all == 8);
     }
 
     #[test]
-    fn what_cannot_be_looked_for_is_refused() {
+    fn unusable_patterns_are_refused() {
         assert_eq!(Patterns::new([], 8).unwrap_err(), PatternError::None);
         assert_eq!(patterns("a  b", 8).unwrap_err(), PatternError::Empty(1));
         assert_eq!(patterns("a", 0).unwrap_err(), PatternError::Bits(0));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn other_patterns_have_another_fingerprint() {
+    fn different_patterns_have_different_fingerprints() {
         let of = |text, bits| patterns(text, bits).unwrap().fingerprint();
         assert_eq!(of("a b", 8), of("a b", 8));
         assert!(

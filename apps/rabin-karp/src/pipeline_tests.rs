@@ -58,7 +58,7 @@ fn letters(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn any_ranks_segments_and_hashes_find_what_comparing_finds(
+    fn any_ranks_segments_and_hashes_find_the_naive_matches(
         bytes in letters(1..400),
         patterns in proptest::collection::vec(letters(1..9), 1..5),
         bits in prop_oneof![1_u32..6, Just(64)],
@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[test]
-fn segments_that_are_hashed_side_by_side_find_the_same() {
+fn concurrently_hashed_segments_find_the_same_matches() {
     let bytes = b"foobarfooabbarfoo\0\xff".repeat(3_000);
     let search = search(vec![b"foo".to_vec(), b"barfoo".to_vec(), b"\0\xfff".to_vec()], 12, 4_099);
     let expected = naive(&search.patterns, &bytes);
@@ -96,13 +96,13 @@ fn segments_that_are_hashed_side_by_side_find_the_same() {
 }
 
 #[test]
-fn only_the_number_is_sent_if_only_that_is_asked_for() {
+fn count_mode_sends_only_the_number_of_matches() {
     let search = Search { count: true, ..search(vec![b"aa".to_vec()], 64, 7) };
     assert_eq!(searched(&search, &text(&[b'a'; 100]), 2, None), (99, vec![]));
 }
 
 #[test]
-fn a_match_does_not_go_from_one_text_into_the_next() {
+fn matches_do_not_cross_text_boundaries() {
     let parts = [text(b"xab"), text(b""), text(b"cxabc")].concat();
     let search = search(vec![b"abc".to_vec()], 64, 2);
     assert_eq!(searched(&search, &parts[..2], 2, None).1, []);
@@ -110,7 +110,7 @@ fn a_match_does_not_go_from_one_text_into_the_next() {
 }
 
 #[test]
-fn other_patterns_than_those_of_rank_0_are_refused() {
+fn patterns_that_differ_from_rank_0_are_refused() {
     let asked = |pattern: &str| search(vec![pattern.as_bytes().to_vec()], 64, 4);
     let error = armature::run(&Config::new().ranks(2), |session| {
         let search = asked(if session.is_root() { "ab" } else { "ba" });

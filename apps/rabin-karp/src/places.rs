@@ -170,7 +170,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn places_have_the_bytes_of_the_segments_that_rank_0_reads() {
+    fn places_read_the_same_bytes_as_segments_of_rank_0() {
         let dir = tempfile::tempdir().unwrap();
         let parts: Vec<Part> = [&b"abracadabra"[..], b"", b"x"]
             .iter()
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_another_one_here_is_refused() {
+    fn file_that_differs_from_rank_0_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("text");
         fs::write(&path, "abcdef").unwrap();

@@ -276,7 +276,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn segments_make_up_the_text_and_overlap(
+        fn segments_cover_the_text_and_overlap(
             text in proptest::collection::vec(any::<u8>(), 0..200),
             segment in 1_usize..40,
             overlap in 0_usize..60,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_follow_each_other_and_are_cut_off() {
+    fn generated_pieces_are_concatenated_and_truncated() {
         let parts = [Part::Generated(vec![repeated("foobar", 14), repeated("x", 3)])];
         let segments = cut(&parts, 100, 5);
         assert_eq!(&segments[0].bytes[..], b"foobarfoobarfoxxx");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_known_where_sizes_are() {
+    fn size_hint_is_exact_if_all_sizes_are_known() {
         let parts = [Part::Generated(vec![repeated("a", 10)]), Part::Generated(vec![repeated("b", 4)])];
         let mut segments = Segments::new(&parts, Cut { segment: 4, overlap: 2 }, Lines::default());
         assert_eq!(segments.size_hint(), (4, Some(4)));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_that_is_none_is_an_error_and_one_that_was_found_is_passed_over() {
+    fn missing_named_file_is_an_error_and_missing_found_file_is_skipped() {
         assert!(parts(Path::new("/no/such")).unwrap_err().to_string().contains("cannot read /no/such"));
         let device = [Part::File("/dev/null".into())];
         let mut segments = Segments::new(&device, Cut { segment: 4, overlap: 2 }, Lines::default());

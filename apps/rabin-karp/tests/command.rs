@@ -49,7 +49,7 @@ texts/bytes\t11\tbra
 ";
 
 #[test]
-fn any_ranks_segments_and_hashes_tell_the_same_matches() {
+fn any_ranks_segments_and_hashes_print_the_same_matches() {
     let dir = texts();
     fs::write(dir.path().join("words"), "abra\nbra\n").unwrap();
     for more in [
@@ -79,7 +79,7 @@ fn any_ranks_segments_and_hashes_tell_the_same_matches() {
 }
 
 #[test]
-fn matches_and_counts_are_told_as_tsv_and_json() {
+fn matches_and_counts_are_printed_as_tsv_and_json() {
     let dir = texts();
     let counts = good(dir.path(), &["abra", "bra", "texts", "--count"]);
     assert_eq!(counts, "texts/below/abra\t4\ntexts/bytes\t6\ntexts/none\t0\n");
@@ -92,7 +92,7 @@ fn matches_and_counts_are_told_as_tsv_and_json() {
 }
 
 #[test]
-fn json_has_names_and_patterns_as_they_are() {
+fn json_round_trips_special_names_and_patterns() {
     let dir = tempfile::tempdir().unwrap();
     let name = "back\\slash\ttab\nline";
     fs::write(dir.path().join(name), "a\tb").unwrap();
@@ -113,7 +113,7 @@ fn standard_input_is_searched() {
 }
 
 #[test]
-fn a_text_that_is_made_is_searched_in_bounded_memory() {
+fn generated_text_is_searched_in_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();
     // A single copy of the text in memory would exceed the limit: the text has 640 MiB, and the limit is 600,000 KiB.
     let line = format!("ulimit -v 600000; exec {PROGRAM} foobar --generate foobar:640M --count --ranks 2");
@@ -127,7 +127,7 @@ fn a_text_that_is_made_is_searched_in_bounded_memory() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     outlives_its_reader(|| {
         command(dir.path(), &["o", "--generate", "foo:300K", "--segment", "4K", "--ranks", "2", "--summary"])
@@ -135,7 +135,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let dir = texts();
     fs::write(dir.path().join("words"), "one\n\ntwo\n").unwrap();
     for (arguments, expected) in [
@@ -158,7 +158,7 @@ fn failures_say_what_and_where() {
 }
 
 #[test]
-fn under_mpirun_it_tells_the_same_matches() {
+fn under_mpirun_it_prints_the_same_matches() {
     let dir = texts();
     let texts = dir.path().join("texts/bytes");
     let mut alone = command(dir.path(), &["ra", "abra", "a"]);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_is_the_formula_in_gauss_seidel_order() {
+    fn sweep_computes_the_sor_formula_in_gauss_seidel_order() {
         let (rows, width) = (7, 9);
         let mut grid = vec![0.0; rows * width];
         (0..).zip(grid.chunks_exact_mut(width)).for_each(|(row, values)| fill(row, values));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_make_no_difference() {
+    fn sweep_in_strips_equals_sweep_over_whole_rows() {
         let (rows, width) = (12, 31);
         let mut whole = vec![0.0; rows * width];
         (0..).zip(whole.chunks_exact_mut(width)).for_each(|(row, values)| fill(row, values));

@@ -30,12 +30,12 @@ fn every_number_of_ranks_makes_the_same_grid() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     PROGRAM.outlives_its_reader();
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     PROGRAM.refuses(&[
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "0"], "each at least 3 with its two fixed edges"),
@@ -85,7 +85,7 @@ fn wait_for_more(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
 /// A user restarts a job that was killed, possibly on another number of ranks. Each kill comes a little later after a
 /// checkpoint than the one before, so the kills hit different steps of the checkpoint protocol.
 #[test]
-fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
+fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
     let mut passes = None;
@@ -109,7 +109,7 @@ fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
 }
 
 #[test]
-fn two_jobs_with_one_checkpoint_do_not_meet() {
+fn second_job_with_the_same_checkpoint_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
     let first = keeping(&dir, 2, FOR_MINUTES).start();
@@ -149,7 +149,7 @@ fn planted_links_are_not_followed() {
 
 /// A misspelt setting, and a requested number of ranks that has no effect, must be reported once.
 #[test]
-fn what_does_not_count_is_told() {
+fn settings_without_effect_are_reported_once() {
     let misspelt =
         "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
     let mut command = Command::new(PROGRAM.path);

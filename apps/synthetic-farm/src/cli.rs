@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn unusable_options_are_refused() {
         for (words, expected) in
             [("--tasks 0", "1..=100000000"), ("--block 0", "1.."), ("--iterations 0", "1..=1000000")]
         {

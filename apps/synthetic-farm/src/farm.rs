@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn right_results_pass_and_lead_on() {
+    fn correct_results_pass_and_determine_the_next_key() {
         let next = check(&PLAN, 0, 4, &answers(&PLAN, 4)).unwrap();
         assert_ne!(next, 4);
         assert_ne!(next, check(&PLAN, 0, 5, &answers(&PLAN, 5)).unwrap());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_results_are_found() {
+    fn check_detects_wrong_results() {
         let found = |spoil: fn(&mut Vec<Answer>)| {
             let mut answers = answers(&PLAN, 4);
             spoil(&mut answers);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_makes_its_bytes() {
+    fn key_determines_the_payload_bytes() {
         for bytes in [0, 1, 7, 8, 9, 1000] {
             assert_eq!(make(5, bytes).len(), bytes);
             assert_eq!(make(5, bytes), make(5, 1000)[..bytes]);
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_byte_changes_the_sum() {
+    fn wrong_byte_changes_the_checksum() {
         let bytes = make(3, 83);
         let sum = checksum(&bytes);
         for at in 0..bytes.len() {

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_moments_that_were_asked_for() {
+    fn task_times_have_the_requested_mean_and_deviation() {
         for deviation in [0.1, 0.5, 0.8, 1.5] {
             let times = Plan { deviation, ..PLAN }.times(0);
             let (mean, found) = moments(&times);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_share_a_time() {
+    fn tasks_of_a_block_share_one_duration() {
         let times = Plan { block: 20, tasks: 50, ..PLAN }.times(0);
         assert!(times.chunks(20).all(|block| block.iter().all(|t| *t == block[0])));
         assert!(times[19] != times[20] && times[39] != times[40]);
@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn iterations_differ_and_repeat() {
+    fn iterations_are_distinct_and_reproducible() {
         assert_eq!(PLAN.times(1), PLAN.times(1));
         assert_ne!(PLAN.times(1), PLAN.times(2));
         assert_ne!(PLAN.times(1), Plan { seed: 8, ..PLAN }.times(1));
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn unusable_plans_are_refused() {
         assert_eq!(PLAN.check(), Ok(()));
         assert!(Plan { mean: f64::NAN, ..PLAN }.check().unwrap_err().contains("expected a time"));
         assert!(Plan { deviation: -0.1, ..PLAN }.check().unwrap_err().contains("expected 0 to 1000"));

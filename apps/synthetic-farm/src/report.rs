@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn efficiency_is_work_by_what_was_offered() {
+    fn efficiency_is_work_divided_by_available_worker_time() {
         assert!((report().efficiency() - 0.825).abs() < 1e-12);
         assert!((report().busy_efficiency() - 0.875).abs() < 1e-12);
         let idle = Report { iterations: Vec::new(), ..report() };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_can_be_read_by_programs() {
+    fn report_line_is_json() {
         let value: serde_json::Value = serde_json::from_str(&report().line()).unwrap();
         assert_eq!(value["workers"], 2);
         assert_eq!(value["iterations"], 2);

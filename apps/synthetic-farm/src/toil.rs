@@ -43,7 +43,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn work_takes_its_time() {
+    fn synthetic_work_takes_the_requested_time() {
         for toil in [Toil::Spin, Toil::Sleep] {
             let units = 0.01 * toil.speed();
             let timed = |_| {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_work_is_declared() {
+    fn synthetic_work_is_declared_to_the_simulator() {
         let mut declared = 0.0;
         Toil::Declare.take(0.25 * Toil::Declare.speed(), |flops| declared = flops);
         assert_eq!(declared, 0.25e9);

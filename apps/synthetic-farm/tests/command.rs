@@ -48,7 +48,7 @@ fn number(value: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn every_number_of_ranks_and_way_to_hand_out_gives_the_same_results() {
+fn every_rank_count_and_chunking_gives_the_same_results() {
     let one = good(&[]);
     assert_eq!((&one["tasks"], &one["iterations"], &one["workers"]), (&120.into(), &3.into(), &1.into()));
     for more in [
@@ -84,12 +84,12 @@ fn efficiency_is_the_share_of_the_time_that_tasks_took() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     outlives_its_reader(|| synthetic(&["--ranks", "2", "--summary"]));
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn errors_name_the_problem_and_its_place() {
     let bad = |arguments: &[&str]| fails(&mut synthetic(arguments));
     assert!(bad(&["--mean", "-3"]).contains("expected a number from 0 to 3600000"));
     assert!(bad(&["--tasks", "0"]).contains("1..=100000000"));

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_dates() {
+    fn timestamps_are_formatted_as_rfc_3339() {
         let at = |seconds| timestamp(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01T00:00:00+00:00");
         assert_eq!(at(951_782_399), "2000-02-28T23:59:59+00:00");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_an_interrupted_task_are_taken_back_at_whatever_moment() {
+    fn parts_of_a_task_interrupted_at_any_moment_are_rolled_back() {
         let place = Place::new();
         let both = [place.handover("one", "all"), place.handover("two", "all")];
         let all = place.path("all").display().to_string();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_appended_is_not_cut_off() {
+    fn text_appended_by_others_is_not_truncated() {
         let place = Place::new();
         place.write("all", "0\n1\nsomebody else's\n");
         let first = notes::done("a", 0);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_be_longer_than_what_is_read_first() {
+    fn task_names_may_exceed_the_first_read_block() {
         let place = Place::new();
         let name = "n".repeat(2 * TAIL as usize);
         let mut ledger = place.ledger();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_by_name() {
+    fn tasks_that_cannot_run_are_refused_by_name() {
         let error =
             |description: &Description| with_commands(description, Path::new("/o")).unwrap_err().to_string();
         let pipes: String = (0..8).map(|n| format!("-f V{n}=x ")).collect();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn workflows_are_made_up_as_asked() {
+    fn generated_workflows_match_their_specification() {
         let generated: Generated = "blast:20:7".parse().unwrap();
         assert_eq!(generated, Generated { family: Family::Blast, tasks: 20, seed: 7 });
         assert_eq!("bwa:9".parse::<Generated>().unwrap().seed, 1);

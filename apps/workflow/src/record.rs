@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn records_survive_and_the_last_that_was_done_counts() {
+    fn records_are_recovered_and_the_last_successful_one_counts() {
         let dir = tempfile::tempdir().unwrap();
         let path = file(dir.path(), 3);
         let mut recorder = Recorder::open(&path).unwrap();

@@ -202,7 +202,7 @@ mod tests {
     /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or appends each part to each
     /// file exactly once.
     #[test]
-    fn a_damaged_file_never_leads_to_parts_that_are_there_twice_or_not_at_all() {
+    fn damaged_rescue_file_never_duplicates_or_loses_parts() {
         let place = Place::new();
         fs::write(place.path("all"), "before\n").unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![false; 3]));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_understood_and_what_they_do_not_account_for_is_refused() {
+    fn foreign_rescue_files_are_read_and_unexplained_output_is_refused() {
         let place = Place::new();
         let none = BTreeSet::new();
         assert_eq!(place.begin(&none), Ok(vec![false; 3]));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_used_by_one_run_at_a_time() {
+    fn rescue_file_is_locked_by_one_run() {
         let place = Place::new();
         let mut description = place.description.clone();
         let first = place.rescue().begin_within(1, &mut description, &BTreeSet::new()).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_followed_only_where_the_user_has_named_it() {
+    fn rescue_file_link_is_followed_only_if_the_user_named_it() {
         let place = Place::new();
         std::os::unix::fs::symlink("elsewhere", place.path("a.rescue")).unwrap();
         let error = Ledger::new(&place.rescue()).note("a", &[]).unwrap_err().to_string();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_set_or_refused() {
+    fn settings_are_parsed_or_refused() {
         let read = |words: &str| {
             let words: Vec<String> = words.split(' ').map(String::from).collect();
             let mut size = 0;

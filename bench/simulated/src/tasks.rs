@@ -49,7 +49,7 @@ mod tests {
     use armature_planner::estimate::Running;
 
     #[test]
-    fn mean_deviation_and_blocks_are_as_asked() {
+    fn simulated_task_times_have_the_requested_distribution() {
         let shape = TaskShape { tasks: 10_000, mean: 6e-3, spread: 0.8, block: 20 };
         let mut running = Running::new();
         for times in shape.iterations(1).unwrap().take(20) {

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_come_back() {
+    fn chain_arguments_round_trip() {
         let chain = Chain { size: 1024, batch: 64, window: 8, items: 100_000 };
         assert_eq!(Chain::parse(&chain.arguments()).unwrap(), chain);
         assert!(Chain::parse(&["8".into()]).is_err());

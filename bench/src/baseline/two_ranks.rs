@@ -192,7 +192,7 @@ fn hand(world: &SimpleCommunicator, slot: &mut Slot, number: usize) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_middle_is_that_of_the_work() {
+    fn split_point_is_at_half_of_the_work() {
         assert_eq!(super::middle(&[1, 1, 1, 1]), 2);
         assert_eq!(super::middle(&[3, 1, 1, 1]), 1);
         assert_eq!(super::middle(&[9, 1]), 0);

@@ -155,7 +155,7 @@ mod tests {
                            2,999,1,10,2,20,3,30,4,40,5,50,8,60\n";
 
     #[test]
-    fn means_are_taken_over_the_items_asked_for() {
+    fn stage_costs_are_means_over_the_requested_items() {
         let Costs { reference, items, spec } = Costs::parse(PROFILE, 2).unwrap();
         assert_eq!((reference, items, spec.input), (1e6, 2, 200.0));
         let work: Vec<f64> = spec.stages.iter().map(|s| s.work.round()).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_name_what_limits() {
+    fn time_bound_names_the_limiting_resource() {
         let costs = Costs::parse(PROFILE, 2).unwrap();
         let bound = |speeds: [f64; 2], bandwidth: f64| {
             let cluster = Cluster { speeds: speeds.to_vec(), bandwidths: vec![bandwidth; 2] };
@@ -183,7 +183,7 @@ mod tests {
         assert!(source.source > 1.0 && source.source <= 2.0, "{source:?}");
     }
     #[test]
-    fn what_one_host_must_load_is_bound_by_that_host() {
+    fn serial_load_stage_is_bounded_by_its_host() {
         let load = StageSpec::new("load", 1.0, 1000.0).serial();
         let spec = PipelineSpec::new(200.0).stage(load).stage(StageSpec::new("rest", 21.0, 0.0));
         let costs = Costs { reference: 1.0, items: 1, spec };

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outcome_of_a_replay_is_read() {
+    fn replay_output_is_parsed() {
         let (seconds, checksum) =
             outcome("noise\nreplayed 700 items in 1.382593598 s, checksum 0f0f\n").unwrap();
         assert_eq!((seconds, checksum.as_str()), (1.382593598, "0f0f"));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settled_pace_leaves_out_the_beginning() {
+    fn settled_pace_excludes_the_start_up_phase() {
         let arrivals = vec![9.0, 10.0, 11.0, 13.0, 15.0, 17.0, 19.0, 21.0, 23.0, 25.0];
         let run = Run {
             mapping: String::new(),

@@ -133,7 +133,7 @@ impl Drop for Hosts {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_time_is_read_from_the_summary() {
+    fn elapsed_time_is_parsed_from_the_summary() {
         let text = "skipped x: 3 s\n100 items in 12.345 s, 8.1 items/s\nmapping load@0";
         assert_eq!(super::seconds(text).unwrap(), 12.345);
         assert!(super::seconds("100 queries answered").is_err());

@@ -55,7 +55,7 @@ mod tests {
     use armature_planner::Link;
 
     #[test]
-    fn a_seed_always_gives_the_same_instances() {
+    fn equal_seeds_give_equal_instances() {
         let draw = || Instances::new(3).unwrap().next(4, 5).unwrap();
         assert_eq!(draw(), draw());
         let (platform, spec) = draw();

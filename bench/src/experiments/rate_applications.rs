@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ranks_say_is_read() {
+    fn rank_output_is_parsed() {
         let output = "estimate heuristic 5 100\nestimate framework 5 90.5\nestimate heuristic 5 120\n\
             watched rank 5 items 10 used 8 held_up 2 converged 2 rate 99\n\
             watched rank 0 items 0 used 0 held_up 0 converged 0 rate NaN\n";

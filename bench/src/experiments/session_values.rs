@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loops_do_all_steps_and_take_time() {
+    fn timed_loops_complete_and_report_positive_times() {
         let config = Config::new().ranks(2).progress(Progress::Off);
         let times = armature::run(&config, |session| loops(session, 20, 20)).unwrap();
         assert!(times.iter().all(|time| *time > 0.0), "{times:?}");

@@ -60,7 +60,7 @@ mod tests {
     use crate::stats::mean;
 
     #[test]
-    fn lengths_have_the_mean_and_the_deviation_that_were_asked_for() {
+    fn task_lengths_have_the_requested_mean_and_deviation() {
         let chores = Chores { tasks: 50_000, mean: 1e4, deviation: 0.8, seed: 3 };
         let steps: Vec<f64> = chores.steps().unwrap().into_iter().map(|steps| steps as f64).collect();
         let mean = mean(&steps);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_known_beforehand() {
+    fn serial_results_equal_the_expected_checksum() {
         let chores = Chores { tasks: 20, mean: 100.0, deviation: 0.5, seed: 1 };
         let steps = chores.steps().unwrap();
         let done = steps.iter().zip(0..).map(|(&steps, number)| work(number, steps)).fold(0, fold);

@@ -128,7 +128,7 @@ mod tests {
     use armature_planner::farm::Published;
 
     #[test]
-    fn a_job_comes_back_from_its_arguments() {
+    fn job_arguments_round_trip() {
         let chores = Chores { tasks: 7, mean: 2.5, deviation: 0.8, seed: 9 };
         let ways = [
             Way::Ahead(8),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_efficiency_is_the_part_of_the_time_that_went_into_tasks() {
+    fn efficiency_is_the_fraction_of_time_spent_in_tasks() {
         let run = Run::read("result seconds 2 busy 3\n", 2).unwrap();
         assert_eq!(run.efficiency(), 0.75);
     }

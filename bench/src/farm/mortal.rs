@@ -217,7 +217,7 @@ mod tests {
     use crate::farm::chores::Chores;
 
     #[test]
-    fn the_output_of_a_quiet_run_is_complete_and_a_wrong_one_is_seen() {
+    fn output_of_an_undisturbed_run_is_complete_and_errors_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let traces = Traces::create(&folder.path().join("run")).unwrap();
         let chores = Chores { tasks: 200, mean: 500.0, deviation: 0.8, seed: 2 };

@@ -58,7 +58,7 @@ mod tests {
     use armature_planner::farm::Published;
 
     #[test]
-    fn results_are_right_with_every_way_to_make_chunks() {
+    fn results_are_correct_with_every_chunking_policy() {
         let chores = Chores { tasks: 300, mean: 2000.0, deviation: 0.8, seed: 4 };
         for chunking in
             [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::Fac2), Chunking::fixed(7)]

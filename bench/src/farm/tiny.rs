@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_right_in_both_sizes() {
+    fn results_are_correct_for_both_task_sizes() {
         for (size, dedicated) in [(8, false), (8, true), (1024, false), (1024, true)] {
             let config = Config::new().ranks(2).progress(Progress::Off);
             let tiny = Tiny { size, tasks: 5000, dedicated };
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_are_refused() {
+    fn unsupported_task_sizes_are_refused() {
         assert!(Tiny::parse(&["16", "10", "true"].map(String::from)).is_err());
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     const TREE: Tree = Tree { roots: 4, depth: 6, steps: 10 };
 
     #[test]
-    fn a_search_finds_what_is_known() {
+    fn serial_and_farm_search_find_the_known_sum() {
         let (nodes, steps, sum) = TREE.expected();
         assert!(nodes > 50 && steps > nodes, "{nodes} nodes, {steps} steps");
         assert_eq!(TREE.roots().fold(0u64, |sum, node| sum.wrapping_add(node.search(10))), sum);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn its_arguments_come_back() {
+    fn tree_search_arguments_round_trip() {
         let words = ["4", "6", "10", "halves"].map(String::from);
         assert_eq!(Tree::parse(&words).unwrap(), (TREE, Searcher::Halves));
         assert!(Tree::parse(&["4", "6", "10", "nobody"].map(String::from)).is_err());

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_comes_back_from_its_arguments() {
+    fn job_arguments_round_trip() {
         for kernel in [Kernel::Matmul, Kernel::Sor, Kernel::Heat] {
             let job = Job {
                 settle: 3,

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_the_serial_loops_to_the_last_bit() {
+    fn results_are_bitwise_equal_to_the_serial_loop() {
         for ranks in [1, 2, 3] {
             for (kernel, live) in [(Kernel::Matmul, true), (Kernel::Sor, true), (Kernel::Heat, true)] {
                 let job = Job { settle: 2, live, split: 0.3, verify: true, ..Job::new(kernel, 45, 3) };

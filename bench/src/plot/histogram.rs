@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_the_picture() {
+    fn histogram_shows_title_axis_and_series_names() {
         let mut plot = Histogram::new("Gaps", "above the optimum [%]", 10);
         plot.add("paper", vec![1.0, 2.0, 2.0]);
         plot.add("refined", vec![0.0, 0.0]);

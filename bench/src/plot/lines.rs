@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_an_error() {
+    fn plot_without_points_is_an_error() {
         assert!(Lines::new("Empty", "x", "y").to_svg().unwrap_err().to_string().contains("no points"));
     }
 }

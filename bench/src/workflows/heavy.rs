@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_right_where_memory_is_short() {
+    fn sums_are_correct_with_little_memory() {
         for seed in [0, 1, 2] {
             let heavy = Heavy { sources: 12, bytes: 100_000, memory: 620_000, seed };
             let config = Config::new().ranks(2).progress(Progress::Off);

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_closures_leave_the_same_effects() {
+    fn commands_and_closures_have_the_same_effects() {
         let folder = tempfile::tempdir().unwrap();
         let traces = Traces { scene: Scene::at(folder.path().join("run")) };
         traces.clear().unwrap();

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_gets_the_same_graph() {
+    fn every_compared_program_gets_the_same_graph() {
         let mut builder = Workflow::builder();
         // The second task depends on the last one.
         for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_count_write_their_files() {
+    fn counting_tasks_write_their_output_files() {
         let folder = tempfile::tempdir().unwrap();
         let steps = Steps::that_count(&Family::Blast.build(20, 1).unwrap(), 3.0);
         steps.write(folder.path()).unwrap();

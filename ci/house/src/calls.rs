@@ -116,7 +116,7 @@ mod tests {
     use crate::source::code;
 
     #[test]
-    fn calls_are_found_where_they_are() {
+    fn calls_are_found_with_their_positions() {
         let code = code(
             "fn a() {
                 catch_unwind(|| x);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_lead_to_where_a_name_is_defined() {
+    fn dependencies_point_to_the_defining_module() {
         let found = pairs(&[
             ("", "mod a; mod b; pub use a::Made;"),
             ("a", "mod inner; pub(crate) use inner::Made; use std::fmt::Made as Other;"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_uses_what_it_hands_on_needs_it() {
+    fn reexport_counts_as_dependency_only_if_used() {
         let hands_on = ("a", "mod inner; pub use inner::Made;");
         let inner = ("a::inner", "pub struct Made;");
         assert!(pairs(&[("", "mod a;"), hands_on, inner]).is_empty());
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_with_all_their_files() {
+    fn import_cycles_are_found_with_all_their_files() {
         let arrows: Arrows = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (5, 6), (6, 5)]
             .map(|pair| (pair, BTreeSet::new()))
             .into();

@@ -200,14 +200,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_blocks_of_one_kind_without_code() {
+    fn comments_are_joined_into_blocks_without_their_code() {
         let source = "//! Module.\n\n/// One\n/// two.\n/// ```\n/// let x = 1;\n/// ```\n/// Three.\nfn a() {\n    // Why.\n}\n";
         let expected = [(1, "Module."), (3, "One two. Three."), (10, "Why.")];
         assert_eq!(comments(source), expected.map(|(line, text)| (line, text.to_string())));
     }
 
     #[test]
-    fn openings_and_phrases_are_found() {
+    fn unclear_openings_and_phrases_are_found() {
         let language = Language {
             openings: vec!["What".into(), "The same".into()],
             phrases: vec!["of these".into()],

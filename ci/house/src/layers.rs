@@ -66,7 +66,7 @@ mod tests {
     use crate::source::code;
 
     #[test]
-    fn arrows_up_and_across_are_found() {
+    fn upward_and_lateral_dependencies_are_found() {
         let layer = |name: &str, rooms: &[&str], apart| Layer {
             name: name.into(),
             rooms: rooms.iter().map(PathBuf::from).collect(),

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_house_is_measured() {
+    fn measures_of_a_small_crate_are_correct() {
         let dir = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &str| std::fs::write(dir.path().join("k/src").join(name), text).unwrap();

@@ -58,7 +58,7 @@ mod tests {
     use crate::source::code;
 
     #[test]
-    fn messages_are_texts_with_words() {
+    fn messages_are_string_literals_with_several_words() {
         let code = code(
             "fn f() -> Result<(), String> {\n\
              log(\"rank\");\n\

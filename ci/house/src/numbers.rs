@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_with_a_name_count_once() {
+    fn named_constants_count_once() {
         let text = "
             const WAIT: Duration = Duration::from_millis(1);
             const MASK: u64 = (1 << 61) - 1;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_others_does_not() {
+    fn constants_derived_from_others_do_not_count() {
         let text = "
             const HALF: usize = WHOLE / 2;
             const LAST: u64 = u64::MAX;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_place_of_a_name_count_each() {
+    fn literal_numbers_count_each() {
         let text = "fn a(x: f64) -> f64 { if x > 0.75 { vec.resize(16, 0); } 3.0 * x + f(vec![64; 2], 1e9) }";
         assert_eq!(found(text), ["0.75", "16", "3", "64", "1000000000"]);
         assert_eq!(found("fn a() { assert!(x < 5, \"{y}\"); log::info!(\"{}\", z / 1000); }"), ["5", "1000"]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn how_arithmetic_and_bytes_are_written_does_not_count() {
+    fn numbers_of_arithmetic_and_byte_layout_do_not_count() {
         let text = "
             enum Kind { Hello = 16 }
             fn a(b: [u8; 8]) -> [u8; 4] {

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_taken_out_and_nothing_else() {
+    fn only_test_code_is_removed_from_sources() {
         let code = code(
             "
             /// Doc.

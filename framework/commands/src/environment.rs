@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_a_rank_is_removed() {
+    fn variables_that_identify_a_rank_are_removed() {
         let open_mpi =
             ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMIX_SERVER_URI2", "PRTE_LAUNCHED"];
         let others = ["PMI_RANK", "PMI_FD", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "I_MPI_FABRICS"];
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_stays() {
+    fn other_variables_are_kept() {
         let slurm = ["SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_SUBMIT_DIR"];
         let others = ["PATH", "OMPI", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
         for name in slurm.iter().chain(&others) {

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_is_one_line_and_short() {
+    fn last_line_of_output_is_escaped_and_truncated() {
         assert_eq!(last_line(b"one\ntwo \n\n \n"), "two");
         assert_eq!(last_line(b""), "");
         assert_eq!(last_line(b"\x1b[31mred\xff\r\n"), "\u{fffd}[31mred\u{fffd}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_whose_output_is_lost_has_failed() {
+    fn command_whose_output_is_lost_fails() {
         let mut ended = Ended::new(Outcome::Exited(0));
         assert!(ended.is_success());
         ended.lost_output = 7;

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_as_they_went_also_in_pieces() {
+    fn messages_round_trip_from_partial_frames() {
         let mut bytes = Vec::new();
         put_frame(&request(), &mut bytes).unwrap();
         let first = bytes.len();
@@ -370,7 +370,7 @@ mod tests {
     /// Every byte of a message is replaced by other values. The result is an error or another message, without a panic
     /// and without memory for the length that a damaged message claims.
     #[test]
-    fn damage_is_an_error_and_no_panic() {
+    fn damaged_frames_are_errors_and_do_not_panic() {
         let mut messages = Vec::new();
         put_frame(&request(), &mut messages).unwrap();
         for at in 0..messages.len() {

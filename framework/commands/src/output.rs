@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_has_its_own_output_also_one_that_looks_like_headers() {
+    fn outputs_of_commands_are_separate_even_if_they_contain_headers() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rank-0");
         let mut writer = OutputWriter::open(&path).unwrap();
@@ -345,7 +345,7 @@ mod tests {
 
     /// The file is cut at each byte: complete records are read, and a writer continues after them.
     #[test]
-    fn a_torn_end_is_cut_off() {
+    fn incomplete_last_record_is_truncated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rank-0");
         let mut writer = OutputWriter::open(&path).unwrap();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_refused_and_left() {
+    fn foreign_files_are_refused_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("precious");
         std::fs::write(&path, "dear diary\n").unwrap();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn several_files_are_one_log() {
+    fn output_log_merges_several_files() {
         let dir = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| dir.path().join(name));
         for path in &paths {

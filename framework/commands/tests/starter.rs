@@ -93,7 +93,7 @@ fn output(path: &Path, id: u64, stream: Stream) -> Vec<u8> {
 }
 
 #[test]
-fn exit_codes_signals_and_failures_to_start() {
+fn exit_codes_signals_and_start_failures_are_reported() {
     let mut starter = starter(&Options::new().cores(4));
     let mut nowhere = shell(5, "true");
     nowhere.directory = Some("/nonexistent".into());
@@ -144,7 +144,7 @@ fn a_command_has_its_directory_variables_input_and_files() {
 }
 
 #[test]
-fn at_its_time_limit_a_command_ends_with_all_that_it_has_started() {
+fn time_limit_ends_a_command_with_all_its_descendants() {
     let mut starter = starter(&Options::new().cores(3).grace(Duration::from_millis(200)));
     let (polite, deaf, distant) = (unique(), unique(), unique());
     let mut requests = vec![
@@ -169,7 +169,7 @@ fn at_its_time_limit_a_command_ends_with_all_that_it_has_started() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_ends_with_it() {
+fn processes_left_by_a_command_end_with_the_command() {
     let mut starter = starter(&Options::new().cores(2));
     let (other, left) = (unique(), unique());
     let lines = [
@@ -201,7 +201,7 @@ fn what_a_command_leaves_behind_ends_with_it() {
 }
 
 #[test]
-fn memory_is_that_of_the_tree_and_limited() {
+fn memory_of_the_process_tree_is_measured_and_limited() {
     let mut starter = starter(&Options::new().cores(2));
     // `tail` holds in memory all bytes that it may have to print.
     let hold = |bytes: u64, seconds: &str| {
@@ -221,7 +221,7 @@ fn memory_is_that_of_the_tree_and_limited() {
 }
 
 #[test]
-fn cpu_time_is_that_of_all_processes() {
+fn cpu_time_includes_all_processes_of_the_command() {
     let mut starter = starter(&Options::new());
     let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let alone = run(&mut starter, shell(1, burn)).cpu_time;
@@ -243,7 +243,7 @@ fn fifo() -> String {
 }
 
 #[test]
-fn much_output_is_in_the_file_and_not_in_memory() {
+fn large_output_is_in_the_file_and_not_in_memory() {
     const BYTES: u64 = 256 << 20;
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
@@ -274,7 +274,7 @@ fn much_output_is_in_the_file_and_not_in_memory() {
 }
 
 #[test]
-fn output_survives_the_starter_and_another_goes_on_behind_it() {
+fn next_starter_appends_to_the_output_of_a_dead_one() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let options = Options::new().output(&log);
@@ -306,7 +306,7 @@ fn output_if_any(log: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn commands_are_cancelled_also_before_they_start() {
+fn running_and_queued_commands_can_be_cancelled() {
     let mut starter = starter(&Options::new());
     let sleep = unique();
     for id in [1, 2] {
@@ -356,7 +356,7 @@ fn no_more_commands_run_at_once_than_there_are_cores() {
 }
 
 #[test]
-fn two_thousand_quick_commands_on_two_starters_all_end_once() {
+fn each_of_2000_commands_on_two_starters_ends_exactly_once() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -380,7 +380,7 @@ fn program(arguments: &[&str], lines: &str) -> std::process::Child {
 }
 
 #[test]
-fn whoever_dies_nothing_is_left_behind() {
+fn no_process_remains_if_caller_guard_or_starter_dies() {
     for victim in ["caller", "guard", "starter"] {
         let sleep = unique();
         let lines = format!("sleep {sleep}; :\n(setsid sleep {sleep} &) ; sleep {sleep}; :\n");
@@ -411,7 +411,7 @@ fn whoever_dies_nothing_is_left_behind() {
 }
 
 #[test]
-fn commands_are_no_ranks_and_bound_to_no_core() {
+fn commands_do_not_inherit_rank_variables_or_core_binding() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let lines = "env; nproc; cat /proc/self/status; :\n";
@@ -435,7 +435,7 @@ fn commands_are_no_ranks_and_bound_to_no_core() {
 }
 
 #[test]
-fn a_program_that_is_no_starter_is_named_as_the_cause() {
+fn program_that_is_not_a_starter_is_a_start_error() {
     let error = Starter::spawn(&Options::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Start);
     let error =

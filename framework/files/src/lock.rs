@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_held_by_one_and_goes_with_it() {
+    fn lock_is_exclusive_and_released_on_drop() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = LockFile::acquire(&path, 1, |_| panic!("nobody has it")).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_gets_it_when_it_is_free() {
+    fn waiting_process_gets_the_lock_when_it_is_released() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = LockFile::acquire(&path, 1, |_| ()).unwrap();
@@ -229,7 +229,7 @@ mod tests {
 
     /// If the holder is on another machine, the kernel of this machine knows no lock, but the file names the holder.
     #[test]
-    fn a_holder_on_another_machine_is_named_by_the_file() {
+    fn remote_lock_holder_is_read_from_the_lock_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         std::fs::write(&path, "process 7 (sor) on node03\n").unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_list_names_the_process() {
+    fn local_lock_holder_is_read_from_proc_locks() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         std::fs::write(&path, "").unwrap();
@@ -261,7 +261,7 @@ mod tests {
 
     /// A killed process loses its locks; a living process is named.
     #[test]
-    fn a_dead_process_holds_nothing() {
+    fn killed_process_loses_its_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let line = "exec 9>>\"$0\"; flock 9; echo held; exec sleep 1000";
@@ -279,7 +279,7 @@ mod tests {
 
     /// The waiting thread gets a lock on the existing file, and not on a file that its holder has removed.
     #[test]
-    fn a_temporary_lock_file_goes_with_its_lock() {
+    fn temporary_lock_file_is_removed_with_its_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = LockFile::acquire(&path, 1, |_| ()).unwrap().temporary();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_file_is_refused() {
+    fn symbolic_link_in_place_of_the_lock_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         symlink("elsewhere", &path).unwrap();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_for_its_user_and_goes_with_its_process() {
+    fn private_directory_has_mode_700_and_is_removed_on_drop() {
         let parent = tempfile::tempdir().unwrap();
         let (one, two) = (
             PrivateDir::create(parent.path(), "a-").unwrap(),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn left_overs_of_dead_processes_are_removed_and_nothing_else() {
+    fn only_directories_of_dead_processes_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let living = PrivateDir::create(parent.path(), "a-").unwrap();
         let (start, _) = living.path().file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();

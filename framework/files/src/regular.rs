@@ -143,7 +143,7 @@ mod tests {
     use crate::tests::fifo;
 
     #[test]
-    fn only_regular_files_are_read_and_nothing_else_is_waited_for() {
+    fn only_regular_files_are_read_and_others_do_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         fs::write(dir.join("file"), "text").unwrap();
@@ -170,14 +170,14 @@ mod tests {
 
     /// The path of an open pipe is refused. Shells create such a path for `<(…)`, and `/dev/stdin` is one if the input is piped.
     #[test]
-    fn a_pipe_without_a_name_is_one_too() {
+    fn path_of_an_anonymous_pipe_is_refused_as_a_fifo() {
         let (reader, _writer) = io::pipe().unwrap();
         let error = read(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))).unwrap_err();
         assert!(error.to_string().starts_with("is a FIFO, expected a regular file"), "{error}");
     }
 
     #[test]
-    fn a_name_of_ours_leads_nowhere_else() {
+    fn symbolic_links_are_refused_unless_following_is_allowed() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         fs::write(dir.join("precious"), "text").unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused() {
+    fn too_large_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "text").unwrap();

@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_fits_one_field_and_comes_back(name in name()) {
+        fn escaped_names_fit_one_field_and_round_trip(name in name()) {
             let field = escaped(&name);
             prop_assert!(!field.contains(is_hidden), "{field:?}");
             prop_assert_eq!(&path(Path::new(&name)), &field);
@@ -206,7 +206,7 @@ mod tests {
         }
 
         #[test]
-        fn any_message_is_one_line_and_escaped_once(text in name()) {
+        fn escaping_a_message_gives_one_line_and_is_idempotent(text in name()) {
             let once = line(&text);
             prop_assert!(!once.contains(is_hidden), "{once:?}");
             prop_assert_eq!(&line(&once), &once);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_act_on_a_line_are_escaped() {
+    fn control_and_bidirectional_characters_are_escaped() {
         for (name, field) in [
             ("a\tb\nc\rd\\", r"a\tb\nc\rd\\"),
             ("\u{1b}]0;title\u{7}", r"\u{1b}]0;title\u{7}"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_and_its_length_is_told() {
+    fn long_text_is_truncated_and_its_length_is_shown() {
         let long = "é\n".repeat(40);
         assert_eq!(shown(&long), r"é\n".repeat(40));
         assert_eq!(shown(&(long.clone() + "x")), r"é\n".repeat(40) + "… (121 bytes)");

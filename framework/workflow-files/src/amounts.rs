@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_have_units_and_do_not_overflow() {
+    fn amounts_are_parsed_with_units_and_do_not_overflow() {
         assert_eq!(bytes("2 GiB"), Some(2 << 30));
         assert_eq!(bytes("500MB"), Some(500_000_000));
         assert_eq!(bytes("7"), Some(7));

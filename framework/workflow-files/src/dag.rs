@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_a_shell() {
+    fn dag_words_are_split_with_shell_quoting() {
         let split = |line| words(line).unwrap();
         assert_eq!(split(r#"a "b c" 'd "e' f\ g "" h"i"j"#), ["a", "b c", "d \"e", "f g", "", "hij"]);
         assert_eq!(split(r"'\' \'"), ["\\", "'"]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_megabytes_and_cores_are_rounded_up() {
+    fn fractional_megabytes_and_cores_are_rounded_up() {
         let of = |options: &str| {
             read(&format!("TASK a {options} /bin/x\n"))
                 .map(|read| (read.tasks()[0].memory, read.tasks()[0].cores))
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_read() {
+    fn every_dag_option_is_read() {
         let text =
             "# a comment\nTASK a -m 2 --request-cpus 3 -t 4 -p -5 -f V=f -F s=d /bin/x -m 'y z'\nDONE a\n";
         let description = read(text).unwrap();

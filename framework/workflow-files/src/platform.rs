@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_named_with_their_place() {
+    fn platform_errors_name_their_position() {
         let one = "[[processor]]\nname = \"a\"\nmemory = 5\n";
         for (file, message) in [
             ("a = ", "line 1: "),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_counted_and_named() {
+    fn processors_with_a_count_are_numbered() {
         let file = "[[processor]]\nname = \"n\"\ncount = 2\nspeed = 3\nmemory = \"1 KiB\"\nbuffer = 7\n";
         let cluster = read("p.toml", file.as_bytes()).unwrap();
         let found: Vec<_> =

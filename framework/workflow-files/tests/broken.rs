@@ -23,7 +23,7 @@ fn flat(tasks: &str) -> String {
 }
 
 #[test]
-fn files_in_no_format() {
+fn files_of_unknown_format_are_refused() {
     let error = fault("letter.txt", "dear reader");
     assert_eq!(error.kind(), ErrorKind::Format);
     assert!(
@@ -36,7 +36,7 @@ fn files_in_no_format() {
 }
 
 #[test]
-fn wfformat_versions() {
+fn unsupported_wfformat_versions_are_refused() {
     let of = |version: &str| format!(r#"{{"schemaVersion":{version},"workflow":{{}}}}"#);
     for version in ["1.0", "1.1"] {
         let error = fault("a.json", &of(&format!("{version:?}")));
@@ -60,7 +60,7 @@ fn wfformat_versions() {
 }
 
 #[test]
-fn wfformat_graphs() {
+fn broken_wfformat_graphs_are_refused() {
     let a = r#"{"id":"a"}"#;
     assert_fault("a.json", &nested("", ""), "there must be at least one task");
     assert_fault(
@@ -100,7 +100,7 @@ fn wfformat_graphs() {
 }
 
 #[test]
-fn wfformat_values() {
+fn wrong_wfformat_values_are_refused() {
     let file = |rest: &str| nested(r#"{"id":"a","inputFiles":["f"]}"#, &format!(r#"{{"id":"f"{rest}}}"#));
     let whole = "expected a whole number of 0 or more";
     for (size, there) in
@@ -149,7 +149,7 @@ fn wfformat_values() {
 }
 
 #[test]
-fn dag_files() {
+fn broken_dag_files_are_refused() {
     for (text, expected) in [
         ("", "there must be at least one task"),
         ("TASK a x\nEDGE a b\n", "line 2: there is no task \"b\": expected the name of a task"),
@@ -189,7 +189,7 @@ fn dag_files() {
 }
 
 #[test]
-fn dot_files() {
+fn broken_dot_files_are_refused() {
     for (text, expected) in [
         ("digraph {}", "there must be at least one task"),
         ("graph { a -- b }", "line 1: \"--\" is an edge without direction: expected \"->\""),
@@ -224,7 +224,7 @@ fn dot_files() {
 }
 
 #[test]
-fn toml_files() {
+fn broken_toml_files_are_refused() {
     for (text, expected) in [
         ("", "task: is missing: expected at least one [[task]]"),
         ("[[task]]\n", "task[0].id: is missing: expected the task's name"),
@@ -291,7 +291,7 @@ fn toml_files() {
 }
 
 #[test]
-fn hostile_names() {
+fn hostile_names_are_refused() {
     let long = "x".repeat(5000);
     let names = [
         ("", "\"\": expected at least one character".to_string()),
@@ -315,7 +315,7 @@ fn hostile_names() {
 }
 
 #[test]
-fn hostile_names_and_commands_in_lines() {
+fn hostile_names_and_commands_in_dag_lines_are_refused() {
     for (text, expected) in [
         (
             "TASK a\u{1b}[2J x\n",
@@ -335,7 +335,7 @@ fn hostile_names_and_commands_in_lines() {
 }
 
 #[test]
-fn hostile_keys() {
+fn hostile_keys_are_escaped_in_errors() {
     let long = "x".repeat(5000);
     for key in ["\\u001b[2J", "", "a.b", &long] {
         for text in [
@@ -353,7 +353,7 @@ fn hostile_keys() {
 }
 
 #[test]
-fn sizes_whose_sum_overflows() {
+fn sizes_whose_sum_overflows_are_refused() {
     let huge = u64::MAX;
     let text = format!("digraph {{ a -> b [size={huge}]; a -> b [size={huge}] }}");
     assert!(fault("a.dot", &text).message().ends_with("use a larger unit"));
@@ -361,7 +361,7 @@ fn sizes_whose_sum_overflows() {
 
 /// A cycle in a large file is found, and its error message is no longer than that of a small file.
 #[test]
-fn a_hundred_thousand_tasks() {
+fn cycle_of_100000_tasks_is_reported_briefly() {
     const TASKS: usize = 100_000;
     let cycle = "100000 tasks depend on one another in a cycle: \"t0\" → \"t1\" → \"t2\" → \"t3\" → \"t4\" → \"t5\" → \"t6\" → \"t7\" → …";
     let next = |task: usize| (task + 1) % TASKS;
@@ -383,7 +383,7 @@ fn a_hundred_thousand_tasks() {
 }
 
 #[test]
-fn text_of_a_file_is_shown_on_its_line_and_cut() {
+fn file_text_in_errors_is_escaped_and_truncated() {
     let long = "x".repeat(500_000);
     for (file, text) in [
         ("a.dag", format!("TASK {long}")),

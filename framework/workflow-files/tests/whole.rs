@@ -11,7 +11,7 @@ fn edges(description: &Description) -> Vec<(usize, usize, u64)> {
 }
 
 #[test]
-fn a_real_run_is_read_and_written() {
+fn wfformat_file_of_a_real_run_is_read_and_written() {
     let description = read("bacass.json", BACASS).unwrap();
     assert_eq!(
         (description.name(), description.tasks().len(), description.edges().len()),
@@ -43,7 +43,7 @@ fn a_real_run_is_read_and_written() {
 }
 
 #[test]
-fn older_versions_are_read() {
+fn older_wfformat_versions_are_read() {
     let of = |version: &str, list: &str, runtime: &str, memory: &str, size: &str| {
         format!(
             r#"{{"name":"old","schemaVersion":"{version}","workflow":{{"{list}":[
@@ -71,7 +71,7 @@ fn older_versions_are_read() {
 }
 
 #[test]
-fn toml_has_everything() {
+fn toml_supports_every_attribute() {
     let text = r#"
 name = "all"
 limit.db = 5
@@ -119,7 +119,7 @@ deps = ["first", "second"]
 }
 
 #[test]
-fn rescue_files_mark_what_is_done_or_nothing() {
+fn rescue_file_with_an_error_marks_no_task_as_done() {
     let mut description = read("a.dag", b"TASK a x\nTASK b x\nTASK ab x\n").unwrap();
     for (text, expected) in [
         ("DONE a\nDONE c\n", "r: line 2: there is no task \"c\": expected the name of a task"),
@@ -135,7 +135,7 @@ fn rescue_files_mark_what_is_done_or_nothing() {
 }
 
 #[test]
-fn ids_that_the_format_does_not_have_are_replaced() {
+fn ids_that_wfformat_does_not_allow_are_replaced() {
     let mut builder = Description::builder("odd names");
     let arguments = vec!["it's".into(), "plain".into()];
     builder.task(Task::new("a b", Action::Command { program: "echo".into(), arguments }));
@@ -152,7 +152,7 @@ fn ids_that_the_format_does_not_have_are_replaced() {
 }
 
 #[test]
-fn names_with_spaces_come_back_from_rescue_files() {
+fn names_with_spaces_round_trip_through_rescue_files() {
     let mut builder = Description::builder("spaces");
     for name in [" a ", "b c", "d"] {
         builder.task(Task::new(name, Action::Nothing));
@@ -166,7 +166,7 @@ fn names_with_spaces_come_back_from_rescue_files() {
 }
 
 #[test]
-fn formats_are_known_by_name_and_content() {
+fn format_is_detected_by_name_and_content() {
     for (name, content, format) in [
         ("a/b.JSON", "", Format::WfFormat),
         ("a.gv", "", Format::Dot),
@@ -182,13 +182,13 @@ fn formats_are_known_by_name_and_content() {
 }
 
 #[test]
-fn a_file_that_is_named_twice_is_one() {
+fn file_listed_twice_makes_one_edge() {
     let text = "[[task]]\nid='a'\noutputs=[{name='f',size=7},{name='f',size=7}]\n[[task]]\nid='b'\ninputs=['f','f']\n";
     assert_eq!(edges(&read("a.toml", text.as_bytes()).unwrap()), [(0, 1, 7)]);
 }
 
 #[test]
-fn measured_numbers_may_be_averages() {
+fn fractional_measured_values_are_accepted() {
     let text = r#"{"schemaVersion":"1.5","workflow":{"specification":{"tasks":[{"id":"a"}]},"execution":{"tasks":[
         {"id":"a","runtimeInSeconds":1,"memoryInBytes":10.25,"coreCount":1.5,"priority":-2.0,"machine":"m"}]}}}"#;
     let description = read("a.json", text.as_bytes()).unwrap();
@@ -201,7 +201,7 @@ fn measured_numbers_may_be_averages() {
 
 /// A file that is truncated or has wrong bytes is either refused, or read and converted to a workflow for the planner.
 #[test]
-fn damaged_files_do_no_harm() {
+fn damaged_files_are_refused_or_read_without_panic() {
     let dag: &[u8] = b"# x\nTASK a -m 5 -f A=b 'x y' z\nTASK b -t 2 x\nEDGE a b\nDONE a\n";
     let dot: &[u8] =
         b"digraph \"x\" { a [memory=5, label=<b<c>>]; subgraph s { a -> b:n -> c [size=7] } /* x */ }";

@@ -34,7 +34,7 @@ fn check(job: &Job, mpi: Mpi, environment: &Environment, golden: &str) -> Comman
 }
 
 #[test]
-fn one_rank_a_core_unless_told() {
+fn rank_count_defaults_to_the_number_of_cores() {
     check(&ferret(), Mpi::OpenMpi, &here(), "mpirun.openmpi -n 4 ./ferret query 'my pictures'");
     check(&ferret(), Mpi::Mpich, &here(), "mpirun.mpich -n 4 ./ferret query 'my pictures'");
 }
@@ -48,7 +48,7 @@ fn more_ranks_than_cores_are_not_bound() {
 }
 
 #[test]
-fn binding_can_be_asked_for() {
+fn bind_option_is_passed_to_each_launcher() {
     let job = Job { ranks: Some(2), bind: Bind::Core, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --bind-to core app");
     check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -bind-to core app");
@@ -57,7 +57,7 @@ fn binding_can_be_asked_for() {
 }
 
 #[test]
-fn open_mpi_allows_root_only_to_root() {
+fn open_mpi_gets_allow_run_as_root_only_for_root() {
     let environment = Environment { root: true, ..here() };
     let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &environment, "mpirun.openmpi --allow-run-as-root -n 2 app");
@@ -65,7 +65,7 @@ fn open_mpi_allows_root_only_to_root() {
 }
 
 #[test]
-fn a_hostfile_is_written_in_the_launchers_own_form() {
+fn hostfile_is_written_in_the_format_of_the_launcher() {
     let job = Job { hosts: Some(hosts()), ..Job::new("app", [""; 0]) };
     let line = check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 6 --hostfile HOSTS app");
     assert_eq!(line.hostfile.as_deref(), Some("node01 slots=4\nnode02 slots=2\n"));
@@ -74,7 +74,7 @@ fn a_hostfile_is_written_in_the_launchers_own_form() {
 }
 
 #[test]
-fn open_mpi_is_told_which_variables_to_send() {
+fn open_mpi_gets_the_names_of_exported_variables() {
     let environment = Environment { variables: vec!["ARMATURE_BIND".into(), "RUST_LOG".into()], ..here() };
     let job = Job { hosts: Some(hosts()), ranks: Some(7), ..Job::new("app", [""; 0]) };
     let golden = "mpirun.openmpi -n 7 --hostfile HOSTS --oversubscribe --bind-to none -x ARMATURE_BIND -x RUST_LOG app";
@@ -82,7 +82,7 @@ fn open_mpi_is_told_which_variables_to_send() {
 }
 
 #[test]
-fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
+fn slurm_jobs_use_srun_with_the_pmi_version_of_the_mpi() {
     let job = Job::new("app", [""; 0]);
     let line = check(
         &job,
@@ -101,7 +101,7 @@ fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
 }
 
 #[test]
-fn inside_a_job_step_nothing_is_started() {
+fn launch_inside_a_slurm_job_step_is_refused() {
     let step = Environment { step: Some("0".into()), ..in_slurm(8) };
     for launcher in [Launcher::Auto, Launcher::Mpirun] {
         let job = Job { launcher, ..Job::new("app", [""; 0]) };
@@ -123,7 +123,7 @@ fn inside_a_job_step_nothing_is_started() {
 }
 
 #[test]
-fn inside_slurm_mpirun_remains_possible() {
+fn mpirun_can_be_used_inside_slurm() {
     let job = Job { launcher: Launcher::Mpirun, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &in_slurm(8), "mpirun.openmpi -n 8 app");
     let without = Environment { srun: None, ..in_slurm(8) };
@@ -148,14 +148,14 @@ fn a_pbs_node_file_becomes_the_hostfile() {
 }
 
 #[test]
-fn grid_engine_needs_only_the_number() {
+fn grid_engine_job_passes_only_the_rank_count() {
     let environment = Environment { batch: Some(Batch::Sge { slots: Ok(12) }), ..here() };
     check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &environment, "mpirun.openmpi -n 12 app");
     check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 12 app");
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_launcher_is_reported() {
     let none = Environment { openmpi: None, mpich: None, ..here() };
     let error = command_line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &none).unwrap_err();
     assert!(matches!(error, LaunchError::NoLauncher(Some(Mpi::OpenMpi))));
@@ -172,7 +172,7 @@ fn words_are_quoted_for_the_shell() {
 }
 
 #[test]
-fn ranks_may_go_on_with_open_mpi_only() {
+fn recovery_is_refused_with_mpich() {
     let job = Job { ranks: Some(2), recover: true, job_status: true, ..Job::new("app", [""; 0]) };
     let environment =
         Environment { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_JOB_STATUS".into()], ..here() };
@@ -191,7 +191,7 @@ fn ranks_may_go_on_with_open_mpi_only() {
 }
 
 #[test]
-fn a_second_program_is_refused_wherever_the_colon_stands() {
+fn second_program_after_a_colon_is_refused_at_any_position() {
     for args in [&[":", "/bin/true"][..], &["-x", ":"], &["--", ":", "b"]] {
         let job = Job { ranks: Some(2), ..Job::new("sor", args.iter().copied()) };
         for (mpi, environment) in [(Mpi::OpenMpi, here()), (Mpi::Mpich, here()), (Mpi::OpenMpi, in_slurm(4))]
@@ -205,7 +205,7 @@ fn a_second_program_is_refused_wherever_the_colon_stands() {
 }
 
 #[test]
-fn open_mpi_is_to_keep_names_that_differ_only_behind_a_dot() {
+fn open_mpi_keeps_host_names_that_differ_only_after_a_dot() {
     let with =
         |text: &str| Job { hosts: Some(Hostfile::parse("hosts", text).unwrap()), ..Job::new("app", [""; 0]) };
     let workers = with("mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n");
@@ -227,7 +227,7 @@ fn open_mpi_is_to_keep_names_that_differ_only_behind_a_dot() {
 }
 
 #[test]
-fn cores_that_slurm_has_promised_are_asked_for_again() {
+fn cores_per_task_of_slurm_are_passed_to_srun() {
     let environment = |tasks| {
         let batch = Batch::Slurm { tasks: Ok(tasks), cores_per_task: Some(4) };
         Environment { batch: Some(batch), fence: true, ..here() }
@@ -242,7 +242,7 @@ fn cores_that_slurm_has_promised_are_asked_for_again() {
 }
 
 #[test]
-fn what_a_batch_job_does_not_tell_is_missed_only_where_it_is_needed() {
+fn unusable_batch_variables_fail_only_when_they_are_needed() {
     let wrong = |name| Variable { name, wrong: "`x`: expected something else".into() };
     let pbs = Environment { batch: Some(Batch::Pbs(Err(wrong("PBS_NODEFILE")))), ..here() };
     let sge = Environment { batch: Some(Batch::Sge { slots: Err(wrong("NSLOTS")) }), ..here() };

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn this_test_needs_libc() {
+    fn needed_libraries_of_this_program_include_libc() {
         let libraries = needed(&mut Cursor::new(this_program())).unwrap();
         assert!(libraries.iter().any(|name| name.starts_with("libc.so")), "{libraries:?}");
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_tell_their_mpi() {
+    fn mpi_is_recognised_by_its_library_name() {
         assert_eq!(mpi_of_library("libmpi.so.40"), Some(Mpi::OpenMpi));
         assert_eq!(mpi_of_library("libmpich.so.12"), Some(Mpi::Mpich));
         assert_eq!(mpi_of_library("libmpi.so.12"), Some(Mpi::Mpich));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_mpi_is_for_the_only_mpi_there_is() {
+    fn program_without_mpi_uses_the_only_installed_mpi() {
         let me = std::env::current_exe().unwrap();
         let (a, b) = (Some("a".into()), Some("b".into()));
         let environment = |openmpi, mpich| Environment { openmpi, mpich, ..Environment::default() };

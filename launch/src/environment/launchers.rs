@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_tell_their_family() {
+    fn mpi_is_recognised_by_its_version_text() {
         assert_eq!(by_version("mpirun (Open MPI) 4.1.4\n"), Some(Mpi::OpenMpi));
         assert_eq!(by_version("HYDRA build details:\n    Version: 4.0.2\n"), Some(Mpi::Mpich));
         assert_eq!(by_version("Intel(R) MPI Library for Linux* OS, Version 2021.9\n"), Some(Mpi::Mpich));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_tells_by_where_it_leads() {
+    fn link_is_classified_by_its_target() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("mpiexec.hydra"), "").unwrap();
         std::os::unix::fs::symlink("mpiexec.hydra", dir.path().join("mpirun")).unwrap();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_slurm_has_promised_to_each_task_are_known() {
+    fn slurm_cores_per_task_are_read() {
         let cores = |more: &[(&str, &str)]| {
             let job = [&[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "6")], more].concat();
             let Some(Batch::Slurm { cores_per_task, .. }) = of(&job) else { panic!() };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_cannot_be_used_is_named_and_an_empty_one_is_none() {
+    fn unusable_variables_are_named_and_empty_ones_are_ignored() {
         let Some(Batch::Pbs(Err(wrong))) = of(&[("PBS_NODEFILE", "/nowhere")]) else { panic!() };
         assert!(wrong.to_string().starts_with("PBS_NODEFILE of the batch job: /nowhere: "), "{wrong}");
         assert_eq!(batch(|name| (name == "PBS_NODEFILE").then(|| "/nowhere".to_owned()), true), None);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_step_is_told_from_shells() {
+    fn job_step_is_distinguished_from_batch_and_interactive_shells() {
         let of = |id: &str| step(|name| (name == "SLURM_STEP_ID").then(|| id.to_string()));
         assert_eq!(of("0").as_deref(), Some("0"));
         assert_eq!([of(""), of("4294967290"), of("4294967291"), step(|_| None)], [const { None }; 4]);
@@ -251,19 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn grid_engine_tells_its_slots() {
+    fn grid_engine_slots_are_read_from_nslots() {
         assert_eq!(of(&[("PE_HOSTFILE", "/x"), ("NSLOTS", "12")]), Some(Batch::Sge { slots: Ok(12) }));
         assert_eq!(of(&[("HOME", "/root")]), None);
     }
 
     #[test]
-    fn only_our_variables_travel() {
+    fn only_armature_and_rust_log_variables_are_forwarded() {
         let names = ["HOME", "RUST_LOG", "ARMATURE_BIND", "XARMATURE_"].map(String::from);
         assert_eq!(variables(names.into_iter()), ["ARMATURE_BIND", "RUST_LOG"]);
     }
 
     #[test]
-    fn two_threads_of_a_core_count_once() {
+    fn hardware_threads_of_a_core_count_as_one_core() {
         let dir = tempfile::tempdir().unwrap();
         for (cpu, siblings) in [("cpu0", "0-1"), ("cpu1", "0-1")] {
             let topology = dir.path().join(cpu).join("topology");

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_forms() {
+    fn run_length_encoded_task_counts_are_summed() {
         assert_eq!(sum("4"), Some(4));
         assert_eq!(sum("2(x3),1"), Some(7));
         assert_eq!(sum(""), None);
@@ -88,7 +88,7 @@ mod tests {
         NodeList=n[1,3] BatchHost=n1 NumNodes=2 NumCPUs=2 NumTasks=3 CPUs/Task=1 ReqB:S:C:T=0:0:*:*";
 
     #[test]
-    fn what_is_left_of_an_allocation_replaces_stale_variables() {
+    fn remaining_slurm_allocation_replaces_stale_variables() {
         let left = Allocation::parse(LINE).unwrap();
         assert_eq!(left, Allocation { nodes: 2, node_list: "n[1,3]".into() });
         let stale = [
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_running_job_is_no_allocation() {
+    fn no_slurm_allocation_is_parsed_without_a_running_job() {
         for line in [
             "",
             "slurm_load_jobs error: Invalid job id specified",

@@ -112,19 +112,19 @@ mod tests {
     }
 
     #[test]
-    fn columns_in_any_order() {
+    fn host_attributes_are_accepted_in_any_order() {
         let host = &ok("node01 memory=1.5GiB speed=2e9 slots=3 # the fast one\n")[0];
         assert_eq!((host.name.as_str(), host.slots), ("node01", 3));
         assert_eq!((host.speed, host.memory), (Some(2e9), Some(3 << 29)));
     }
 
     #[test]
-    fn comments_blank_lines_and_carriage_returns_are_nothing() {
+    fn comments_blank_lines_and_carriage_returns_are_ignored() {
         assert_eq!(ok("# a\r\n\r\n  \nnode01\r\n").len(), 1);
     }
 
     #[test]
-    fn a_host_named_again_adds_its_slots() {
+    fn repeated_host_adds_its_slots() {
         let hosts = ok("a\nb\na\na:2\n");
         assert_eq!(
             hosts.iter().map(|h| (h.name.as_str(), h.slots)).collect::<Vec<_>>(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_hostfile_is_one_line_and_cut() {
+    fn hostfile_text_in_errors_is_escaped_and_truncated() {
         assert_eq!(
             error("a\u{1b}[2J\u{202e}\n"),
             format!("hosts:1: `a\\u{{1b}}[2J\\u{{202e}}`: expected {NAME}")
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_line_and_what_was_expected() {
+    fn hostfile_errors_name_the_line_and_what_was_expected() {
         assert_eq!(error("a\nb speed=fast\n"), format!("hosts:2: `speed=fast`: expected {SPEED}"));
         assert_eq!(error("a memory=64\n"), format!("hosts:1: `memory=64`: expected {MEMORY}"));
         assert_eq!(
@@ -170,12 +170,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[ -~\n]{0,200}") {
+        fn hostfile_parser_never_panics(text in "[ -~\n]{0,200}") {
             let _ = parse(Path::new("hosts"), &text);
         }
 
         #[test]
-        fn what_is_written_is_read_back(slots in proptest::collection::vec(1usize..100, 1..20)) {
+        fn written_hostfiles_round_trip(slots in proptest::collection::vec(1usize..100, 1..20)) {
             let text: String = slots.iter().enumerate().map(|(i, n)| format!("h{i} slots={n}\n")).collect();
             let read = parse(Path::new("hosts"), &text).unwrap();
             prop_assert_eq!(&parse(Path::new("x"), &read.for_openmpi()).unwrap(), &read);

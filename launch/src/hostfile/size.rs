@@ -27,7 +27,7 @@ mod tests {
     use super::bytes;
 
     #[test]
-    fn units() {
+    fn memory_sizes_are_parsed_with_their_units() {
         assert_eq!(bytes("512B"), Some(512));
         assert_eq!(bytes("1.5KiB"), Some(1536));
         assert_eq!(bytes("64GiB"), Some(64 << 30));
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn not_an_amount() {
+    fn malformed_memory_sizes_are_refused() {
         for text in ["", "64", "GiB", "64 GiB", "-1GiB", "0GiB", "64gib", "1e30TiB", "nanB", "infGB"] {
             assert_eq!(bytes(text), None, "{text}");
         }

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_have_three_digits() {
+    fn amounts_are_shown_with_three_significant_digits() {
         let shown: Vec<_> = [0, 999, 1000, 1536, 10 << 20, (3 << 30) / 2, u64::MAX].map(bytes).into();
         assert_eq!(shown, ["0 B", "999 B", "0.98 KiB", "1.50 KiB", "10.0 MiB", "1.50 GiB", "16777216 TiB"]);
         let shown: Vec<_> = [0.0, 9.9, 59.0, 60.0, 3599.0, 7290.0].map(seconds).into();

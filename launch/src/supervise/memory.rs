@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_counts_kills_of_all_steps_and_finds_the_limit() {
+    fn cgroup_v2_counts_oom_kills_of_all_steps_and_finds_the_limit() {
         let root = tempfile::tempdir().unwrap();
         let job = root.path().join("system.slice/slurmstepd.scope/job_7");
         let (batch, task) = (job.join("step_batch/user/task_0"), job.join("step_0/user/task_1"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_sums_up_kills_and_has_a_number_for_no_limit() {
+    fn cgroup_v1_sums_oom_kills_and_encodes_no_limit_as_a_number() {
         let root = tempfile::tempdir().unwrap();
         let job = root.path().join("memory/slurm/uid_0/job_7");
         let none = [
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_memory_cgroup_nothing_is_known() {
+    fn memory_usage_is_unknown_without_a_memory_cgroup() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(MemoryGroup::find("0::/init.scope\n1:cpu:/x\n", root.path()), None);
         assert_eq!(MemoryGroup::find("", root.path()), None);

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_contain_anything() {
+    fn stat_lines_are_parsed_with_any_process_name() {
         let process = |id, parent, dead| Some(Process { id, parent, dead });
         assert_eq!(parse("7 (sh) S 3 7 7 0"), process(7, 3, false));
         assert_eq!(parse("8 (a) Z 1 (b)) Z 4 8"), process(8, 4, true));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_job() {
+    fn rank_is_read_from_processes_of_the_same_job_only() {
         let job_status = Path::new("/v");
         let rank = |environment: &[u8], but: &[&str]| rank_in(environment, job_status, but);
         let open_mpi = b"A=b\0ARMATURE_JOB_STATUS=/v\0OMPI_COMM_WORLD_RANK=7\0PMIX_RANK=7\0";
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_lives() {
+    fn is_alive_is_true_for_this_process_only() {
         assert!(is_alive(std::process::id()));
         assert!(!is_alive(u32::MAX));
     }

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_what_the_job_status_says() {
+    fn job_status_decides_success() {
         exits(3, &ended(0, State::Finished), 0, None);
         let lost = with(ended(137, State::Finished), |v| v.lost = vec![1, 3]);
         exits(3, &lost, 0, Some("the job has finished without ranks 1, 3, which died"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_that_says_0_is_not_believed() {
+    fn exit_code_0_of_the_launcher_is_not_enough_for_success() {
         let failed = with(ended(0, State::Failed), |v| (v.code, v.message) = (1, "rank 2: no fuel".into()));
         exits(3, &failed, 1, Some("the job has failed: rank 2: no fuel"));
         let text = "the job has died after 3.0 s (its launcher ended with code 0, 0 tasks done)";
@@ -250,7 +250,7 @@ mod tests {
 
     /// `srun --kill-on-bad-exit=0` reports the exit code of the worst rank; `mpirun --enable-recovery` reports 0 whichever rank has died.
     #[test]
-    fn only_the_death_of_a_rank_that_the_job_went_on_without_is_forgiven() {
+    fn only_rank_deaths_that_the_job_survived_are_forgiven() {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_at_the_start_counts_as_one() {
+    fn rank_death_during_start_up_counts_as_a_death() {
         let missing = |code, by_us| Ended {
             missing: Some("the process of rank 1 has ended".into()),
             by_us,
@@ -298,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_failed_is_not_started_again() {
+    fn failed_program_is_not_restarted() {
         exits(3, &with(ended(1, State::Failed), |v| v.code = 1), 1, None);
     }
 
     #[test]
-    fn who_was_told_to_end_does_not_start_again() {
+    fn job_ended_by_signal_or_time_limit_is_not_restarted() {
         exits(3, &Ended { timed_out: true, ..ended(1, State::Running) }, TIMED_OUT, None);
         exits(3, &Ended { signal: Some(15), ..ended(0, State::Running) }, 143, None);
         exits(3, &Ended { signal: Some(2), ..ended(1, State::Running) }, 1, None);
@@ -312,7 +312,7 @@ mod tests {
 
     /// `scancel --signal=TERM` reaches the ranks of `srun`, and the exit code of `srun` reports the signal.
     #[test]
-    fn a_launcher_whose_ranks_were_asked_to_end_is_not_started_again() {
+    fn job_whose_ranks_got_a_termination_signal_is_not_restarted() {
         for (code, name) in [(143, "SIGTERM"), (130, "SIGINT"), (129, "SIGHUP")] {
             let text = format!(
                 "the job was asked to end: its launcher ended with code {code} ({name}). It is not restarted"
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_that_was_killed_is_named_and_what_its_ranks_have_done_counts() {
+    fn killed_launcher_is_reported_and_the_job_status_still_counts() {
         let killed = |state| Ended { launcher_signal: Some(9), ..ended(137, state) };
         let text = "the job has finished, although its launcher was ended by signal 9";
         exits(3, &killed(State::Finished), 0, Some(text));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_out_of_memory_is_not_started_again() {
+    fn out_of_memory_job_is_not_restarted() {
         let killed = Ended { out_of_memory: true, ..ended(137, State::Running) };
         let Next::Exit(137, Some(text)) = RestartPolicy::new(3).decide(&killed) else { panic!("a restart") };
         assert!(text.contains("would run out of memory again and is not restarted"), "{text}");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_died_is_started_again_so_many_times() {
+    fn restart_count_is_limited() {
         let mut policy = RestartPolicy::new(2);
         let died = |done| with(ended(137, State::Running), |v| v.done = done);
         let text = |n, restart| {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_machine_is_a_death() {
+    fn machine_failure_counts_as_a_death_and_is_restarted() {
         let silent = with(ended(1, State::Failed), |v| {
             (v.code, v.restart, v.message) = (1, true, "rank 0: rank 1 is silent".into());
         });
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_that_do_not_help_end_early() {
+    fn restarts_without_progress_stop_early() {
         let mut policy = RestartPolicy::new(9);
         let died = |done, seconds| Ended {
             took: Duration::from_secs(seconds),

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_was_there_is_missed() {
+    fn rank_that_disappears_during_start_up_is_reported() {
         let mut start_watch = StartWatch::new(None);
         assert_eq!(
             [
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_was_never_seen_is_missed_where_all_are_to_be_here() {
+    fn rank_that_never_appears_is_reported_if_all_ranks_are_local() {
         for (all_here, expected) in [(Some(3), true), (Some(2), false), (None, false)] {
             let mut start_watch = StartWatch::new(all_here);
             assert!((0..100).all(|_| look(&mut start_watch, &[]).is_none()), "nobody can be seen");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_that_takes_its_time_is_waited_for() {
+    fn slow_launcher_is_not_reported_as_missing_ranks() {
         let mut start_watch = StartWatch::new(Some(40));
         for rank in 0..40 {
             let present: Vec<usize> = (0..=rank).collect();

@@ -211,7 +211,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_node_stands_to_the_right_of_what_it_needs() {
+    fn nodes_are_placed_to_the_right_of_their_predecessors() {
         // Nodes 0 to 3 form a diamond, only the last layer depends on node 4, and no node depends on node 5.
         let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (4, 3), (0, 3)];
         let Layout { places, ways, columns, rows } = layout(6, &edges);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn crossings_that_need_not_be_are_none() {
+    fn ordering_removes_avoidable_edge_crossings() {
         // Each node of the first layer has one successor, in the opposite order.
         let edges: Vec<(usize, usize)> = (0..10).map(|n| (n, 19 - n)).collect();
         let layer = layers(20, &edges);
@@ -249,7 +249,7 @@ mod tests {
     proptest! {
         /// For any graph, including one with cycles, no two nodes share a place. Without cycles, all edges lead to the right.
         #[test]
-        fn places_are_apart_and_edges_lead_on(ends in proptest::collection::vec((0..30usize, 0..30usize), 0..80), sane: bool) {
+        fn nodes_do_not_overlap_and_edges_point_right(ends in proptest::collection::vec((0..30usize, 0..30usize), 0..80), sane: bool) {
             let edges: Vec<(usize, usize)> =
                 if sane { ends.into_iter().filter(|(a, b)| a < b).collect() } else { ends };
             let Layout { places, ways, .. } = layout(30, &edges);
@@ -265,7 +265,7 @@ mod tests {
 
         /// The count of crossings equals that of all pairs, and the chosen order has no more crossings than the first one.
         #[test]
-        fn an_order_is_no_worse_than_the_first(ends in proptest::collection::vec((0..12usize, 12..24usize), 0..40)) {
+        fn ordering_never_increases_edge_crossings(ends in proptest::collection::vec((0..12usize, 12..24usize), 0..40)) {
             let layer = layers(24, &ends);
             let mut points = Points::new(&layer, &ends);
             let all_pairs = |points: &Points| {

@@ -52,7 +52,7 @@ mod tests {
         /// Every log, including a contradictory one, has a path that visits no attempt twice and ends with the last task. If tasks begin after the
         /// tasks that they read from, the times on the path do not overlap.
         #[test]
-        fn a_path_is_one(spec in proptest::collection::vec((0..4usize, 0..100u32, 0..20u32, 0..40usize), 1..40), sane: bool) {
+        fn critical_path_has_no_repeats_and_ends_with_the_last_task(spec in proptest::collection::vec((0..4usize, 0..100u32, 0..20u32, 0..40usize), 1..40), sane: bool) {
             let mut tasks: Vec<TaskRun> = Vec::new();
             let mut free = [0.0f64; 4];
             for (n, (rank, at, took, reads)) in spec.into_iter().enumerate() {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_one_rank_is_all_of_its_tasks() {
+    fn critical_path_of_one_rank_has_all_its_tasks() {
         let task = |n: usize| TaskRun {
             task: n.to_string(),
             begin: n as f64,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_ended_is_on_no_path() {
+    fn unfinished_tasks_are_not_on_the_critical_path() {
         assert_eq!(critical_path(&[TaskRun::default()]), Vec::<usize>::new());
         assert_eq!(critical_path(&[]), Vec::<usize>::new());
     }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_no_share_of_a_core_that_does_not_exist() {
+    fn share_of_a_nonexistent_core_is_an_error() {
         assert!(share(CpuSet::MAX_CPU, Duration::ZERO).is_err());
     }
 }

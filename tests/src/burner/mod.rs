@@ -187,21 +187,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_comes_back_from_its_arguments() {
+    fn load_arguments_round_trip() {
         let load = Load::on_core(3).wave(Wave::new(Duration::from_millis(20), 0.25).unwrap().seeded(7));
         assert_eq!(Load::parse(&load.words()).unwrap(), load);
         assert_eq!(Load::parse(&Load::on_core(1).words()).unwrap(), Load::on_core(1));
     }
 
     #[test]
-    fn ticks_are_found_behind_any_name() {
+    fn cpu_ticks_are_parsed_with_any_process_name() {
         let stat = "7 (a) b ) R 1 1 1 0 -1 4194304 100 0 0 0 250 31 5 6 20 0 2 0 99 0 0";
         assert_eq!(ticks(stat), Some(281));
         assert_eq!(ticks("7 (burner) R 1 1 1"), None);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_load_arguments_are_refused() {
         for words in ["", "0 1000 1", "x 1000 1 0", "0 1000 2000 0", "0 0 0 0"] {
             let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
             assert!(Load::parse(&words).is_err(), "{words:?}");

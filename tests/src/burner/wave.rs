@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wave_is_busy_then_rests_and_is_busy_again() {
+    fn wave_alternates_between_busy_and_idle() {
         let wave = Wave::new(ms(100), 0.3).unwrap();
         let seen: Vec<_> = [0, 29, 30, 99, 100, 131].map(|t| wave.at(ms(t))).to_vec();
         let expected = [(true, 30), (true, 1), (false, 70), (false, 1), (true, 30), (false, 69)];
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_without_rest_or_without_work_has_no_edges() {
+    fn wave_that_is_always_busy_or_always_idle_has_one_edge() {
         for (duty, busy) in [(1.0, true), (0.0, false)] {
             let wave = Wave::new(ms(100), duty).unwrap();
             for wave in [wave, wave.seeded(3), wave.rest_first()] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_begin_at_many_places_and_repeat() {
+    fn seeds_give_different_reproducible_phases() {
         let wave = Wave::new(ms(100), 0.5).unwrap();
         let busy = (0..200).filter(|&seed| wave.seeded(seed).at(ms(0)).0).count();
         assert!((70..130).contains(&busy), "{busy} of 200 begin busy");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_burnt_is_the_sum_of_the_busy_parts() {
+    fn burnt_time_is_the_sum_of_busy_intervals() {
         for seed in 0..20 {
             let wave = Wave::new(ms(90), 0.37).unwrap().seeded(seed);
             let (mut now, mut burnt) = (Duration::ZERO, Duration::ZERO);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_hosts_have_the_edges_of_the_real_load() {
+    fn wave_edges_match_the_busy_intervals() {
         for seed in 0..20 {
             let wave = Wave::new(ms(1300), 0.4).unwrap().seeded(seed);
             let edges = wave.edges();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wave_comes_back_from_its_words_and_nonsense_is_refused() {
+    fn wave_arguments_round_trip_and_malformed_ones_are_refused() {
         let wave = Wave::new(ms(20), 0.25).unwrap().seeded(7);
         assert_eq!(Wave::parse(&wave.words()).unwrap(), wave);
         for words in ["", "0 0 0", "5 6 0", "5 1 5", "5 1 -1", "x 1 0"] {

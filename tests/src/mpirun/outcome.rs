@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_went_wrong_comes_first() {
+    fn outcome_shows_errors_before_other_output() {
         let outcome = Outcome {
             status: ExitStatus::from_raw(256),
             stdout: "case order rank 1 of 2: ok\ncase order rank 0 of 2: ok\nfarm under way\n".into(),

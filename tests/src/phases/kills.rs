@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_running_farm_replaces_is_forgiven() {
+    fn only_kills_that_a_running_farm_survives_are_forgiven() {
         let kill = |moment, rank, skeleton| Kill { moment, rank, skeleton, recover: true, restarts: true };
         let forgiven: Vec<Moment> =
             Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Farm).is_forgiven()).collect();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_has_every_moment() {
+    fn kill_campaign_covers_every_moment() {
         let kills: Vec<Kill> = (0..50).map(|n| Kill::drawn(7, n, Mpi::OpenMpi)).collect();
         let text = histogram(&kills);
         assert_eq!(text.lines().count(), 9, "{text}");

@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deeds_are_read_as_they_are_written() {
+    fn deeds_round_trip_through_text() {
         for (phase, _) in Phase::NAMED {
             for (act, _) in Act::NAMED {
                 let deed = Deed { phase, rank: 2, act };

@@ -61,7 +61,7 @@ fn none(faults: &[String], what: &str) {
 }
 
 #[test]
-fn names_of_code_exist() {
+fn code_names_in_the_book_exist() {
     let sources = Sources::read(&root());
     let mut faults = Vec::new();
     for (name, page) in pages().into_iter().filter(|(name, _)| !name.starts_with(HISTORY)) {
@@ -80,7 +80,7 @@ fn names_of_code_exist() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_have_existing_targets() {
     let pages = pages();
     let mut faults = Vec::new();
     for (name, page) in &pages {
@@ -179,7 +179,7 @@ fn options_of(files: &[&str]) -> BTreeSet<String> {
 
 /// Checks that the table in `docs/options.md` lists, for each skeleton, exactly the options that the skeleton has.
 #[test]
-fn the_table_of_options_is_true() {
+fn table_of_options_matches_the_builders() {
     const COLUMNS: [&[&str]; 8] = [
         &["pipeline/builder.rs", "pipeline/options.rs", "pipeline/run.rs"],
         &["farm/builder.rs"],
@@ -208,7 +208,7 @@ fn the_table_of_options_is_true() {
 
 /// Checks that the pages install exactly the build packages of `ci/setup.sh`.
 #[test]
-fn packages_are_those_of_the_setup() {
+fn documented_packages_match_ci_setup() {
     let setup = read("ci/setup.sh");
     let (_, list) = setup.split_once("\nBUILD=(").expect("ci/setup.sh has the packages for building");
     let packages = list.split(')').next().unwrap_or_default();

@@ -150,7 +150,7 @@ fn is_file(text: &str) -> bool {
 }
 
 #[test]
-fn names_are_found_and_missed() {
+fn names_in_code_spans_are_looked_up_in_sources() {
     let mut sources = Sources::default();
     sources.add("impl Farm {\n    fn map() {}\n}\n#[arg(long)]\nper_task: u8\nlet x = \"loop-rows\";", true);
     let missing = |span: &str| -> Vec<String> {

@@ -119,7 +119,7 @@ fn anchor(title: &str) -> String {
 }
 
 #[test]
-fn pages_are_taken_apart() {
+fn page_is_parsed_into_spans_blocks_links_and_anchors() {
     let text = "# A `b` c, d\n\nSee `Farm::map` and `--bind\ncore` in [x](y.md#z).\n\n```sh\n`no`\n```\n\n\
                 | `a \\| b` | ``c`d`` | ![p](q.svg) |\n";
     let page = Page::parse(text);

@@ -242,7 +242,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 #[test]
-fn sources_are_taken_apart() {
+fn source_is_parsed_into_its_names() {
     let text = "\
 //! Gone
 pub struct Farm<T> {

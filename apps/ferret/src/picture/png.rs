@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_as_they_are_packed() {
+    fn packed_png_size_counts_rows_and_interlace_passes() {
         assert_eq!(packed(600, 600, 1, 1, false), 600 * 76);
         assert_eq!(packed(601, 600, 1, 1, false), 600 * 77);
         assert_eq!(packed(3, 5, 4, 1, false), 5 * 3);

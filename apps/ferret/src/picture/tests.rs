@@ -46,7 +46,7 @@ fn every_kind_of_pixel_becomes_rgb() {
 }
 
 #[test]
-fn jpeg_comes_back_nearly_equal() {
+fn jpeg_round_trip_is_nearly_lossless() {
     let original = scene(1, 1, 64, 48);
     let again = Picture::decode(&original.to_jpeg()).unwrap();
     assert_eq!((again.width, again.height), (64, 48));
@@ -76,7 +76,7 @@ fn sizes_that_would_take_much_memory_are_refused_by_their_header() {
 }
 
 #[test]
-fn other_files_are_refused_with_the_reason() {
+fn files_that_are_no_images_are_refused_with_the_reason() {
     assert_eq!(message(b""), "the file is empty");
     assert_eq!(message(b"GIF89a and so on"), "neither a PNG nor a JPEG file");
     assert_eq!(message(b"plain text"), "neither a PNG nor a JPEG file");
@@ -115,7 +115,7 @@ fn difference(a: &Picture, b: &Picture) -> f64 {
 }
 
 #[test]
-fn every_layout_of_a_jpeg_file_gives_its_colours() {
+fn every_jpeg_layout_is_decoded_to_the_right_colours() {
     let original = Picture::decode(&stored("original.png")).unwrap();
     for layout in LAYOUTS {
         let picture = Picture::decode(&stored(&format!("{layout}.jpg"))).unwrap();
@@ -140,7 +140,7 @@ fn a_jpeg_file_of_very_many_scans_is_refused() {
 }
 
 #[test]
-fn flat_png_files_are_read_however_few_bytes_they_have() {
+fn flat_png_files_are_read_despite_their_high_compression() {
     for name in ["palette-1", "palette-2", "palette-4", "palette-8", "palette-1-interlaced"] {
         let picture = Picture::decode(&stored(&format!("flat-{name}.png"))).unwrap();
         assert_eq!((picture.width, picture.height), (256, 256), "{name}");
@@ -159,7 +159,7 @@ fn flat_png_files_are_read_however_few_bytes_they_have() {
 }
 
 #[test]
-fn cut_off_jpeg_files_are_refused_wherever_that_is() {
+fn jpeg_files_truncated_anywhere_are_refused() {
     for layout in LAYOUTS.map(|layout| format!("{layout}.jpg")).iter().chain(&["on-its-side.jpg".into()]) {
         let file = stored(layout);
         for length in 3..file.len() {
@@ -173,7 +173,7 @@ fn cut_off_jpeg_files_are_refused_wherever_that_is() {
 }
 
 #[test]
-fn cut_off_png_files_are_refused_or_whole() {
+fn truncated_png_files_are_refused_or_decoded_completely() {
     let deep: Vec<u8> = scene(1, 2, 24, 16).rgb.iter().flat_map(|v| [*v, 7]).collect();
     for file in [
         scene(1, 2, 48, 32).to_png(),
@@ -210,7 +210,7 @@ fn png_with(exif: &[u8], file: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn images_are_turned_upright() {
+fn exif_orientation_is_applied() {
     let (width, height) = (48, 32);
     let upright = scene(1, 4, width, height);
     for orientation in 1..=8u8 {
@@ -274,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_behind_a_signature_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_after_a_signature_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         for signature in [&b"\x89PNG\r\n\x1a\n"[..], b"\xff\xd8\xff"] {
             prop_assert!(Picture::decode(&[signature, &bytes[..]].concat()).is_err());
         }

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_tasks_leave_no_room_for_chance() {
+    fn efficiencies_of_equal_tasks_match_the_reference() {
         let mut seen = 0;
         for row in rows(false).unwrap().iter().filter(|row| row.setting.shape.spread == 0.0) {
             let found = efficiencies(row, 1..2, ITERATIONS).unwrap();
@@ -194,7 +194,7 @@ mod tests {
 
     /// Checks the order of policies with two seeds; the experiment makes the full comparison.
     #[test]
-    fn what_is_better_on_the_fast_network_is() {
+    fn expected_policy_order_holds_on_the_fast_network() {
         let mut seen = 0;
         for row in rows(false).unwrap().iter().filter(|row| row.fast && row.setting.shape.spread > 0.1) {
             let tasks = [1, 2].map(|seed| row.setting.tasks(ITERATIONS, seed).unwrap());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_do_not_hold_are_told() {
+    fn violated_policy_orders_are_listed() {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tolerance_is_that_of_one_more_value() {
+    fn tolerance_is_the_prediction_interval_of_the_next_value() {
         assert!((tolerance(&[5.0; 10]) - ROUNDING).abs() < 1e-12);
         let samples: Vec<f64> = (1..=10).map(f64::from).collect();
         // The deviation is 3.0277; it is multiplied by √1.1 and by t.

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_follow_their_course() {
+    fn task_times_follow_the_requested_trend() {
         for course in COURSES {
             let (setting, times) = draw(course, &mut StdRng::seed_from_u64(5)).unwrap();
             assert!((mean(&times) / setting.shape.mean - 1.0).abs() < 0.1, "{course:?}");

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_behind_any_name() {
+    fn stat_fields_are_parsed_with_any_process_name() {
         let stat = "7 (a) Z 1 (b)) S 3 7 7 0 -1 4194304 1 2 3 4 50 60 70 80 20";
         assert_eq!(field(stat, STATE), Some("S"));
         assert_eq!(field(stat, PARENT), Some("3"));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_found_with_and_without_lists() {
+    fn process_tree_is_found_with_and_without_children_lists() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
         let mut shell = shell.spawn().unwrap();

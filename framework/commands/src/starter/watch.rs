@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_is_term_and_then_kill() {
+    fn time_limit_sends_term_and_then_kill() {
         let start = Instant::now();
         let mut watch = watch(start, Some(2 * MS), None);
         assert_eq!((watch.next(), watch.due(start)), (start + 2 * MS, None));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_looked_at_less_and_less_often_but_not_near_the_limit() {
+    fn memory_is_polled_less_often_far_from_the_limit() {
         let start = Instant::now();
         let mut watch = watch(start, None, Some(1000));
         assert!(!watch.wants_memory(start + 4 * MS) && watch.wants_memory(start + 5 * MS));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_without_end_never_come() {
+    fn maximum_limits_are_never_reached() {
         let start = Instant::now();
         let mut watch = watch(start, Some(Duration::MAX), Some(u64::MAX));
         watch.holds(u64::MAX, start + 5 * MS);

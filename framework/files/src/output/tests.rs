@@ -16,7 +16,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_appears_on_commit_only() {
+fn output_file_appears_only_on_commit() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
     fs::write(&path, "old").unwrap();
@@ -29,7 +29,7 @@ fn a_file_appears_on_commit_only() {
 }
 
 #[test]
-fn nothing_is_left_behind_without_a_commit() {
+fn uncommitted_output_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let mut output = Output::create(&dir.path().join("out")).unwrap();
     output.write_all(b"half").unwrap();
@@ -43,7 +43,7 @@ fn nothing_is_left_behind_without_a_commit() {
 }
 
 #[test]
-fn permissions_stay_and_long_names_are_possible() {
+fn write_keeps_permissions_and_accepts_long_names() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x".repeat(250));
     fs::write(&path, "old").unwrap();
@@ -54,7 +54,7 @@ fn permissions_stay_and_long_names_are_possible() {
 }
 
 #[test]
-fn of_a_link_the_target_is_replaced() {
+fn write_replaces_the_target_of_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     fs::create_dir(dir.join("elsewhere")).unwrap();
@@ -83,7 +83,7 @@ fn of_a_link_the_target_is_replaced() {
 }
 
 #[test]
-fn a_name_of_our_own_is_taken_from_a_link() {
+fn replace_overwrites_the_link_and_not_its_target() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     fs::write(dir.join("precious"), "text").unwrap();
@@ -96,7 +96,7 @@ fn a_name_of_our_own_is_taken_from_a_link() {
 }
 
 #[test]
-fn what_is_left_over_is_known_by_its_name() {
+fn leftover_temporary_file_is_recognised_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = Beside::create(&dir.path().join("manifest"), None).unwrap();
     let name = names(dir.path()).pop().unwrap();
@@ -108,7 +108,7 @@ fn what_is_left_over_is_known_by_its_name() {
 }
 
 #[test]
-fn devices_are_written_to_as_they_are() {
+fn devices_are_written_and_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("null");
     symlink("/dev/null", &link).unwrap();
@@ -123,7 +123,7 @@ fn devices_are_written_to_as_they_are() {
 }
 
 #[test]
-fn a_fifo_gets_everything_and_stays() {
+fn fifo_receives_all_bytes_and_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     fifo(&path);
@@ -142,7 +142,7 @@ fn a_fifo_gets_everything_and_stays() {
 }
 
 #[test]
-fn a_fifo_without_a_reader_is_not_waited_for_without_end() {
+fn opening_a_fifo_without_a_reader_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     fifo(&path);
@@ -151,7 +151,7 @@ fn a_fifo_without_a_reader_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn an_open_descriptor_is_appended_to() {
+fn output_to_an_open_descriptor_is_appended() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let mut log = fs::File::create(&path).unwrap();

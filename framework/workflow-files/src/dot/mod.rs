@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_subset_is_read() {
+    fn supported_subset_of_dot_is_read() {
         let text = r#"
 # from a preprocessor
 strict digraph "two words" { // a comment
@@ -221,7 +221,7 @@ strict digraph "two words" { // a comment
     }
 
     #[test]
-    fn graphs_within_graphs_do_not_overflow_the_stack() {
+    fn deeply_nested_dot_graphs_do_not_overflow_the_stack() {
         let depth = 100_000;
         let text = format!("digraph {{ {} a -> b {} }}", "{".repeat(depth), "}".repeat(depth));
         assert_eq!(read(&text).unwrap().edges().len(), 1);
