@@ -8,6 +8,7 @@ use std::time::Duration;
 use armature_planner::pipeline::Mapping;
 
 use super::controller::Controller;
+use super::job_cost::JobCost;
 use super::machine::Done;
 use super::messages::{Finish, MeasureSpeed, Received, Report, Tag, frame};
 use super::participant::Participant;
@@ -19,7 +20,6 @@ use super::run_spec::RunSpec;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::summary::Summary;
-use super::tasks::Outcome;
 use crate::balance::probe::{Probe, Probed, Speed, Step};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
@@ -304,23 +304,23 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
         }
     }
 
-    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, (done, cost): (Done, JobCost), at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
-            Outcome::Job(done, cost) => {
-                let is_consumed = matches!(done, Done::Consumed(_));
-                self.participant.on_done(done, &cost, at, out)?;
-                if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
-            }
-            Outcome::SetUp(set_up) => {
+            Done::SetUp(set_up) => {
                 let ready = self.participant.set_up(set_up, at);
                 match self.phase {
                     Phase::Ending(_) => Ok(()),
                     _ => self.ready(0, &ready, at, out),
                 }
             }
-            Outcome::Probed(speed) => {
+            Done::Probed(speed) => {
                 self.participant.probed();
                 self.on_answer(0, Some(speed), at, out)
+            }
+            done => {
+                let is_consumed = matches!(done, Done::Consumed(_));
+                self.participant.on_done(done, &cost, at, out)?;
+                if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
             }
         }
     }

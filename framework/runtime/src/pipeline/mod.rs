@@ -69,7 +69,6 @@ mod stage_host;
 mod stats;
 mod steal_time;
 mod summary;
-mod tasks;
 mod worker;
 
 /// Name of the skeleton in messages about ranks that wait for each other.

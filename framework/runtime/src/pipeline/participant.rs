@@ -13,12 +13,11 @@ use super::job_cost::JobCost;
 use super::links::Arrival;
 use super::machine::table::Table;
 use super::machine::window::{WindowPlan, first_fill};
-use super::machine::{Done, Idle, Machine, Source, StreamEvent};
+use super::machine::{Done, Idle, Job, Machine, SetUp, Source, StreamEvent};
 use super::messages::{Ready, StreamMessage};
 use super::metrics::{Measurements, Metrics};
-use super::stage_host::{SetUp, StageHost};
+use super::stage_host::StageHost;
 use super::stats::{Activity, Doing, RankReport, StageStats};
-use super::tasks::Task;
 use crate::balance::probe::Speed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
@@ -35,7 +34,7 @@ pub(crate) struct Participant {
     /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
     prepared: Option<Table>,
     /// Tasks that run before all jobs.
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<Job>,
     /// Number of queued or running tasks other than jobs whose outcome is pending.
     unanswered: usize,
     activity: Arc<Activity>,
@@ -153,14 +152,14 @@ impl Participant {
     }
 
     /// Returns the next task for user code.
-    pub(crate) fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Task>> {
+    pub(crate) fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(task) = self.tasks.pop_front() {
             return Ok(Some(task));
         }
         let Some(job) = self.machine.next_job()? else { return Ok(None) };
         self.end_idle(at);
         self.send_messages(at, out)?;
-        Ok(Some(Task::Job(job)))
+        Ok(Some(job))
     }
 
     /// Registers that the rank has nothing to compute.
@@ -208,7 +207,7 @@ impl Participant {
     /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. [`set_up`](Participant::set_up) handles its
     /// outcome.
     pub(crate) fn prepare(&mut self, table: Table) {
-        self.tasks.push_back(Task::SetUp { hosted: table.hosted(self.rank) });
+        self.tasks.push_back(Job::SetUp { hosted: table.hosted(self.rank) });
         self.unanswered += 1;
         self.prepared = Some(table);
     }
@@ -239,7 +238,7 @@ impl Participant {
     pub(crate) fn measure(&mut self, weigh: usize, every: Option<Duration>, at: &Moment) {
         self.metrics.report_every(every, at.now());
         if weigh > 0 {
-            self.tasks.push_back(Task::Measure { batches: weigh });
+            self.tasks.push_back(Job::Measure { batches: weigh });
         }
     }
 
@@ -261,7 +260,7 @@ impl Participant {
 
     /// Measures the speed of this rank before its next job.
     pub(crate) fn probe(&mut self) {
-        self.tasks.push_back(Task::Probe);
+        self.tasks.push_back(Job::Probe);
         self.unanswered += 1;
     }
 

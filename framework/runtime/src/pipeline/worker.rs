@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::job_cost::JobCost;
+use super::machine::Done;
 use super::messages::{Directive, Prepare, Received, Switch, Tag, frame};
 use super::participant::Participant;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
-use super::tasks::Outcome;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
@@ -111,14 +112,13 @@ impl<'p> Protocol for Worker<'p> {
         }
     }
 
-    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, (done, cost): (Done, JobCost), at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
-            Outcome::Job(done, cost) => self.participant.on_done(done, &cost, at, out),
-            Outcome::SetUp(set_up) => {
+            Done::SetUp(set_up) => {
                 let ready = self.participant.set_up(set_up, at);
                 out.send(0, frame(out.run(), &ready)?)
             }
-            Outcome::Probed(speed) => {
+            Done::Probed(speed) => {
                 self.participant.probed();
                 if std::mem::take(&mut self.is_probed) {
                     return out.send(0, frame(out.run(), &speed)?);
@@ -126,6 +126,7 @@ impl<'p> Protocol for Worker<'p> {
                 self.participant.take_speed(speed);
                 Ok(())
             }
+            done => self.participant.on_done(done, &cost, at, out),
         }
     }
 

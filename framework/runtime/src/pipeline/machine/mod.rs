@@ -33,7 +33,7 @@ use self::batch::Batch;
 use self::dispatcher::{Dispatcher, ItemTime, Offered};
 use self::expansions::Expansions;
 use self::input_queue::InputQueue;
-pub(crate) use self::job::{Consumed, Done, Idle, Job, StreamEvent, Traffic};
+pub(crate) use self::job::{Consumed, Done, Idle, Job, SetUp, StreamEvent, Traffic};
 use self::migration::Migration;
 use self::resequencer::Resequencer;
 use self::sequence_number::SequenceNumber;
@@ -223,6 +223,8 @@ impl Machine {
                 self.restored(stage);
                 Ok(())
             }
+            // The protocol of the rank handles them.
+            Done::SetUp(_) | Done::Probed(_) => Ok(()),
         }
     }
 

@@ -194,6 +194,7 @@ impl World {
                 assert_eq!(self.memory[rank][stage].replace(memory), None);
                 Done::Restored { stage }
             }
+            job => panic!("the machine itself has no {job:?}"),
         };
         self.machines[rank].on_done(done, Duration::ZERO).unwrap();
         self.endpoint(rank);
