@@ -13,7 +13,7 @@ use super::job_cost::JobCost;
 use super::links::Arrival;
 use super::machine::table::Table;
 use super::machine::window::{WindowPlan, first_fill};
-use super::machine::{Done, Idle, Job, Machine, SetUp, Source, StreamEvent};
+use super::machine::{Done, Idle, Job, Machine, SetUp, Source};
 use super::messages::{Ready, StreamMessage};
 use super::metrics::{Measurements, Metrics};
 use super::stage_host::StageHost;
@@ -56,7 +56,7 @@ impl Participant {
         config: &Config,
     ) -> Self {
         let stages = vec![StageStats::default(); stage_names.len()];
-        let machine = Machine::new(rank, run, codecs, config.request_ahead).with_names(&stage_names);
+        let machine = Machine::new(rank, codecs, config.request_ahead).with_names(&stage_names);
         Participant {
             rank,
             size,
@@ -133,8 +133,7 @@ impl Participant {
             let (bytes, sent) = (batch.bytes, batch.sent);
             self.metrics.arrived(Arrival { from, bytes, sent, now: at.now(), late: at.is_late });
         }
-        self.machine.on_message(from, message)?;
-        self.send_messages(at, out)
+        self.machine.on_message(from, message, at, out)
     }
 
     /// Handles the result of a job and sends the resulting messages at once, because other ranks may be waiting for them.
@@ -146,9 +145,7 @@ impl Participant {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.metrics.note(cost);
-        let now = if self.machine.needs_time(&done) { at.now() } else { Duration::ZERO };
-        self.machine.on_done(done, now)?;
-        self.send_messages(at, out)
+        self.machine.on_done(done, at, out)
     }
 
     /// Returns the next task for user code.
@@ -156,9 +153,8 @@ impl Participant {
         if let Some(task) = self.tasks.pop_front() {
             return Ok(Some(task));
         }
-        let Some(job) = self.machine.next_job()? else { return Ok(None) };
+        let Some(job) = self.machine.next_job(at, out)? else { return Ok(None) };
         self.end_idle(at);
-        self.send_messages(at, out)?;
         Ok(Some(job))
     }
 
@@ -230,8 +226,7 @@ impl Participant {
             let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
             Error::new(ErrorKind::Wire, text)
         })?;
-        self.machine.switch(table)?;
-        self.send_messages(at, out)
+        self.machine.switch(table, at, out)
     }
 
     /// Measures the sizes of items on the next `weigh` batches of every edge, and makes measurements due at the interval `every`.
@@ -245,6 +240,7 @@ impl Participant {
     /// Starts to monitor the traffic over links into this rank. `known` are the probed links by sender; if it is empty, nothing is monitored.
     pub(crate) fn watch_links(&mut self, known: &[Link]) {
         self.metrics.watch_links(known);
+        self.machine.stamp_batches(self.metrics.watches_links());
     }
 
     /// Returns all measurements of this rank so far.
@@ -288,14 +284,6 @@ impl Participant {
         std::mem::take(&mut self.report)
     }
 
-    fn send_messages(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        if !self.machine.has_messages() {
-            return Ok(());
-        }
-        let sent = (at.looks_after_messages && self.metrics.watches_links()).then(|| at.now());
-        self.machine.take_messages(sent).try_for_each(|(to, frame)| out.send(to, frame))
-    }
-
     fn end_idle(&mut self, at: &Moment) {
         if let Some((since, reason)) = self.idle.take() {
             let waited = at.now().saturating_sub(since);
@@ -308,16 +296,6 @@ impl Participant {
 
     fn log_stream_events(&mut self, at: &Moment) {
         for event in self.machine.take_events() {
-            let name = |stage: usize| self.stage_names.get(stage).cloned().unwrap_or_default();
-            let event = match event {
-                StreamEvent::HandOver { stage, to, next, bytes } => {
-                    Event::HandOver { stage: name(stage), to, next_batch: next.batch, bytes: bytes as u64 }
-                }
-                StreamEvent::TakeOver { stage, from, next } => {
-                    Event::TakeOver { stage: name(stage), from, next_batch: next.batch }
-                }
-                StreamEvent::Forwarded { epoch, batches } => Event::Forwarded { epoch, batches },
-            };
             self.log(at, || event);
         }
     }

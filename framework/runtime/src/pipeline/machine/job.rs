@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::super::fill::Fill;
 use super::batch::Batch;
-use super::sequence_number::SequenceNumber;
 use crate::balance::probe::Speed;
 
 /// Job for the compute side.
@@ -115,15 +114,4 @@ pub(crate) struct Traffic {
     pub(crate) handed_over: u64,
     /// Changes of mapping while a serial stage was migrating on this rank.
     pub(crate) overtaken: u64,
-}
-
-/// Event of the machine for the event log.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum StreamEvent {
-    /// A serial stage was sent to another rank.
-    HandOver { stage: usize, to: usize, next: SequenceNumber, bytes: usize },
-    /// A serial stage was received from another rank.
-    TakeOver { stage: usize, from: usize, next: SequenceNumber },
-    /// Batches that arrived or waited under an earlier mapping were forwarded to other ranks.
-    Forwarded { epoch: u32, batches: u64 },
 }
