@@ -23,7 +23,7 @@ pub(crate) mod table;
 mod tests;
 pub(crate) mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +65,12 @@ pub(crate) struct Machine {
     expansions: Expansions,
     /// Messages of a mapping to which this rank has not switched yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
+    /// Jobs of the rank's protocol, which run before all jobs of the stream.
+    jobs: VecDeque<Job>,
+    /// Number of queued or running jobs of the rank's protocol whose result is pending.
+    unanswered: usize,
+    /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
+    prepared: Option<Table>,
     /// Present on rank 0.
     source: Option<Source>,
     /// Events that are not written to the event log yet.
@@ -81,20 +87,30 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Creates the machine of rank `me`, without a mapping. Replicas request `ahead` batches in advance.
-    pub(crate) fn new(me: usize, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
+    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that make several items of one, and `fill` is the size of the
+    /// first piece of their output. Replicas request `ahead` batches in advance.
+    pub(crate) fn new(
+        me: usize,
+        codecs: Vec<Arc<dyn Codec>>,
+        (names, expanding): (Vec<String>, Vec<bool>),
+        fill: Fill,
+        ahead: usize,
+    ) -> Self {
         Machine {
             me,
             table: Table::none(),
-            names: Vec::new(),
+            names,
             ahead,
             inputs: Vec::new(),
             output_buffers: Vec::new(),
             dispatchers: Vec::new(),
             resequencer: Resequencer::default(),
             migration: Migration::default(),
-            expansions: Expansions::new(Vec::new(), Fill { items: 1, time: None }),
+            expansions: Expansions::new(expanding, fill),
             of_later_mapping: Vec::new(),
+            jobs: VecDeque::new(),
+            unanswered: 0,
+            prepared: None,
             source: None,
             events: Vec::new(),
             traffic: Traffic::default(),
@@ -104,23 +120,6 @@ impl Machine {
             longest: vec![0; codecs.len()],
             codecs,
         }
-    }
-
-    /// Sets the stage names that messages contain.
-    pub(crate) fn with_names(mut self, names: &[String]) -> Self {
-        self.names = names.to_vec();
-        self
-    }
-
-    /// Sets which stages make several items of one, and when the first piece of their output is full.
-    pub(crate) fn with_expanding(mut self, expanding: Vec<bool>, fill: Fill) -> Self {
-        self.expansions = Expansions::new(expanding, fill);
-        self
-    }
-
-    /// Stamps batches with the time of sending from now on, if `stamps` is true.
-    pub(crate) fn stamp_batches(&mut self, stamps: bool) {
-        self.stamps = stamps;
     }
 
     /// Makes this the machine of rank 0, which reads the source. With `wants_end`, an empty batch follows all others.
@@ -218,7 +217,10 @@ impl Machine {
                         self.ask(edge, at, out)?;
                     }
                 }
-                self.on_piece(&batch, out)?;
+                let made_by = batch.stage.checked_sub(1);
+                if let Some(stage) = made_by.filter(|&stage| self.expansions.is_expanding(stage)) {
+                    self.on_piece(stage, &batch, out)?;
+                }
                 self.send_on(batch, at, out)
             }
             Done::Consumed(batch) => {
@@ -242,6 +244,9 @@ impl Machine {
     /// open. Replicated blocks follow, again from the last to the first. A block hosted by this rank alone has to wait while a far older batch of a
     /// replicated block waits on this rank, because all ranks wait for that batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
+        if let Some(job) = self.jobs.pop_front() {
+            return Ok(Some(job));
+        }
         if self.epoch() == 0 {
             return Ok(None);
         }
@@ -288,6 +293,27 @@ impl Machine {
         let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first());
         let oldest = oldest.map(|batch| batch.number.batch);
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
+    }
+
+    /// Enqueues a job of the rank's protocol.
+    pub(crate) fn request(&mut self, job: Job) {
+        self.unanswered += usize::from(!matches!(job, Job::Measure { .. }));
+        self.jobs.push_back(job);
+    }
+
+    /// Registers the result of a job of the rank's protocol.
+    pub(crate) fn answered(&mut self) {
+        self.unanswered -= 1;
+    }
+
+    /// Returns true if the result of a job of the rank's protocol is pending.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.unanswered > 0
+    }
+
+    /// Returns true if a job of the rank's protocol is queued.
+    pub(crate) fn has_request(&self) -> bool {
+        !self.jobs.is_empty()
     }
 
     /// Removes the oldest batch from the input queue of an edge, if its turn has come, and requests another one. Returns the batch and the stages
@@ -390,7 +416,7 @@ impl Machine {
         self.volumes[stage].0 += bytes;
         self.volumes[stage].1 += live as u64;
         if let Some(source) = &mut self.source {
-            source.sent(items, bytes);
+            source.window.sent(items, bytes);
         }
         out.send(to, frame)
     }
@@ -491,7 +517,7 @@ impl Machine {
         let Some(source) = &mut self.source else {
             return Err(Error::new(ErrorKind::Wire, "reports waiting batches to a rank that draws none"));
         };
-        source.out_of_order(edge, batches, bytes);
+        source.window.out_of_order(edge, batches, bytes);
         Ok(())
     }
 

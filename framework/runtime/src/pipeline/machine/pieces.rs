@@ -21,12 +21,8 @@ impl Machine {
         Some(Job::Process { stages: batch.stage..batch.stage + 1, batch, fill: self.expansions.fill })
     }
 
-    /// Handles the output of stages for a batch. If it is a piece and more pieces follow, requests room for them.
-    pub(super) fn on_piece(&mut self, batch: &Batch, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(stage) = batch.stage.checked_sub(1).filter(|&stage| self.expansions.is_expanding(stage))
-        else {
-            return Ok(());
-        };
+    /// Handles a piece that the expanding stage `stage` has made of a batch. If more pieces follow, requests room for them.
+    pub(super) fn on_piece(&mut self, stage: usize, batch: &Batch, out: &mut Outgoing<'_>) -> Result<()> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
             let text = format!("batch {} has been made by an expanding stage and is no piece", batch.number);
             return Err(Error::new(ErrorKind::Wire, text));
@@ -111,7 +107,7 @@ impl Machine {
             let text = format!("gives room back of batch {}, but {levels} stage(s) expand", back.whole);
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        source.give_back(back.whole.pieces.len() + 1, back.pieces);
+        source.window.given_back(back.whole.pieces.len() + 1, back.pieces);
         self.grant(out)
     }
 
@@ -122,7 +118,7 @@ impl Machine {
             let Some(source) = &mut self.source else { return Ok(()) };
             let awaited = self.resequencer.awaited(sink..sink + 1);
             let Some((to, whole, pieces)) = source.next_grant(awaited) else { return Ok(()) };
-            let items = source.piece_items() as u32;
+            let items = source.window.piece_items() as u32;
             let grant = Grant { epoch: self.epoch(), whole, pieces, items };
             if to == self.me { self.on_grant(&grant, out)? } else { send(&grant, to, out)? }
         }

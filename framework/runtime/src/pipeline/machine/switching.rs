@@ -2,21 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use super::Machine;
 use super::batch::Batch;
 use super::dispatcher::Dispatcher;
 use super::input_queue::InputQueue;
 use super::resequencer::Resequencer;
 use super::table::{Route, Table};
+use super::{Job, Machine, SetUp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
-use crate::pipeline::messages::{Token, send};
+use crate::pipeline::messages::{Ready, Token, send};
 use crate::rank::protocol::{Moment, Outgoing};
 
 impl Machine {
-    /// Switches to the mapping of `table`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
+    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh` batches
+    /// of every edge. If `stamps` is true, batches are stamped with the time of sending from now on.
+    pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool) {
+        if weigh > 0 {
+            self.request(Job::Measure { batches: weigh });
+        }
+        self.request(Job::SetUp { hosted: table.hosted(self.me) });
+        self.stamps = stamps;
+        self.prepared = Some(table);
+    }
+
+    /// Handles the result of the set-up for the prepared mapping. Returns the report for rank 0.
+    pub(crate) fn ready(&mut self, SetUp { movable, warm_up }: SetUp) -> Ready {
+        self.answered();
+        Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
+    }
+
+    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
     /// they are finished, and serial stages with a new owner migrate to it.
-    pub(crate) fn switch(&mut self, table: Table, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
+            let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
+            return Err(Error::new(ErrorKind::Wire, text));
+        };
         if table.epoch != self.epoch() + 1 {
             let text = format!("mapping {} was to follow mapping {}", table.epoch, self.epoch());
             return Err(Error::new(ErrorKind::Wire, text));
@@ -30,7 +51,7 @@ impl Machine {
         }
         let waiting: Vec<Batch> = self.clear();
         if let Some(source) = &mut self.source {
-            source.forget_out_of_order();
+            source.window.forget_out_of_order();
         }
         self.table = table;
         let (me, edges) = (self.me, self.table.last_edge() + 1);

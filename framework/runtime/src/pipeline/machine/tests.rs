@@ -102,10 +102,9 @@ impl World {
             ahead: setting.ahead,
         };
         let machine = |me: usize| {
-            let mut machine = Machine::new(me, codecs.clone(), setting.ahead);
-            machine.stamp_batches(true);
             let fill = window::first_fill(plan.batch, plan.batch_time);
-            let machine = machine.with_expanding(setting.expanding.clone(), fill);
+            let stages = (Vec::new(), setting.expanding.clone());
+            let machine = Machine::new(me, codecs.clone(), stages, fill, setting.ahead);
             if me == 0 { machine.with_source(plan, setting.finishes, Duration::ZERO) } else { machine }
         };
         let ranks = local::World::new(setting.ranks);
@@ -157,7 +156,11 @@ impl World {
         let epoch = self.machines[rank].epoch() + 1;
         let mapping = Mapping::new(self.setting.mappings[epoch as usize - 1].clone());
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
-        self.act(rank, |machine, at, out| machine.switch(table, at, out)).unwrap();
+        self.machines[rank].prepare(table, 0, true);
+        let set_up = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
+        assert!(matches!(set_up, Some(Job::SetUp { .. })));
+        self.machines[rank].ready(SetUp::default());
+        self.act(rank, |machine, at, out| machine.switch(epoch, at, out)).unwrap();
     }
 
     fn deliver(&mut self, from: usize, to: usize) {
@@ -285,7 +288,7 @@ impl World {
                 }
             }
             let source = self.machines[0].source().unwrap();
-            self.most_in_flight = self.most_in_flight.max(source.flow().in_flight);
+            self.most_in_flight = self.most_in_flight.max(source.window.in_flight());
             if source.is_over() {
                 return self;
             }
