@@ -20,6 +20,13 @@ impl Clock {
         Clock::Wall(Instant::now())
     }
 
+    /// Creates a clock that stands at zero.
+    #[cfg(test)]
+    pub(crate) fn stopped() -> Self {
+        // The time since a moment in the future is zero.
+        Clock::Wall(Instant::now() + Duration::from_secs(86_400))
+    }
+
     /// Returns the time since the start of this clock.
     #[inline]
     pub(crate) fn now(&self) -> Duration {

@@ -123,10 +123,12 @@ impl Metrics {
     }
 
     /// Starts to monitor the traffic over links into this rank. `known` are the probed links by sender; if it is empty, nothing is monitored.
-    pub(crate) fn watch_links(&mut self, known: &[Link]) {
+    /// Returns true if the traffic is monitored.
+    pub(crate) fn watch_links(&mut self, known: &[Link]) -> bool {
         if self.links.is_none() && !known.is_empty() {
             self.links = Some(LinkMonitor::new(known));
         }
+        self.watches_links()
     }
 
     /// Returns true if the traffic is monitored. Only then are the times needed at which messages are sent and received.

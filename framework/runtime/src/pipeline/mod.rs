@@ -37,7 +37,6 @@ mod collect;
 #[cfg(doctest)]
 mod compile_fail;
 mod controller;
-mod coordinator;
 mod core_sharing;
 mod erased;
 #[cfg(feature = "experiments")]
@@ -50,14 +49,15 @@ mod machine;
 mod made;
 mod messages;
 mod metrics;
+mod observer;
 mod options;
-mod participant;
 mod performance_model;
 mod pipeline_def;
 mod progress;
 mod range;
 mod remap_cost;
 mod remaps;
+mod root;
 mod run;
 mod run_spec;
 mod sizes;
@@ -69,7 +69,6 @@ mod stage_host;
 mod stats;
 mod steal_time;
 mod summary;
-mod tasks;
 mod worker;
 
 /// Name of the skeleton in messages about ranks that wait for each other.

@@ -4,10 +4,12 @@ use super::NAME;
 use super::builder::Pipeline;
 use super::choice::MappingChoice;
 use super::collect::Collect;
-use super::coordinator::Coordinator;
+use super::machine::Machine;
+use super::machine::window::first_fill;
 use super::messages::frame;
-use super::participant::Participant;
+use super::observer::Observer;
 use super::pipeline_def::PipelineDef;
+use super::root::Root;
 use super::run_spec::RunSpec;
 use super::source_sink::{NamedSink, SinkOf, TrySinkOf};
 use super::stage_host::StageHost;
@@ -125,7 +127,7 @@ impl<'p> PipelineDef<'p> {
         let mut kinds = vec![self.source_name.clone()];
         kinds.extend(names.iter().cloned());
         kinds.push(sink.name.clone());
-        let stages = (names, self.stages.iter().map(|stage| stage.expands).collect());
+        let expanding: Vec<bool> = self.stages.iter().map(|stage| stage.expands).collect();
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, sharing, probed)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let logs = config.events.is_some();
@@ -135,16 +137,21 @@ impl<'p> PipelineDef<'p> {
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, config.driver, waker, clock, stage_host)?;
-            let participant = Participant::new((rank, size, run), codecs, activity, stages, config);
+            let observer = Observer::new((rank, run), activity, (names.clone(), expanding.clone()));
+            let fill = first_fill(config.batch, config.batch_time);
+            let machine = Machine::new(rank, codecs, (names, expanding), fill, config.request_ahead);
             let driver = Driver::of_kinds(endpoint, executor, config, NAME, kinds);
             let result = match run_spec {
                 Some(run_spec) => {
-                    let coordinator = Coordinator::new(participant, run_spec, config, endpoint);
-                    coordinator.and_then(|coordinator| coordinator.run(driver, endpoint)).map(Some)
+                    Root::new((machine, observer), run_spec, config, endpoint).and_then(|mut root| {
+                        let (host, end) = driver.run(endpoint, &mut root)?;
+                        Ok(Some(root.finish(&host, &end)))
+                    })
                 }
                 None => {
-                    Worker::new(participant, config.events.clone()).run(driver, endpoint).and_then(|report| {
-                        endpoint.send_ready(0, frame(run, &report)?)?;
+                    let mut worker = Worker::new(machine, observer, config.events.clone());
+                    driver.run(endpoint, &mut worker).and_then(|(host, end)| {
+                        endpoint.send_ready(0, frame(run, &worker.finish(&host, &end))?)?;
                         Ok(None)
                     })
                 }

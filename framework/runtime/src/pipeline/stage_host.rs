@@ -9,7 +9,7 @@ use super::erased::{Codec, ErasedStage, Items};
 use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
 use super::machine::batch::{Batch, Payload};
-use super::machine::{Consumed, Done, Job};
+use super::machine::{Consumed, Done, Job, SetUp};
 use super::made::Made;
 use super::pipeline_def::PipelineDef;
 use super::range::Range;
@@ -19,20 +19,14 @@ use super::stage_call::{Pieces, Ran, expand, finish, run, unpack};
 use super::stage_def::StageDef;
 use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
+use crate::balance::probe;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::context::{Context, RankPlace};
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Tally;
+use crate::rank::user_code::UserCode;
 use crate::user_code;
-
-/// Stages that were created for a mapping.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct SetUp {
-    /// Created serial stages whose state can be moved to another rank.
-    pub(crate) movable: Vec<usize>,
-    /// Created stages, and the duration of each factory call.
-    pub(crate) warm_up: Vec<(usize, Duration)>,
-}
 
 /// Host of a rank's stages; see the module documentation.
 pub(crate) struct StageHost<'p> {
@@ -100,10 +94,6 @@ impl<'p> StageHost<'p> {
         self.activity.clone()
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
-    }
-
     /// Returns the counters of all stages, and the time in the source and in the sink.
     pub(crate) fn stats(&self) -> (&[StageStats], Duration) {
         let last = self.stats.len() - 1;
@@ -118,11 +108,6 @@ impl<'p> StageHost<'p> {
         stats.timed += took;
         stats.timed_items += items;
         JobCost { took, ..JobCost::default() }
-    }
-
-    /// Measures the sizes of items on the next `batches` batches of every edge, and on further batches while that is cheap.
-    pub(crate) fn measure_sizes(&mut self, batches: usize) {
-        self.sizes.take(batches, self.codecs.len());
     }
 
     /// Encodes and decodes a batch, if its size is to be measured.
@@ -159,14 +144,9 @@ impl<'p> StageHost<'p> {
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
-    /// Returns true if one of the `hosted` stages does not exist on this rank yet.
-    pub(crate) fn lacks(&self, hosted: &[usize]) -> bool {
-        hosted.iter().any(|&stage| self.live[stage].is_none())
-    }
-
     /// Creates the `hosted` stages that do not exist yet. Other stages are kept: they may have batches to finish, and a stage that returns to this
     /// rank is warm.
-    pub(crate) fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
+    fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
         let mut done = SetUp::default();
         for &stage in hosted {
             if self.live[stage].is_some() {
@@ -222,63 +202,6 @@ impl<'p> StageHost<'p> {
 
     fn in_stage(&self, stage: usize, error: Error) -> Error {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
-    }
-
-    /// Runs one job. Returns its result and its cost.
-    pub(crate) fn run(&mut self, job: Job) -> Result<(Done, JobCost)> {
-        let result = match job {
-            Job::Draw { number, first, fill, is_end } => {
-                self.activity.set(Doing::Drawing { item: first });
-                let begin = self.clock.now();
-                let name = &self.source_name;
-                let drawn = self
-                    .source
-                    .draw(fill, first, self.clock)
-                    .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
-                let cost = self.end(0, begin, drawn.count as u64);
-                let mut range = Range::new(first, drawn.count as u32);
-                if is_end {
-                    // Items that are emitted at the end belong to no item of the source.
-                    range.made = Some(Made::default());
-                }
-                self.check(0, &drawn.items, &range)?;
-                let batch = (drawn.count > 0 || is_end).then(|| Batch {
-                    number: number.into(),
-                    pieces: Vec::new(),
-                    is_end,
-                    stage: 0,
-                    range,
-                    service: Duration::ZERO,
-                    widest: 0,
-                    behind: drawn.left,
-                    payload: Payload::Items(drawn.items),
-                });
-                let done = Done::Drawn { batch, ended: drawn.ended, left: drawn.left };
-                (done, cost)
-            }
-            Job::Process { stages, batch, fill } => self.process(stages, batch, fill)?,
-            Job::Consume { batch } => {
-                let consumed = Consumed::of(&batch);
-                let Batch { number, range, payload, .. } = batch;
-                self.activity.set(Doing::Feeding { item: range.first });
-                let begin = self.clock.now();
-                let place = |e: Error| e.in_stage(&self.sink.name).at_rank(self.rank);
-                let codec = self.codecs.last().map(Arc::as_ref);
-                let items = unpack(codec, payload, &range).map_err(place)?;
-                self.sink.sink.take(items, &number, &range).map_err(place)?;
-                let cost = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
-                (Done::Consumed(consumed), cost)
-            }
-            Job::Release { stage } => {
-                (Done::Released { stage, state: self.release(stage)? }, JobCost::default())
-            }
-            Job::Restore { stage, state } => {
-                self.restore(stage, &state)?;
-                (Done::Restored { stage }, JobCost::default())
-            }
-        };
-        self.activity.set(Doing::Nothing);
-        Ok(result)
     }
 
     /// Runs stages on a batch.
@@ -387,8 +310,149 @@ impl<'p> StageHost<'p> {
     }
 }
 
+impl UserCode for StageHost<'_> {
+    type Task = Job;
+    type Outcome = (Done, JobCost);
+
+    fn run(&mut self, job: Job) -> Result<Option<(Done, JobCost)>> {
+        let result = match job {
+            Job::Draw { number, first, fill, is_end } => {
+                self.activity.set(Doing::Drawing { item: first });
+                let begin = self.clock.now();
+                let name = &self.source_name;
+                let drawn = self
+                    .source
+                    .draw(fill, first, self.clock)
+                    .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
+                let cost = self.end(0, begin, drawn.count as u64);
+                let mut range = Range::new(first, drawn.count as u32);
+                if is_end {
+                    // Items that are emitted at the end belong to no item of the source.
+                    range.made = Some(Made::default());
+                }
+                self.check(0, &drawn.items, &range)?;
+                let batch = (drawn.count > 0 || is_end).then(|| Batch {
+                    number: number.into(),
+                    pieces: Vec::new(),
+                    is_end,
+                    stage: 0,
+                    range,
+                    service: Duration::ZERO,
+                    widest: 0,
+                    behind: drawn.left,
+                    payload: Payload::Items(drawn.items),
+                });
+                let done = Done::Drawn { batch, ended: drawn.ended, left: drawn.left };
+                (done, cost)
+            }
+            Job::Process { stages, batch, fill } => self.process(stages, batch, fill)?,
+            Job::Consume { batch } => {
+                let consumed = Consumed::of(&batch);
+                let Batch { number, range, payload, .. } = batch;
+                self.activity.set(Doing::Feeding { item: range.first });
+                let begin = self.clock.now();
+                let place = |e: Error| e.in_stage(&self.sink.name).at_rank(self.rank);
+                let codec = self.codecs.last().map(Arc::as_ref);
+                let items = unpack(codec, payload, &range).map_err(place)?;
+                self.sink.sink.take(items, &number, &range).map_err(place)?;
+                let cost = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
+                (Done::Consumed(consumed), cost)
+            }
+            Job::Release { stage } => {
+                (Done::Released { stage, state: self.release(stage)? }, JobCost::default())
+            }
+            Job::Restore { stage, state } => {
+                self.restore(stage, &state)?;
+                (Done::Restored { stage }, JobCost::default())
+            }
+            Job::SetUp { hosted } => (Done::SetUp(self.set_up(&hosted)?), JobCost::default()),
+            Job::Measure { batches } => {
+                self.sizes.take(batches, self.codecs.len());
+                return Ok(None);
+            }
+            Job::Probe => (Done::Probed(probe::speed(self.clock)), JobCost::default()),
+        };
+        self.activity.set(Doing::Nothing);
+        Ok(Some(result))
+    }
+
+    fn answers(job: &Job) -> bool {
+        !matches!(job, Job::Measure { .. })
+    }
+
+    fn is_work(job: &Job) -> bool {
+        matches!(job, Job::Draw { .. } | Job::Process { .. } | Job::Consume { .. })
+    }
+
+    fn may_block(&self, job: &Job) -> bool {
+        // A factory may take long to load its data.
+        matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
+    }
+
+    fn took((done, cost): &Self::Outcome) -> Option<Duration> {
+        (!matches!(done, Done::SetUp(_) | Done::Probed(_))).then_some(cost.took)
+    }
+
+    /// Counts items and times by source, stages and sink.
+    fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
+        match done {
+            Done::Drawn { batch, .. } => {
+                let range = batch.as_ref().map(|batch| &batch.range);
+                let items = range.map_or(0, |range| u64::from(range.count));
+                tally.add(0, range.map(|range| range.first), items, cost.took);
+            }
+            Done::Processed { batch, .. } => {
+                for time in &cost.stage_times {
+                    tally.add(time.stage + 1, Some(batch.range.first), time.items as u64, time.took);
+                }
+                for &(stage, items, took) in &cost.unsampled {
+                    tally.add(stage + 1, Some(batch.range.first), items as u64, took);
+                }
+            }
+            // Counted in items of the source, so that the number of items in flight can be derived.
+            Done::Consumed(consumed) => {
+                tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
+            }
+            Done::Released { .. } | Done::Restored { .. } | Done::SetUp(_) | Done::Probed(_) => {}
+        }
+    }
+}
+
 impl std::fmt::Debug for StageHost<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StageHost").field("rank", &self.rank).field("doing", &self.activity.get()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Waker;
+    use crate::error::BoxError;
+    use crate::pipeline::Pipeline;
+    use crate::pipeline::source_sink::{NamedSink, SinkOf};
+    use crate::rank::executor::Executor;
+    use crate::session::Driver;
+
+    #[test]
+    fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
+        let items = || [Err::<u8, BoxError>("torn".into())];
+        let pipeline = Pipeline::try_source("numbers", items);
+        let sink = NamedSink { name: "out".into(), sink: Box::new(SinkOf::<_, u8>::new(drop::<u8>)) };
+        let stage_host = StageHost::new(pipeline.def, sink, RankPlace::ALONE, Clock::wall(), (true, false));
+        let draw = || Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, is_end: false };
+        let error = std::thread::scope(|scope| {
+            let waker = Waker::for_this_thread();
+            let mut executor =
+                Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
+            loop {
+                // A task is refused as soon as the thread has ended.
+                if let Err(error) = executor.submit(draw()) {
+                    break error;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        assert_eq!(error.to_string(), "rank 0: stage numbers: item 0: torn");
     }
 }

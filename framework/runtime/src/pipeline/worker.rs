@@ -3,24 +3,24 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::messages::{Directive, Prepare, Received, Switch, Tag, frame};
-use super::participant::Participant;
+use super::job_cost::JobCost;
+use super::machine::{Done, Job, Machine};
+use super::messages::{Directive, Prepare, Received, Switch, Tag, send};
+use super::observer::Observer;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
-use super::tasks::Outcome;
-use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rank::driver::Driver;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Protocol of a rank that follows the coordinator.
+/// Protocol of a rank that follows rank 0.
 pub(crate) struct Worker<'p> {
-    participant: Participant,
+    machine: Machine,
+    observer: Observer,
     /// Directory of the event log.
     events: Option<PathBuf>,
     /// True if rank 0 uses measurements of this rank for decisions.
@@ -34,9 +34,10 @@ pub(crate) struct Worker<'p> {
 }
 
 impl<'p> Worker<'p> {
-    pub(crate) fn new(participant: Participant, events: Option<PathBuf>) -> Self {
+    pub(crate) fn new(machine: Machine, observer: Observer, events: Option<PathBuf>) -> Self {
         Worker {
-            participant,
+            machine,
+            observer,
             events,
             is_balanced: false,
             next_probe: Duration::ZERO,
@@ -46,26 +47,18 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Runs this rank until rank 0 ends the stream. Returns the report of the rank.
-    pub(crate) fn run<'scope>(
-        mut self,
-        driver: Driver<'scope, '_, StageHost<'p>>,
-        endpoint: &mut Endpoint,
-    ) -> Result<RankReport>
-    where
-        'p: 'scope,
-    {
-        let (host, end) = driver.run(endpoint, &mut self)?;
-        Ok(self.participant.finish(&host, &end))
+    /// Returns the report of the rank at the end of the stream.
+    pub(crate) fn finish(mut self, host: &StageHost<'_>, end: &Moment) -> RankReport {
+        self.observer.finish(&mut self.machine, host, end)
     }
 
     fn on_directive(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match directive {
             Directive::Prepare(prepare) => self.prepare(prepare, at),
-            Directive::Switch(Switch { epoch }) => return self.participant.switch(epoch, at, out),
+            Directive::Switch(Switch { epoch }) => return self.machine.switch(epoch, at, out),
             Directive::MeasureSpeed => {
                 self.is_probed = true;
-                self.participant.probe();
+                self.machine.request(Job::Probe);
             }
             Directive::Finish => self.is_finished = true,
         }
@@ -75,20 +68,20 @@ impl<'p> Worker<'p> {
     /// Starts the preparation of a mapping.
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
         let Prepare { table, weigh, elapsed, measure_every, links } = prepare;
-        self.participant.log_events(self.events.as_deref(), elapsed, at);
+        self.observer.log_events(self.events.as_deref(), elapsed, at);
         self.is_balanced = measure_every.is_some();
-        self.participant.measure(weigh, measure_every, at);
-        self.participant.watch_links(&links);
-        self.participant.prepare(table);
+        self.observer.metrics.report_every(measure_every, at.now());
+        let stamps = self.observer.metrics.watch_links(&links);
+        self.machine.prepare(table, weigh, stamps);
     }
 
     /// Measures the speed of a rank without stages periodically: nothing else shows that a competing load has started or ended.
     fn probe_if_parked(&mut self, now: Duration) {
-        if !self.participant.is_parked() || self.participant.is_asked() || now < self.next_probe {
+        if !self.machine.is_parked() || self.machine.is_asked() || now < self.next_probe {
             return;
         }
         if self.next_probe > Duration::ZERO {
-            self.participant.probe();
+            self.machine.request(Job::Probe);
         }
         self.next_probe = now + PROBE_EVERY;
     }
@@ -102,7 +95,10 @@ impl<'p> Protocol for Worker<'p> {
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (from, tag) = (message.from, message.tag::<Tag>()?);
         match Received::decode(tag, message)? {
-            Received::Stream(message) => self.participant.on_message(from, message, at, out),
+            Received::Stream(message) => {
+                self.observer.arrived(from, &message, at);
+                self.machine.on_message(from, message, at, out)
+            }
             Received::Directive(directive) => self.on_directive(directive, at, out),
             Received::Report(_) => {
                 let text = format!("rank {from} sent {tag:?}, which only rank 0 understands");
@@ -111,48 +107,55 @@ impl<'p> Protocol for Worker<'p> {
         }
     }
 
-    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, (done, cost): (Done, JobCost), at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
-            Outcome::Job(done, cost) => self.participant.on_done(done, &cost, at, out),
-            Outcome::SetUp(set_up) => {
-                let ready = self.participant.set_up(set_up, at);
-                out.send(0, frame(out.run(), &ready)?)
+            Done::SetUp(set_up) => {
+                let ready = self.machine.ready(set_up);
+                self.observer.ready(&ready, at);
+                send(&ready, 0, out)
             }
-            Outcome::Probed(speed) => {
-                self.participant.probed();
+            Done::Probed(speed) => {
+                self.machine.answered();
                 if std::mem::take(&mut self.is_probed) {
-                    return out.send(0, frame(out.run(), &speed)?);
+                    return send(&speed, 0, out);
                 }
-                self.participant.take_speed(speed);
+                self.observer.metrics.probed(speed);
                 Ok(())
+            }
+            done => {
+                self.observer.metrics.note(&cost);
+                self.machine.on_done(done, at, out)
             }
         }
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.participant.on_tick(now, at);
+        self.observer.tick(&mut self.machine, now, at);
         if self.is_balanced {
             self.probe_if_parked(now);
-            if let Some(measurements) = self.participant.measurements_due(now) {
-                out.send(0, frame(out.run(), &measurements)?)?;
+            if self.observer.metrics.is_due(now) {
+                send(&self.observer.metrics.measurements(self.machine.volumes()), 0, out)?;
             }
         }
-        Ok(self.participant.has_task())
+        Ok(self.machine.has_request())
     }
 
     fn on_idle(&mut self, at: &Moment) {
-        self.participant.on_idle(at);
+        self.observer.on_idle(&self.machine, at);
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
-        Ok(match self.participant.next(at, out)? {
-            Some(task) => Next::Task(task),
-            None if self.is_finished && !self.participant.is_asked() => Next::Finished,
+        Ok(match self.machine.next_job(at, out)? {
+            Some(job) => {
+                self.observer.begins(&job, at);
+                Next::Task(job)
+            }
+            None if self.is_finished && !self.machine.is_asked() => Next::Finished,
             None => Next::Wait,
         })
     }
 
     fn sign(&self) -> Sign {
-        self.participant.sign()
+        self.observer.sign(&self.machine)
     }
 }

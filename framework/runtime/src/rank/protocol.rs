@@ -187,6 +187,13 @@ impl Moment {
         Moment { clock, looks_after_messages: !is_inline || !real_time, is_late, user_code }
     }
 
+    /// Returns the start of a rank whose user code runs on a thread and whose clock stands.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };
+        Moment { clock: Clock::stopped(), looks_after_messages: true, is_late: false, user_code }
+    }
+
     /// Returns the time by the rank's clock. The clock is read only on demand, because a reading costs as much as the rest of a turn with
     /// jobs of a microsecond.
     #[inline]

@@ -2,7 +2,6 @@
 
 use super::Machine;
 use super::dispatcher::Dispatcher;
-use super::source::Flow;
 
 impl Machine {
     /// Describes what this rank holds and waits for, for the message about a stalled run.
@@ -53,7 +52,8 @@ impl Machine {
             words.push(format!("{} message(s) of the next mapping", self.of_later_mapping.len()));
         }
         if let Some(s) = &self.source {
-            let Flow { batch_items, in_flight, limit } = s.flow();
+            let (batch_items, in_flight) = (s.window.batch_items(), s.window.in_flight());
+            let limit = s.window.limit();
             let drawn = s.items_drawn();
             words.push(format!(
                 "{in_flight} of {limit} batches of {batch_items} in flight, {drawn} items drawn"

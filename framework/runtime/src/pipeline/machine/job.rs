@@ -1,4 +1,4 @@
-//! Jobs and results that the machine exchanges with the compute side, and counters of its traffic.
+//! Jobs of the compute side and their results, and counters of the machine's traffic.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::fill::Fill;
 use super::batch::Batch;
-use super::sequence_number::SequenceNumber;
+use crate::balance::probe::Speed;
 
 /// Job for the compute side.
 #[derive(Debug)]
@@ -23,6 +23,12 @@ pub(crate) enum Job {
     Release { stage: usize },
     /// Continue a serial stage from its saved state.
     Restore { stage: usize, state: Vec<u8> },
+    /// Create the hosted stages that do not exist on this rank yet.
+    SetUp { hosted: Vec<usize> },
+    /// Measure the sizes of items on the next `batches` batches of every edge. This job has no result.
+    Measure { batches: usize },
+    /// Measure the speed of the rank.
+    Probe,
 }
 
 /// Result of a job.
@@ -39,6 +45,19 @@ pub(crate) enum Done {
     Released { stage: usize, state: Vec<u8> },
     /// The serial stage is ready to continue on this rank.
     Restored { stage: usize },
+    /// The hosted stages exist.
+    SetUp(SetUp),
+    /// The rank has this speed.
+    Probed(Speed),
+}
+
+/// Stages that were created for a mapping.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SetUp {
+    /// Created serial stages whose state can be moved to another rank.
+    pub(crate) movable: Vec<usize>,
+    /// Created stages, and the duration of each factory call.
+    pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
 /// Batch that the sink has taken.
@@ -95,15 +114,4 @@ pub(crate) struct Traffic {
     pub(crate) handed_over: u64,
     /// Changes of mapping while a serial stage was migrating on this rank.
     pub(crate) overtaken: u64,
-}
-
-/// Event of the machine for the event log.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum StreamEvent {
-    /// A serial stage was sent to another rank.
-    HandOver { stage: usize, to: usize, next: SequenceNumber, bytes: usize },
-    /// A serial stage was received from another rank.
-    TakeOver { stage: usize, from: usize, next: SequenceNumber },
-    /// Batches that arrived or waited under an earlier mapping were forwarded to other ranks.
-    Forwarded { epoch: u32, batches: u64 },
 }

@@ -1,20 +1,19 @@
 //! Protocol of one rank as a state machine: its inputs are messages and finished jobs, its outputs are jobs and messages.
 //!
-//! The machine has no clock, no thread and no transport (the time of an event is a parameter), so it runs under both drivers and on every transport.
+//! The machine has no clock, no thread and no transport (each event comes with its time and the way out), so it runs under both drivers and on every
+//! transport.
 //! `README.md` in this directory describes its states and invariants.
 
 pub(crate) mod batch;
 mod describe;
 mod dispatcher;
 mod expansions;
-mod grants;
 mod in_flight;
 mod input_queue;
 mod job;
 mod migration;
 mod pieces;
 mod resequencer;
-mod routes;
 pub(crate) mod sequence_number;
 mod service_time;
 mod source;
@@ -24,7 +23,7 @@ pub(crate) mod table;
 mod tests;
 pub(crate) mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,24 +32,23 @@ use self::batch::Batch;
 use self::dispatcher::{Dispatcher, ItemTime, Offered};
 use self::expansions::Expansions;
 use self::input_queue::InputQueue;
-pub(crate) use self::job::{Consumed, Done, Idle, Job, StreamEvent, Traffic};
+pub(crate) use self::job::{Consumed, Done, Idle, Job, SetUp, Traffic};
 use self::migration::Migration;
 use self::resequencer::Resequencer;
 use self::sequence_number::SequenceNumber;
 pub(crate) use self::source::Source;
-use self::table::Table;
+use self::table::{Route, Table};
 use self::window::WindowPlan;
 use super::erased::Codec;
 use super::fill::Fill;
-use super::messages::batch::stamp;
-use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage};
-use crate::comm::{Frame, Part};
+use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage, send};
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
+use crate::rank::protocol::{Moment, Outgoing};
 
 /// State of one rank in one run.
 pub(crate) struct Machine {
     me: usize,
-    run: u32,
     table: Table,
     codecs: Vec<Arc<dyn Codec>>,
     /// Stage names, for messages.
@@ -67,11 +65,19 @@ pub(crate) struct Machine {
     expansions: Expansions,
     /// Messages of a mapping to which this rank has not switched yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
+    /// Jobs of the rank's protocol, which run before all jobs of the stream.
+    jobs: VecDeque<Job>,
+    /// Number of queued or running jobs of the rank's protocol whose result is pending.
+    unanswered: usize,
+    /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
+    prepared: Option<Table>,
     /// Present on rank 0.
     source: Option<Source>,
-    outgoing: Vec<Outgoing>,
-    events: Vec<StreamEvent>,
+    /// Events that are not written to the event log yet.
+    events: Vec<Event>,
     traffic: Traffic,
+    /// True if batches are stamped with the time of sending, because links are monitored.
+    stamps: bool,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
     /// Total time that the compute side has spent on stages.
@@ -80,50 +86,40 @@ pub(crate) struct Machine {
     longest: Vec<usize>,
 }
 
-/// Message that waits to be sent.
-struct Outgoing {
-    to: usize,
-    head: Vec<u8>,
-    parts: Vec<Part>,
-}
-
 impl Machine {
-    /// Creates the machine of rank `me`, without a mapping. Replicas request `ahead` batches in advance.
-    pub(crate) fn new(me: usize, run: u32, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
+    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that make several items of one, and `fill` is the size of the
+    /// first piece of their output. Replicas request `ahead` batches in advance.
+    pub(crate) fn new(
+        me: usize,
+        codecs: Vec<Arc<dyn Codec>>,
+        (names, expanding): (Vec<String>, Vec<bool>),
+        fill: Fill,
+        ahead: usize,
+    ) -> Self {
         Machine {
             me,
-            run,
             table: Table::none(),
-            names: Vec::new(),
+            names,
             ahead,
             inputs: Vec::new(),
             output_buffers: Vec::new(),
             dispatchers: Vec::new(),
             resequencer: Resequencer::default(),
             migration: Migration::default(),
-            expansions: Expansions::new(Vec::new(), Fill { items: 1, time: None }),
+            expansions: Expansions::new(expanding, fill),
             of_later_mapping: Vec::new(),
+            jobs: VecDeque::new(),
+            unanswered: 0,
+            prepared: None,
             source: None,
-            outgoing: Vec::new(),
             events: Vec::new(),
             traffic: Traffic::default(),
+            stamps: false,
             volumes: vec![(0, 0); codecs.len()],
             busy: Duration::ZERO,
             longest: vec![0; codecs.len()],
             codecs,
         }
-    }
-
-    /// Sets the stage names that messages contain.
-    pub(crate) fn with_names(mut self, names: &[String]) -> Self {
-        self.names = names.to_vec();
-        self
-    }
-
-    /// Sets which stages make several items of one, and when the first piece of their output is full.
-    pub(crate) fn with_expanding(mut self, expanding: Vec<bool>, fill: Fill) -> Self {
-        self.expansions = Expansions::new(expanding, fill);
-        self
     }
 
     /// Makes this the machine of rank 0, which reads the source. With `wants_end`, an empty batch follows all others.
@@ -144,14 +140,26 @@ impl Machine {
     }
 
     /// Handles a message. A message of a later mapping waits until this rank has switched to that mapping.
-    pub(crate) fn on_message(&mut self, from: usize, message: StreamMessage) -> Result<()> {
-        self.take_in(from, message).map_err(|e| match e.kind() {
+    pub(crate) fn on_message(
+        &mut self,
+        from: usize,
+        message: StreamMessage,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        self.take_in(from, message, at, out).map_err(|e| match e.kind() {
             ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
             _ => e,
         })
     }
 
-    fn take_in(&mut self, from: usize, message: StreamMessage) -> Result<()> {
+    fn take_in(
+        &mut self,
+        from: usize,
+        message: StreamMessage,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         let epoch = message.epoch();
         if epoch > self.epoch() {
             self.of_later_mapping.push((from, message));
@@ -162,12 +170,12 @@ impl Machine {
             StreamMessage::Batch(Arrived { batch, bytes, .. }) => {
                 self.traffic.received_batches += 1;
                 self.traffic.received_bytes += bytes as u64;
-                if present { self.deliver(batch) } else { self.forward(batch) }
+                if present { self.deliver(batch, out) } else { self.forward(batch, at, out) }
             }
-            StreamMessage::Token(token) => self.on_token(from, token),
-            StreamMessage::AskForRoom(ask) => self.on_ask_for_room(from, ask),
-            StreamMessage::Grant(grant) => self.on_grant(&grant),
-            StreamMessage::GiveBack(back) => self.on_give_back(&back),
+            StreamMessage::Token(token) => self.on_token(from, token, out),
+            StreamMessage::AskForRoom(ask) => self.on_ask_for_room(from, ask, out),
+            StreamMessage::Grant(grant) => self.on_grant(&grant, out),
+            StreamMessage::GiveBack(back) => self.on_give_back(&back, out),
             // Messages about offers, requests, assignments and waiting batches of an earlier mapping are obsolete: the ranks send new ones after the
             // switch.
             _ if !present => Ok(()),
@@ -176,53 +184,58 @@ impl Machine {
                 let (batches, held) = ((batches as usize).min(most), held as usize);
                 let item_time = ItemTime { mean: service_time, deviation };
                 self.dispatcher(edge as usize)?.request(from, batches, held, item_time);
-                self.decide(edge as usize)
+                self.decide(edge as usize, at, out)
             }
             StreamMessage::Offer(Offer { edge, number, items, behind, .. }) => {
                 self.dispatcher(edge as usize)?.offer(number, Offered { sender: from, items, behind });
-                self.decide(edge as usize)
+                self.decide(edge as usize, at, out)
             }
             StreamMessage::OutOfOrder(OutOfOrder { edge, batches, bytes, .. }) => {
                 let edge = self.known(edge as usize)?;
                 self.note_out_of_order(edge, batches as usize, bytes)
             }
             StreamMessage::Assign(Assign { edge, number, receiver, .. }) => {
-                self.give(self.known(edge as usize)?, number, receiver as usize)
+                self.give(self.known(edge as usize)?, number, receiver as usize, at, out)
             }
         }
     }
 
     /// Handles the result of a job.
-    pub(crate) fn on_done(&mut self, done: Done, now: Duration) -> Result<()> {
+    pub(crate) fn on_done(&mut self, done: Done, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Done::Drawn { batch, ended, left } => {
                 if let Some(source) = &mut self.source {
                     source.drawn(batch.as_ref().map(|p| p.range.count), ended, left);
                 }
-                batch.map_or(Ok(()), |batch| self.send_on(batch))
+                batch.map_or(Ok(()), |batch| self.send_on(batch, at, out))
             }
             Done::Processed { batch, took } => {
                 self.busy += took;
                 for edge in 0..self.inputs.len() {
                     if self.inputs[edge].as_mut().is_some_and(|input| input.service_time.job_ended(self.busy))
                     {
-                        self.ask(edge)?;
+                        self.ask(edge, at, out)?;
                     }
                 }
-                self.on_piece(&batch)?;
-                self.send_on(batch)
+                let made_by = batch.stage.checked_sub(1);
+                if let Some(stage) = made_by.filter(|&stage| self.expansions.is_expanding(stage)) {
+                    self.on_piece(stage, &batch, out)?;
+                }
+                self.send_on(batch, at, out)
             }
             Done::Consumed(batch) => {
                 if let Some(source) = &mut self.source {
-                    source.consumed(&batch, now);
+                    source.consumed(&batch, at.now());
                 }
-                self.grant()
+                self.grant(out)
             }
-            Done::Released { stage, state } => self.released(stage, state),
+            Done::Released { stage, state } => self.released(stage, state, out),
             Done::Restored { stage } => {
                 self.restored(stage);
                 Ok(())
             }
+            // The protocol of the rank handles them.
+            Done::SetUp(_) | Done::Probed(_) => Ok(()),
         }
     }
 
@@ -230,7 +243,10 @@ impl Machine {
     /// the sink, blocks hosted by this rank alone from the last to the first, further pieces of expanding stages, then new items while the window is
     /// open. Replicated blocks follow, again from the last to the first. A block hosted by this rank alone has to wait while a far older batch of a
     /// replicated block waits on this rank, because all ranks wait for that batch.
-    pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
+    pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
+        if let Some(job) = self.jobs.pop_front() {
+            return Ok(Some(job));
+        }
         if self.epoch() == 0 {
             return Ok(None);
         }
@@ -245,7 +261,7 @@ impl Machine {
             let must_wait = edge < last && overdue.is_some_and(|overdue| first > Some(overdue));
             if self.table.receivers(edge).len() == 1
                 && !must_wait
-                && let Some((stages, batch)) = self.take(edge)?
+                && let Some((stages, batch)) = self.take(edge, at, out)?
             {
                 let consume = edge == last;
                 let fill = self.expansions.fill;
@@ -262,7 +278,7 @@ impl Machine {
         for block in (0..last).rev() {
             // A block with a single host was considered above.
             if self.table.receivers(block).len() > 1
-                && let Some((stages, batch)) = self.take(block)?
+                && let Some((stages, batch)) = self.take(block, at, out)?
             {
                 return Ok(Some(Job::Process { stages, batch, fill: self.expansions.fill }));
             }
@@ -279,9 +295,35 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
+    /// Enqueues a job of the rank's protocol.
+    pub(crate) fn request(&mut self, job: Job) {
+        self.unanswered += usize::from(!matches!(job, Job::Measure { .. }));
+        self.jobs.push_back(job);
+    }
+
+    /// Registers the result of a job of the rank's protocol.
+    pub(crate) fn answered(&mut self) {
+        self.unanswered -= 1;
+    }
+
+    /// Returns true if the result of a job of the rank's protocol is pending.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.unanswered > 0
+    }
+
+    /// Returns true if a job of the rank's protocol is queued.
+    pub(crate) fn has_request(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
     /// Removes the oldest batch from the input queue of an edge, if its turn has come, and requests another one. Returns the batch and the stages
     /// that it passes in one job.
-    fn take(&mut self, edge: usize) -> Result<Option<(Range<usize>, Batch)>> {
+    fn take(
+        &mut self,
+        edge: usize,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Option<(Range<usize>, Batch)>> {
         let Some(first) = self.inputs[edge].as_ref().and_then(InputQueue::first) else { return Ok(None) };
         let stages = self.stages_of(first, edge);
         let is_busy = stages.clone().any(|stage| self.expansions.is_busy(stage));
@@ -293,8 +335,8 @@ impl Machine {
         input.service_time.begins(batch.range.live() as u32, self.busy);
         self.resequencer.pass(stages.clone(), &batch);
         self.expansions.begin(stages.clone(), |stage| self.table.is_serial(stage));
-        self.ask(edge)?;
-        self.report_out_of_order(edge)?;
+        self.ask(edge, at, out)?;
+        self.report_out_of_order(edge, out)?;
         Ok(Some((stages, batch)))
     }
 
@@ -304,23 +346,183 @@ impl Machine {
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
     }
 
-    /// Returns true if messages wait to be sent.
-    pub(crate) fn has_messages(&self) -> bool {
-        !self.outgoing.is_empty()
+    /// Adds a batch to the input queue of this rank.
+    pub(super) fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
+        let (number, stage) = (batch.number.clone(), batch.stage);
+        let wrong = |what: &str| {
+            Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} came {what}")))
+        };
+        if stage > self.table.stage_count() {
+            return wrong("although there is no such stage");
+        }
+        let edge = self.table.edge_of(stage);
+        if batch.pieces.len() != self.expansions.levels(stage) {
+            return wrong("with a number that it cannot have there");
+        }
+        let over = self.resequencer.is_over(self.stages_of(&batch, edge), &number);
+        match &mut self.inputs[edge] {
+            None => wrong("to a rank that does not take it"),
+            Some(input) => {
+                if !over && input.put(batch) {
+                    self.report_out_of_order(edge, out)
+                } else {
+                    wrong("twice")
+                }
+            }
+        }
     }
 
-    /// Removes and returns the messages that wait to be sent. Batches are stamped with `sent` as the time of sending, if it is given.
-    pub(crate) fn take_messages(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Frame)> {
-        self.outgoing.drain(..).map(move |Outgoing { to, mut head, parts }| {
-            if let Some(sent) = sent {
-                stamp(&mut head, sent);
+    /// Sends a batch to the receiver of its next stage, or offers it to the dispatcher of the edge.
+    pub(super) fn send_on(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let edge = self.table.edge_of(batch.stage);
+        match self.table.route(edge) {
+            Route::Push(to) => self.hand(batch, to, at, out),
+            Route::RoundRobin => {
+                let receivers = self.table.receivers(edge);
+                let to = receivers[batch.number.turn(receivers.len())];
+                self.hand(batch, to, at, out)
             }
-            (to, Frame { head: head.into(), parts })
-        })
+            Route::Pull { dispatcher } => {
+                let number = batch.number.clone();
+                let (behind, items) = (batch.items_behind(), batch.range.live() as u32);
+                self.output_buffers[edge].insert(number.clone(), batch);
+                if dispatcher == self.me {
+                    let me = self.me;
+                    self.dispatcher(edge)?.offer(number, Offered { sender: me, items, behind });
+                    return self.decide(edge, at, out);
+                }
+                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number, items, behind };
+                send(&offer, dispatcher, out)
+            }
+        }
+    }
+
+    /// Sends a batch to rank `to`, which may be this rank.
+    fn hand(&mut self, mut batch: Batch, to: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if to == self.me {
+            batch.weigh(&*self.codecs[batch.stage]);
+            return self.deliver(batch, out);
+        }
+        let (epoch, stage) = (self.epoch(), batch.stage);
+        let (items, live) = (batch.sources(), batch.range.live());
+        // An encoding error is attributed to the stage that made the items.
+        let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
+        let sent = || (self.stamps && at.looks_after_messages).then(|| at.now());
+        let packed = batch.pack((out.run(), epoch), &*self.codecs[stage], sent);
+        let frame = packed.map_err(|e| e.in_stage(made_by))?;
+        let bytes = frame.len() as u64;
+        self.traffic.sent_batches += 1;
+        self.traffic.sent_bytes += bytes;
+        self.volumes[stage].0 += bytes;
+        self.volumes[stage].1 += live as u64;
+        if let Some(source) = &mut self.source {
+            source.window.sent(items, bytes);
+        }
+        out.send(to, frame)
+    }
+
+    /// Handles an assignment: sends batch `number` of this rank to `receiver`.
+    pub(super) fn give(
+        &mut self,
+        edge: usize,
+        number: SequenceNumber,
+        receiver: usize,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        if !self.table.receivers(edge).contains(&receiver) {
+            let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
+        match self.output_buffers[edge].remove(&number) {
+            Some(batch) => self.hand(batch, receiver, at, out),
+            None => {
+                Err(Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here")))
+            }
+        }
+    }
+
+    /// Matches offers and requests as long as there are both.
+    pub(super) fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        while let Some(a) = self.dispatcher(edge)?.decide() {
+            if a.sender == self.me {
+                self.give(edge, a.number, a.receiver, at, out)?;
+            } else {
+                let epoch = self.epoch();
+                let assign =
+                    Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
+                send(&assign, a.sender, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests as many batches as there is room for, if receivers of the edge request batches.
+    pub(super) fn ask(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
+        let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
+        let have = input.asked + input.queued().0;
+        // A batch that waits behind a long one could be processed on another rank meanwhile.
+        let ahead = match &input.service_time {
+            service_time if service_time.is_at_first() => 0,
+            service_time if service_time.is_brisk() => self.ahead,
+            _ => usize::max(self.ahead - 1, 1),
+        };
+        let want = ahead.saturating_sub(have);
+        if want == 0 {
+            return Ok(());
+        }
+        input.asked += want;
+        let service_time =
+            ItemTime { mean: input.service_time.nanos(), deviation: input.service_time.deviation() };
+        if dispatcher == self.me {
+            let me = self.me;
+            self.dispatcher(edge)?.request(me, want, have, service_time);
+            return self.decide(edge, at, out);
+        }
+        let (batches, held) = (want as u32, have as u32);
+        let ItemTime { mean: service_time, deviation } = service_time;
+        let request =
+            Request { epoch: self.epoch(), edge: edge as u32, batches, held, service_time, deviation };
+        send(&request, dispatcher, out)
+    }
+
+    /// Reports to rank 0 how many batches wait for an older one at this edge, if the number has changed enough.
+    pub(super) fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(input) = &self.inputs[edge] else { return Ok(()) };
+        let is_out_of_order =
+            |first: &Batch| !self.resequencer.admit(self.stages_of(first, edge), &first.number);
+        let (count, bytes) = if input.first().is_some_and(is_out_of_order) {
+            (input.queued().0, input.bytes())
+        } else {
+            (0, 0)
+        };
+        // A change by a few batches is not worth a message, but a change to zero is.
+        let step = if self.me == 0 { 1 } else { self.table.host_count() };
+        let reported = input.out_of_order_reported;
+        if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
+            return Ok(());
+        }
+        self.inputs[edge].iter_mut().for_each(|input| input.out_of_order_reported = count);
+        if self.me == 0 {
+            return self.note_out_of_order(edge, count, bytes);
+        }
+        let message = OutOfOrder { epoch: self.epoch(), edge: edge as u32, batches: count as u32, bytes };
+        send(&message, 0, out)
+    }
+
+    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at `edge`. They keep no rank busy, so more may be
+    /// drawn.
+    pub(super) fn note_out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
+        let Some(source) = &mut self.source else {
+            return Err(Error::new(ErrorKind::Wire, "reports waiting batches to a rank that draws none"));
+        };
+        source.window.out_of_order(edge, batches, bytes);
+        Ok(())
     }
 
     /// Removes and returns the events since the last call.
-    pub(crate) fn take_events(&mut self) -> Vec<StreamEvent> {
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
@@ -341,11 +543,6 @@ impl Machine {
     /// Returns, by edge between stages (the number of stages before it), the bytes and items that this rank has sent over it.
     pub(crate) fn volumes(&self) -> &[(u64, u64)] {
         &self.volumes
-    }
-
-    /// Returns true if the result `done` is handled with the current time, which only the window needs.
-    pub(crate) fn needs_time(&self, done: &Done) -> bool {
-        matches!(done, Done::Consumed(_))
     }
 
     /// Returns, by first stage of each block that was hosted on this rank, the maximum number of batches that waited in front of the block.

@@ -10,7 +10,7 @@ use super::window::{Window, WindowPlan};
 /// Source of a stream, with the window that limits it.
 #[derive(Debug)]
 pub(crate) struct Source {
-    window: Window,
+    pub(crate) window: Window,
     next_item: u64,
     /// Items of the source that have reached the sink.
     done: u64,
@@ -24,14 +24,6 @@ pub(crate) struct Source {
     asked: BTreeMap<SequenceNumber, (usize, u64)>,
     /// Items that are not drawn yet, if the user's iterator knows their number.
     left: Option<u64>,
-}
-
-/// Items of a full batch, number of batches in flight, and its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flow {
-    pub(crate) batch_items: usize,
-    pub(crate) in_flight: usize,
-    pub(crate) limit: usize,
 }
 
 impl Source {
@@ -48,21 +40,6 @@ impl Source {
             asked: BTreeMap::new(),
             left: None,
         }
-    }
-
-    /// Applies another plan to the window, because the mapping has changed.
-    pub(crate) fn replan(&mut self, plan: WindowPlan) {
-        self.window.replan(plan);
-    }
-
-    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at edge `edge`.
-    pub(super) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
-        self.window.out_of_order(edge, batches, bytes);
-    }
-
-    /// Forgets the batches that wait for older ones, because the mapping has changed.
-    pub(super) fn forget_out_of_order(&mut self) {
-        self.window.forget_out_of_order();
     }
 
     /// Returns the job that draws the next batch, if there is one and the window is open.
@@ -90,11 +67,6 @@ impl Source {
         }
     }
 
-    /// Registers that `items` items were sent in `bytes` bytes.
-    pub(super) fn sent(&mut self, items: usize, bytes: u64) {
-        self.window.sent(items, bytes);
-    }
-
     /// Registers that a batch has reached the sink.
     pub(super) fn consumed(&mut self, batch: &Consumed, now: Duration) {
         self.done += u64::from(batch.done);
@@ -105,11 +77,6 @@ impl Source {
     /// Registers the request of a rank for room for `pieces` pieces of a batch, of which `first` is the first one.
     pub(super) fn ask(&mut self, rank: usize, first: SequenceNumber, pieces: u64) {
         self.asked.insert(first, (rank, pieces));
-    }
-
-    /// Registers that granted room for pieces of a level was not needed.
-    pub(super) fn give_back(&mut self, level: usize, pieces: u64) {
-        self.window.given_back(level, pieces);
     }
 
     /// Returns the next grant, if a request can be granted: receiving rank, batch, and number of pieces. The piece that the sink waits for is granted
@@ -148,11 +115,6 @@ impl Source {
         self.asked.first_key_value().map(|(first, _)| first)
     }
 
-    /// Returns the number of items of a full piece.
-    pub(super) fn piece_items(&self) -> usize {
-        self.window.piece_items()
-    }
-
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     pub(crate) fn is_over(&self) -> bool {
         !self.drawing && self.window.is_empty() && self.ended && !self.wants_end
@@ -161,11 +123,6 @@ impl Source {
     /// Returns the number of items that have not reached the sink, if the user's iterator knows its length.
     pub(crate) fn items_left(&self) -> Option<u64> {
         self.left.map(|left| left + self.next_item - self.done)
-    }
-
-    /// Returns the number of batches that have reached the sink, and of batches drawn.
-    pub(crate) fn batches(&self) -> (u64, u64) {
-        self.window.batches()
     }
 
     /// Returns true if the source cannot draw because the window is closed.
@@ -186,10 +143,5 @@ impl Source {
     /// Returns the number of drawn items, which is also the number of the next item.
     pub(crate) fn items_drawn(&self) -> u64 {
         self.next_item
-    }
-
-    pub(crate) fn flow(&self) -> Flow {
-        let Source { window, .. } = self;
-        Flow { batch_items: window.batch_items(), in_flight: window.in_flight(), limit: window.limit() }
     }
 }

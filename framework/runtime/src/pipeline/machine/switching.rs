@@ -2,20 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use super::Machine;
 use super::batch::Batch;
 use super::dispatcher::Dispatcher;
 use super::input_queue::InputQueue;
-use super::job::StreamEvent;
 use super::resequencer::Resequencer;
 use super::table::{Route, Table};
+use super::{Job, Machine, SetUp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::messages::Token;
+use crate::observe::Event;
+use crate::pipeline::messages::{Ready, Token, send};
+use crate::rank::protocol::{Moment, Outgoing};
 
 impl Machine {
-    /// Switches to the mapping of `table`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
+    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh` batches
+    /// of every edge. If `stamps` is true, batches are stamped with the time of sending from now on.
+    pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool) {
+        if weigh > 0 {
+            self.request(Job::Measure { batches: weigh });
+        }
+        self.request(Job::SetUp { hosted: table.hosted(self.me) });
+        self.stamps = stamps;
+        self.prepared = Some(table);
+    }
+
+    /// Handles the result of the set-up for the prepared mapping. Returns the report for rank 0.
+    pub(crate) fn ready(&mut self, SetUp { movable, warm_up }: SetUp) -> Ready {
+        self.answered();
+        Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
+    }
+
+    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
     /// they are finished, and serial stages with a new owner migrate to it.
-    pub(crate) fn switch(&mut self, table: Table) -> Result<()> {
+    pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
+            let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
+            return Err(Error::new(ErrorKind::Wire, text));
+        };
         if table.epoch != self.epoch() + 1 {
             let text = format!("mapping {} was to follow mapping {}", table.epoch, self.epoch());
             return Err(Error::new(ErrorKind::Wire, text));
@@ -29,7 +51,7 @@ impl Machine {
         }
         let waiting: Vec<Batch> = self.clear();
         if let Some(source) = &mut self.source {
-            source.forget_out_of_order();
+            source.window.forget_out_of_order();
         }
         self.table = table;
         let (me, edges) = (self.me, self.table.last_edge() + 1);
@@ -41,14 +63,14 @@ impl Machine {
         self.output_buffers = (0..edges).map(|_| BTreeMap::new()).collect();
         self.leave();
         for batch in waiting {
-            self.forward(batch)?;
+            self.forward(batch, at, out)?;
         }
-        (0..edges).try_for_each(|edge| self.ask(edge))?;
+        (0..edges).try_for_each(|edge| self.ask(edge, at, out))?;
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
-            self.on_message(from, message)?;
+            self.on_message(from, message, at, out)?;
         }
         // The size of the window has changed with the mapping.
-        self.grant()
+        self.grant(out)
     }
 
     /// Removes and returns all batches that wait on this rank, oldest first.
@@ -60,7 +82,7 @@ impl Machine {
     }
 
     /// Routes a batch that arrived or waited on this rank under an earlier mapping to its receiver under the current mapping.
-    pub(super) fn forward(&mut self, batch: Batch) -> Result<()> {
+    pub(super) fn forward(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
             return Err(Error::new(ErrorKind::Wire, text));
@@ -70,11 +92,11 @@ impl Machine {
             self.traffic.forwarded += 1;
             let epoch = self.epoch();
             match self.events.last_mut() {
-                Some(StreamEvent::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
-                _ => self.events.push(StreamEvent::Forwarded { epoch, batches: 1 }),
+                Some(Event::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
+                _ => self.events.push(Event::Forwarded { epoch, batches: 1 }),
             }
         }
-        self.send_on(batch)
+        self.send_on(batch, at, out)
     }
 
     /// Gives up the serial stages that belong to other ranks under the current mapping. The compute side already has the last batches of the stages,
@@ -93,23 +115,26 @@ impl Machine {
     }
 
     /// Handles the saved state of a stage: sends it to the owner of the stage, which may have changed since.
-    pub(super) fn released(&mut self, stage: usize, state: Vec<u8>) -> Result<()> {
+    pub(super) fn released(&mut self, stage: usize, state: Vec<u8>, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(next) = self.migration.saving.remove(&stage) else {
             return Err(Error::new(ErrorKind::Wire, format!("stage {stage} was saved, but not asked for")));
         };
         let token = Token { epoch: self.epoch(), stage: stage as u32, next, state };
-        self.pass_on(token)
+        self.pass_on(token, out)
     }
 
-    fn pass_on(&mut self, token: Token) -> Result<()> {
+    fn name(&self, stage: usize) -> String {
+        self.names.get(stage).cloned().unwrap_or_default()
+    }
+
+    fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let owner = self.table.owner(stage);
         if owner != self.me {
             self.traffic.handed_over += 1;
-            let bytes = token.state.len();
-            let next = token.next.clone();
-            self.events.push(StreamEvent::HandOver { stage, to: owner, next, bytes });
-            return self.post(owner, &token);
+            let (stage, next_batch, bytes) = (self.name(stage), token.next.batch, token.state.len() as u64);
+            self.events.push(Event::HandOver { stage, to: owner, next_batch, bytes });
+            return send(&token, owner, out);
         }
         self.migration.restoring.insert(stage, token.next);
         self.migration.coming.push((stage, token.state));
@@ -117,7 +142,7 @@ impl Machine {
     }
 
     /// Handles the arrival of a serial stage, which may be on its way to another rank.
-    pub(super) fn on_token(&mut self, from: usize, token: Token) -> Result<()> {
+    pub(super) fn on_token(&mut self, from: usize, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let held = self.resequencer.owns(stage)
             || self.migration.saving.contains_key(&stage)
@@ -126,8 +151,8 @@ impl Machine {
             let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        self.events.push(StreamEvent::TakeOver { stage, from, next: token.next.clone() });
-        self.pass_on(Token { epoch: self.epoch(), ..token })
+        self.events.push(Event::TakeOver { stage: self.name(stage), from, next_batch: token.next.batch });
+        self.pass_on(Token { epoch: self.epoch(), ..token }, out)
     }
 
     /// Registers that a stage has been restored. If it belongs to another rank by now, it migrates again.

@@ -15,7 +15,10 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::batch::{Batch, Payload};
 use super::window::WindowPlan;
 use super::*;
+use crate::comm::Frame;
 use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::local::{self, LocalTransport};
 use crate::comm::message::{FRAME_HEADER, Message, TAG_AT};
 use crate::context::Context;
 use crate::pipeline::erased::{ErasedStage, Items};
@@ -27,8 +30,8 @@ use crate::pipeline::stage_call::{Pieces, expand};
 use crate::session::BatchMode;
 use crate::wire;
 
-/// Time at which all messages are sent.
-const SENT: Duration = Duration::from_nanos(7);
+/// Time at which all messages are sent: the earliest of a stamp.
+const SENT: Duration = Duration::from_nanos(1);
 
 /// Settings of a simulated run.
 #[derive(Clone, Debug)]
@@ -66,6 +69,7 @@ enum Step {
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
+    endpoints: Vec<Endpoint>,
     /// Messages under way by sender and receiver, in order.
     wires: Vec<Vec<VecDeque<Frame>>>,
     /// Jobs that the compute side of each rank has received, in order.
@@ -98,17 +102,21 @@ impl World {
             ahead: setting.ahead,
         };
         let machine = |me: usize| {
-            let machine = Machine::new(me, 1, codecs.clone(), setting.ahead);
             let fill = window::first_fill(plan.batch, plan.batch_time);
-            let machine = machine.with_expanding(setting.expanding.clone(), fill);
+            let stages = (Vec::new(), setting.expanding.clone());
+            let machine = Machine::new(me, codecs.clone(), stages, fill, setting.ahead);
             if me == 0 { machine.with_source(plan, setting.finishes, Duration::ZERO) } else { machine }
         };
+        let ranks = local::World::new(setting.ranks);
+        let endpoint =
+            |rank| Endpoint::new(Box::new(LocalTransport::open(ranks.clone(), rank)), Duration::ZERO);
         let first = |rank: usize, stage: usize| {
             let owner = setting.mappings[0].iter().find(|b| b.stages.contains(&stage)).unwrap().hosts[0];
             (setting.serial[stage] && owner == rank).then_some(0)
         };
         World {
             machines: (0..setting.ranks).map(machine).collect(),
+            endpoints: (0..setting.ranks).map(endpoint).collect(),
             wires: (0..setting.ranks).map(|_| vec![VecDeque::new(); setting.ranks]).collect(),
             jobs: (0..setting.ranks).map(|_| VecDeque::new()).collect(),
             ordered_mappings: 1,
@@ -128,19 +136,31 @@ impl World {
         }
     }
 
-    fn endpoint(&mut self, rank: usize) {
-        let post: Vec<_> = self.machines[rank].take_messages(Some(SENT)).collect();
-        for (to, message) in post {
-            self.wires[rank][to].push_back(message);
+    /// Passes an event to the machine of a rank. The messages that the machine sends are under way.
+    fn act<R>(
+        &mut self,
+        rank: usize,
+        event: impl FnOnce(&mut Machine, &Moment, &mut Outgoing<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let out = &mut Outgoing::new(&mut self.endpoints[rank]);
+        let result = event(&mut self.machines[rank], &Moment::for_test(), out);
+        for (to, endpoint) in self.endpoints.iter_mut().enumerate() {
+            while let Some((_, frame)) = endpoint.transport().poll().unwrap() {
+                self.wires[rank][to].push_back(frame);
+            }
         }
+        result
     }
 
     fn switch(&mut self, rank: usize) {
         let epoch = self.machines[rank].epoch() + 1;
         let mapping = Mapping::new(self.setting.mappings[epoch as usize - 1].clone());
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
-        self.machines[rank].switch(table).unwrap();
-        self.endpoint(rank);
+        self.machines[rank].prepare(table, 0, true);
+        let set_up = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
+        assert!(matches!(set_up, Some(Job::SetUp { .. })));
+        self.machines[rank].ready(SetUp::default());
+        self.act(rank, |machine, at, out| machine.switch(epoch, at, out)).unwrap();
     }
 
     fn deliver(&mut self, from: usize, to: usize) {
@@ -153,8 +173,7 @@ impl World {
         if let StreamMessage::Batch(arrived) = &message {
             assert_eq!(arrived.sent, Some(SENT));
         }
-        self.machines[to].on_message(from, message).unwrap();
-        self.endpoint(to);
+        self.act(to, |machine, at, out| machine.on_message(from, message, at, out)).unwrap();
     }
 
     fn finish_job(&mut self, rank: usize) {
@@ -194,9 +213,9 @@ impl World {
                 assert_eq!(self.memory[rank][stage].replace(memory), None);
                 Done::Restored { stage }
             }
+            job => panic!("the machine itself has no {job:?}"),
         };
-        self.machines[rank].on_done(done, Duration::ZERO).unwrap();
-        self.endpoint(rank);
+        self.act(rank, |machine, at, out| machine.on_done(done, at, out)).unwrap();
     }
 
     fn process(
@@ -263,13 +282,13 @@ impl World {
                 // Like the executor, the compute side may receive the next job before the outcome of the last job is
                 // fetched.
                 while self.jobs[rank].len() < 2 {
-                    let Some(job) = self.machines[rank].next_job().unwrap() else { break };
+                    let job = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
+                    let Some(job) = job else { break };
                     self.jobs[rank].push_back(job);
-                    self.endpoint(rank);
                 }
             }
             let source = self.machines[0].source().unwrap();
-            self.most_in_flight = self.most_in_flight.max(source.flow().in_flight);
+            self.most_in_flight = self.most_in_flight.max(source.window.in_flight());
             if source.is_over() {
                 return self;
             }
@@ -468,7 +487,9 @@ fn a_message_that_does_not_fit_is_an_error() {
     let mut refuses = |rank: usize, tag: Tag, body: Vec<u8>| {
         let message = Message { from: 1, code: tag as u8, body: body.into(), parts: Vec::new() };
         let error = match Received::decode(tag, message) {
-            Ok(Received::Stream(message)) => world.machines[rank].on_message(1, message).unwrap_err(),
+            Ok(Received::Stream(message)) => {
+                world.act(rank, |machine, at, out| machine.on_message(1, message, at, out)).unwrap_err()
+            }
             other => other.expect_err("it is cut short"),
         };
         assert_eq!(error.kind(), ErrorKind::Wire);

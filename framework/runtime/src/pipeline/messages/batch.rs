@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Tag;
-use crate::comm::Part;
-use crate::comm::message::{FRAME_HEADER, TAG_AT, Tagged, frame_header};
+use crate::comm::message::{FRAME_HEADER, frame_header};
+use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
 use crate::pipeline::machine::batch::{Batch, Payload, Piece};
@@ -55,16 +55,6 @@ const PLACE: usize = size_of::<u32>();
 /// Value of [`Header::behind`] for a stream of unknown length.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Writes the time of sending into the head of a message, which includes the message's own header, if the message is a batch.
-pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
-    if head.get(TAG_AT) == Some(&Tag::Batch.byte())
-        && let Some(place) = head.get_mut(FRAME_HEADER + offset_of!(Header, sent)..)
-        && let Some(place) = place.first_chunk_mut()
-    {
-        *place = (sent.as_nanos() as u64).max(1).to_le_bytes();
-    }
-}
-
 /// Returns the time of sending by the sender's clock, if the batch was stamped.
 pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
     let stamp = u64::from_le_bytes(*body.get(offset_of!(Header, sent)..)?.first_chunk()?);
@@ -72,8 +62,13 @@ pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
 }
 
 impl Batch {
-    /// Encodes the batch. Returns head and parts of the message, and their total size in bytes.
-    pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
+    /// Encodes the batch. The message is stamped with the result of `sent`, which is called when the items are encoded.
+    pub(crate) fn pack(
+        self,
+        (run, epoch): (u32, u32),
+        codec: &dyn Codec,
+        sent: impl FnOnce() -> Option<Duration>,
+    ) -> Result<Frame> {
         let Batch { number, pieces, is_end, stage, range, service, widest, behind, payload } = self;
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
         let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
@@ -122,8 +117,9 @@ impl Batch {
         }
         let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
         header.widest = widest.max(bytes);
+        header.sent = sent().map_or(0, |sent| (sent.as_nanos() as u64).max(1));
         head[FRAME_HEADER..FRAME_HEADER + Header::SIZE].copy_from_slice(&header.to_bytes());
-        Ok((head, parts, bytes))
+        Ok(Frame { head: head.into(), parts })
     }
 
     /// Decodes the header of a batch's body. Returns the epoch of the sender and the batch.
@@ -188,6 +184,7 @@ mod tests {
     fn a_batch_survives_its_journey() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let range = Range { dropped: vec![1, 4], ..Range::new(40, 5) };
+        let last = Duration::from_nanos(u64::MAX);
         let batch = Batch {
             number: 7.into(),
             pieces: Vec::new(),
@@ -199,12 +196,10 @@ mod tests {
             behind: Some(11),
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
-        let (mut head, parts, bytes) = batch.pack(3, 2, codec).unwrap();
-        assert_eq!(sent(&head[FRAME_HEADER..]), None);
-        stamp(&mut head, Duration::from_nanos(u64::MAX));
-        let body = Bytes::from(head).slice(FRAME_HEADER..);
-        assert_eq!(sent(&body), Some(Duration::from_nanos(u64::MAX)));
-        let (epoch, batch) = Batch::unpack(body, parts).unwrap();
+        let frame = batch.pack((3, 2), codec, || Some(last)).unwrap();
+        let (bytes, body) = (frame.len() as u64, frame.head.slice(FRAME_HEADER..));
+        assert_eq!(sent(&body), Some(last));
+        let (epoch, batch) = Batch::unpack(body, frame.parts).unwrap();
         assert_eq!((epoch, batch.stage, batch.number), (2, 1, 7.into()));
         assert_eq!(
             (batch.range.clone(), batch.service, batch.widest, batch.behind),
@@ -233,8 +228,10 @@ mod tests {
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
         let (number, range) = (batch.number.clone(), batch.range.clone());
-        let (head, parts, _) = batch.pack(3, 2, codec).unwrap();
-        let (_, batch) = Batch::unpack(Bytes::from(head).slice(FRAME_HEADER..), parts).unwrap();
+        let frame = batch.pack((3, 2), codec, || None).unwrap();
+        let body = frame.head.slice(FRAME_HEADER..);
+        assert_eq!(sent(&body), None);
+        let (_, batch) = Batch::unpack(body, frame.parts).unwrap();
         assert_eq!((batch.number.clone(), batch.range.clone(), batch.is_end), (number, range, true));
         assert_eq!((batch.pieces.clone(), batch.following().to_string()), (pieces, "7.301.0".to_string()));
         let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };

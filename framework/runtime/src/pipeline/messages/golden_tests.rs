@@ -6,13 +6,12 @@ use armature_planner::estimate::{Estimate, LinkTraffic, Source};
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 
-use super::batch::stamp;
 use super::{
     AskForRoom, Assign, Content, Finish, GiveBack, Grant, MeasureSpeed, Offer, OutOfOrder, Prepare, Ready,
-    Request, Switch, Token, encode,
+    Request, Switch, Token, frame,
 };
 use crate::balance::probe::Speed;
-use crate::comm::Part;
+use crate::comm::{Frame, Part};
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
 use crate::pipeline::erased::Codec;
@@ -42,13 +41,16 @@ fn batches_are_as_they_were() {
         payload,
     };
     let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
-    let small = batch(vec![1, 4], Some(11), Payload::Items(Box::new(vec![1_u64, 2, 3])));
-    let (mut head, parts, _) = small.pack(RUN, 2, codec).unwrap();
-    messages.head_and_parts("a batch of three numbers without two that were dropped", &head, &parts);
-    stamp(&mut head, 7 * MS);
-    messages.head_and_parts("the same, sent after seven milliseconds", &head, &parts);
+    for (what, sent) in [
+        ("a batch of three numbers without two that were dropped", None),
+        ("the same, sent after seven milliseconds", Some(7 * MS)),
+    ] {
+        let small = batch(vec![1, 4], Some(11), Payload::Items(Box::new(vec![1_u64, 2, 3])));
+        let Frame { head, parts } = small.pack((RUN, 2), codec, || sent).unwrap();
+        messages.head_and_parts(what, &head, &parts);
+    }
     let forwarded = Payload::Bytes { head: vec![1, 2].into(), parts: vec![Part::of(vec![3_u8, 4])] };
-    let (head, parts, _) = batch(vec![], None, forwarded).pack(RUN, 2, codec).unwrap();
+    let Frame { head, parts } = batch(vec![], None, forwarded).pack((RUN, 2), codec, || None).unwrap();
     messages.head_and_parts("a batch that is sent on, of a stream of unknown length", &head, &parts);
     let run = |place, items| Run { place, places: 1, items };
     let made = Made::of_runs([run(1, 2), run(4, 1)].into_iter());
@@ -59,7 +61,7 @@ fn batches_are_as_they_were() {
         range: Range { made: Some(made), ..Range::new(40, 5) },
         ..batch(vec![], None, Payload::Items(Box::new(vec![1_u64, 2, 3])))
     };
-    let (head, parts, _) = piece.pack(RUN, 2, codec).unwrap();
+    let Frame { head, parts } = piece.pack((RUN, 2), codec, || None).unwrap();
     messages.head_and_parts(
         "the last piece of what was made of a batch, at the end of the stream",
         &head,
@@ -69,7 +71,7 @@ fn batches_are_as_they_were() {
 }
 
 fn add(messages: &mut Messages, what: &str, content: &impl Content) {
-    messages.bytes(what, &encode(RUN, content).unwrap());
+    messages.bytes(what, &frame(RUN, content).unwrap().head);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::balance::probe::Speed;
 use crate::comm::message::{Message, frame_header, tags};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
+use crate::rank::protocol::Outgoing;
 use crate::wire;
 
 tags! {
@@ -120,16 +121,16 @@ contents! {
     AskForRoom => AskForRoom, Grant => Grant, GiveBack => GiveBack,
 }
 
-/// Returns the head of a message of run number `run`.
-pub(crate) fn encode<C: Content>(run: u32, content: &C) -> Result<Vec<u8>> {
+/// Returns a message of run number `run`.
+pub(crate) fn frame<C: Content>(run: u32, content: &C) -> Result<Frame> {
     let mut head = frame_header(run, C::TAG).to_vec();
     head.extend_from_slice(&wire::to_bytes(content)?);
-    Ok(head)
+    Ok(Frame::new(head))
 }
 
-/// Returns a message without data behind its head.
-pub(crate) fn frame<C: Content>(run: u32, content: &C) -> Result<Frame> {
-    encode(run, content).map(Frame::new)
+/// Sends a message to rank `to`.
+pub(crate) fn send<C: Content>(content: &C, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
+    out.send(to, frame(out.run(), content)?)
 }
 
 impl Received {

@@ -1,23 +1,121 @@
-//! Replanning on rank 0 while the stream runs: evaluates other mappings, and measures the cost of the last change.
+//! Remapping on rank 0: evaluates other mappings while the stream runs, changes the mapping, and measures the cost of the last change.
+//!
+//! Every rank prepares the next mapping, and when all are ready all switch to it.
 
 use std::time::Duration;
 
+use armature_planner::pipeline::Mapping;
 use armature_planner::tuner::Verdict;
 
-use super::super::controller::{self, is_enough};
+use super::super::controller::{self, Controller, is_enough};
 use super::super::links;
+use super::super::machine::table::Table;
+use super::super::messages::{Prepare, Ready, Switch, send};
 use super::super::progress::Progress;
 use super::super::remap_cost::CostUpdate;
 use super::super::remaps::Remap;
-use super::{Coordinator, Phase};
+use super::{Change, Phase, Root, out_of_step};
 use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
+/// Minimum number of batches on which the sizes of items are measured. A single batch may be the first or the last one, and unlike the others.
+const SIZED_BATCHES: usize = 3;
 /// Interval of checks for due changes: a small part of the time between two decisions or two lines on the screen.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-impl Coordinator<'_, '_> {
+impl Root<'_, '_> {
+    /// Starts the preparation of a mapping on every rank. It comes into force when all ranks are ready.
+    pub(super) fn begin(
+        &mut self,
+        mapping: Mapping,
+        remap: Remap,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let epoch = self.machine.epoch() + 1;
+        let serial: Vec<bool> = self.run_spec.outline.stages.iter().map(|s| s.serial).collect();
+        let (dispatch, ordered) = (self.run_spec.dispatch, self.run_spec.ordered);
+        let table = Table::new(epoch, mapping.clone(), dispatch, &serial, ordered);
+        let is_sized = epoch == 1 && self.performance_model.wants_measurements();
+        let weigh = if is_sized { SIZED_BATCHES } else { 0 };
+        let mut prepare = Prepare {
+            table: table.clone(),
+            weigh,
+            elapsed: at.now().saturating_sub(self.start),
+            measure_every: self.performance_model.measure_every(),
+            links: Vec::new(),
+        };
+        let text = self.text(&mapping);
+        self.observer.log(at, || Event::Prepare { epoch, mapping: text });
+        if epoch > 1
+            && let Some(progress) = self.progress_at(at)
+        {
+            let update = self.cost.ordered(progress);
+            self.take_cost(progress, update);
+        }
+        for to in 1..self.size {
+            prepare.links = self.performance_model.links_into(to);
+            send(&prepare, to, out)?;
+        }
+        self.change = Some(Change { mapping, remap, waiting: (0..self.size).collect() });
+        let stamps = self.observer.metrics.watch_links(&self.performance_model.links_into(0));
+        self.machine.prepare(table, weigh, stamps);
+        Ok(())
+    }
+
+    /// Registers that rank `from` has set up its stages of the next mapping.
+    pub(super) fn ready(
+        &mut self,
+        from: usize,
+        ready: &Ready,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let Some(change) = &mut self.change else { return Err(out_of_step(from, "that it is ready")) };
+        change.waiting.retain(|&rank| rank != from);
+        let all = change.waiting.is_empty();
+        self.performance_model.ready(from, &ready.movable, &ready.warm_up);
+        if all { self.switch(at, out) } else { Ok(()) }
+    }
+
+    /// Puts the prepared mapping into force, because all ranks are ready.
+    fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
+        let epoch = self.machine.epoch() + 1;
+        for to in 1..self.size {
+            send(&Switch { epoch }, to, out)?;
+        }
+        let window = self.run_spec.window(&mapping, self.config, self.is_calibrating);
+        if let Some(source) = self.machine.source_mut() {
+            source.window.replan(window);
+            let elapsed = at.now().saturating_sub(self.start);
+            remap.in_force(elapsed, source.items_done(), source.window.in_flight());
+        }
+        self.machine.switch(epoch, at, out)?;
+        let text = self.text(&mapping);
+        self.observer.log(at, || Event::Switch { epoch, mapping: text.clone() });
+        if epoch > 1
+            && let Some(progress) = self.progress_at(at)
+        {
+            self.cost.in_force(progress);
+            self.controller.iter_mut().for_each(Controller::changed);
+        }
+        if self.is_calibrating {
+            log::debug!("calibrating with {text}");
+        } else if self.size > 1 {
+            let hosts = |r: &usize| mapping.blocks.iter().any(|b| b.hosts.contains(r));
+            let parked: Vec<usize> = (0..self.size).filter(|r| !hosts(r)).collect();
+            let parked =
+                if parked.is_empty() { String::new() } else { format!("; parked: ranks {parked:?}") };
+            log::info!("mapping {text}{parked}");
+        }
+        self.mapping = mapping;
+        remap.to = text;
+        self.remaps.push(remap);
+        Ok(())
+    }
+
     /// Checks periodically whether a change is due.
     pub(super) fn look_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if !matches!(self.phase, Phase::Streaming) || (now < self.next_look && !self.is_calibrating) {
@@ -43,7 +141,7 @@ impl Coordinator<'_, '_> {
         }
         if self.is_calibrating {
             // An expanding stage may deliver many items before the first item of the source is finished.
-            let delivered = self.participant.source().map_or(0, |source| source.items_delivered());
+            let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
         if let Some(mapping) = self.run_spec.script.due(items) {
@@ -57,7 +155,7 @@ impl Coordinator<'_, '_> {
 
     /// Evaluates the current mapping, and starts the preparation of another one if it pays.
     fn control(&mut self, progress: Progress, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let mine = self.participant.measurements();
+        let mine = self.observer.metrics.measurements(self.machine.volumes());
         self.performance_model.measured(0, mine, progress.now)?;
         let Some(controller) = &mut self.controller else { return Ok(()) };
         let decision = controller.look(progress, &self.mapping, &mut self.performance_model, || at.cpu())?;
@@ -65,17 +163,17 @@ impl Coordinator<'_, '_> {
             && let Some(last) = self.remaps.last_mut()
         {
             (last.before, last.after) = (outcome.measured_before, Some(outcome.measured_after));
-            let epoch = self.participant.epoch();
+            let epoch = self.machine.epoch();
             let before_s = outcome.measured_before.unwrap_or(outcome.predicted_before);
             let (predicted_s, after_s) = (outcome.predicted_after, outcome.measured_after);
             let of = Subject::Mapping;
-            self.participant.log(at, || Event::Outcome { of, epoch, before_s, predicted_s, after_s });
+            self.observer.log(at, || Event::Outcome { of, epoch, before_s, predicted_s, after_s });
             log::info!("mapping {epoch}: {outcome}");
         }
         let Some(decision) = decision else { return Ok(()) };
         let outline = &self.run_spec.outline;
         let inputs = controller.inputs();
-        self.participant
+        self.observer
             .log(at, || controller::event(&decision, inputs, |mapping| mapping.display(outline).to_string()));
         match decision.candidate {
             Some(ref candidate) if decision.verdict == Verdict::Act => {
@@ -92,7 +190,7 @@ impl Coordinator<'_, '_> {
     /// Writes the measurements behind a decision to the event log.
     fn log_measurements(&mut self, at: &Moment) {
         for (rank, stage, service) in self.performance_model.services() {
-            self.participant.log(at, || Event::Measured {
+            self.observer.log(at, || Event::Measured {
                 stage: self.run_spec.outline.stages[stage].name.clone(),
                 rank,
                 items: service.items,
@@ -103,7 +201,7 @@ impl Coordinator<'_, '_> {
         }
         let now = at.now();
         for (from, to, link) in self.performance_model.links(now) {
-            self.participant.log(at, || links::event(from, to, &link));
+            self.observer.log(at, || links::event(from, to, &link));
         }
     }
 
@@ -111,7 +209,7 @@ impl Coordinator<'_, '_> {
     fn plan_first(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let drawn = self.drawn();
         let now = at.now();
-        let mine = self.participant.measurements();
+        let mine = self.observer.metrics.measurements(self.machine.volumes());
         self.performance_model.measured(0, mine, now)?;
         let model = self.performance_model.model(&self.mapping, now)?;
         let plan = model.plan(&[])?;
@@ -125,7 +223,7 @@ impl Coordinator<'_, '_> {
 
     /// Updates the cost meter with the progress of the stream, if it needs an update.
     fn update_cost(&mut self, at: &Moment) {
-        let Some(source) = self.participant.source() else { return };
+        let Some(source) = self.machine.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());
         if done >= self.cost.next(drawn.saturating_sub(done))
             && let Some(progress) = self.progress_at(at)

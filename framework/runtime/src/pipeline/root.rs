@@ -1,16 +1,16 @@
-//! Coordinator on rank 0: chooses the first mapping, starts the ranks, controls the stream and collects the reports.
+//! Protocol of rank 0: chooses the first mapping, starts the ranks, controls the stream and collects the reports.
 
-mod remapping;
-mod replanning;
+mod remapper;
 
 use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
 
 use super::controller::Controller;
-use super::machine::Done;
-use super::messages::{Finish, MeasureSpeed, Received, Report, Tag, frame};
-use super::participant::Participant;
+use super::job_cost::JobCost;
+use super::machine::{Done, Job, Machine};
+use super::messages::{Finish, MeasureSpeed, Received, Report, Tag, send};
+use super::observer::Observer;
 use super::performance_model::{PerformanceModel, SPEED_LASTS};
 use super::progress::Progress;
 use super::remap_cost::RemapCostMeter;
@@ -19,14 +19,12 @@ use super::run_spec::RunSpec;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::summary::Summary;
-use super::tasks::Outcome;
 use crate::balance::probe::{Probe, Probed, Speed, Step};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::count;
 use crate::observe::{self, Event};
-use crate::rank::driver::Driver;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
@@ -50,8 +48,10 @@ struct Change {
 }
 
 /// Protocol of rank 0, which coordinates the ranks and takes part in the stream like all others.
-pub(crate) struct Coordinator<'c, 'p> {
-    participant: Participant,
+pub(crate) struct Root<'c, 'p> {
+    machine: Machine,
+    observer: Observer,
+    size: usize,
     run_spec: RunSpec<'c>,
     config: &'c Config,
     performance_model: PerformanceModel,
@@ -75,10 +75,10 @@ pub(crate) struct Coordinator<'c, 'p> {
     code: std::marker::PhantomData<StageHost<'p>>,
 }
 
-impl<'c, 'p> Coordinator<'c, 'p> {
+impl<'c, 'p> Root<'c, 'p> {
     /// Creates the protocol of rank 0 for a run that starts now.
     pub(crate) fn new(
-        participant: Participant,
+        (machine, observer): (Machine, Observer),
         run_spec: RunSpec<'c>,
         config: &'c Config,
         endpoint: &Endpoint,
@@ -92,15 +92,17 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             None if planned => Balance::Live,
             None => Balance::Off,
         };
-        let size = participant.size();
-        Ok(Coordinator {
+        let size = endpoint.size();
+        Ok(Root {
             performance_model: PerformanceModel::new(&run_spec, size, balance, simulated)?,
             controller: Controller::new(balance, size)?,
             cost: RemapCostMeter::new(),
             balance,
             mapping: run_spec.first(),
             is_calibrating: planned,
-            participant: participant.with_source(run_spec.first_window(config), run_spec.may_finish, now),
+            machine: machine.with_source(run_spec.first_window(config), run_spec.may_finish, now),
+            observer,
+            size,
             run_spec,
             config,
             start: now,
@@ -123,11 +125,11 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         {
             return self.probed(probed, at, out);
         }
-        self.phase = Phase::Probing(Box::new(Probe::new(out.run(), self.participant.size())));
-        for to in 1..self.participant.size() {
-            out.send(to, frame(out.run(), &MeasureSpeed)?)?;
+        self.phase = Phase::Probing(Box::new(Probe::new(out.run(), self.size)));
+        for to in 1..self.size {
+            send(&MeasureSpeed, to, out)?;
         }
-        self.participant.probe();
+        self.machine.request(Job::Probe);
         Ok(())
     }
 
@@ -161,7 +163,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
-        self.participant.log(at, || Event::of_probe(&probed, sharing));
+        self.observer.log(at, || Event::of_probe(&probed, sharing));
         self.performance_model.probed(probed);
         self.begin(self.mapping.clone(), Remap::first(), at, out)
     }
@@ -170,8 +172,8 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         mapping.display(&self.run_spec.outline).to_string()
     }
 
-    fn drawn(&mut self) -> u64 {
-        self.participant.source().map_or(0, |s| s.items_drawn())
+    fn drawn(&self) -> u64 {
+        self.machine.source().map_or(0, |s| s.items_drawn())
     }
 
     /// Handles a report of another rank.
@@ -199,18 +201,18 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     }
 
     /// Returns the progress of the stream.
-    fn progress_at(&mut self, at: &Moment) -> Option<Progress> {
+    fn progress_at(&self, at: &Moment) -> Option<Progress> {
         let now = at.now();
         let elapsed = now.saturating_sub(self.start);
-        let source = self.participant.source()?;
+        let source = self.machine.source()?;
         let (items, drawn, left) = (source.items_done(), source.items_drawn(), source.items_left());
-        Some(Progress { now, elapsed, items, drawn, left, batches: source.batches() })
+        Some(Progress { now, elapsed, items, drawn, left, batches: source.window.batches() })
     }
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
-    fn is_over(&mut self) -> bool {
+    fn is_over(&self) -> bool {
         // The source is not read before the first mapping is current.
-        self.participant.epoch() > 0 && self.participant.source().is_none_or(|s| s.is_over())
+        self.machine.epoch() > 0 && self.machine.source().is_none_or(|s| s.is_over())
     }
 
     /// Ends the stream and directs the other ranks to finish.
@@ -221,40 +223,28 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         }
         self.ended = at.now();
         let (items, elapsed) = (self.drawn(), self.ended.saturating_sub(self.start));
-        self.participant.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
-        for to in 1..self.participant.size() {
-            out.send(to, frame(out.run(), &Finish)?)?;
+        self.observer.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
+        for to in 1..self.size {
+            send(&Finish, to, out)?;
         }
-        self.phase = Phase::Ending(vec![None; self.participant.size()]);
+        self.phase = Phase::Ending(vec![None; self.size]);
         Ok(())
     }
 
-    /// Runs rank 0 to the end of the stream. Returns the summary of the run.
-    pub(crate) fn run<'scope>(
-        mut self,
-        driver: Driver<'scope, '_, StageHost<'p>>,
-        endpoint: &mut Endpoint,
-    ) -> Result<Summary>
-    where
-        'p: 'scope,
-    {
-        let (host, end) = driver.run(endpoint, &mut self)?;
-        Ok(self.finish(&host, &end))
-    }
-
-    fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> Summary {
+    /// Returns the summary of the run at its end.
+    pub(crate) fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> Summary {
         let items = self.drawn();
-        let delivered = self.participant.source().map_or(0, |source| source.items_delivered());
+        let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
         let mut reports = match std::mem::replace(&mut self.phase, Phase::Streaming) {
             Phase::Ending(reports) => reports,
-            _ => vec![None; self.participant.size()],
+            _ => vec![None; self.size],
         };
         let (calibration, calibration_items) = match self.calibrated {
             Some((when, items)) => (when.saturating_sub(self.start), items),
             None => (Duration::ZERO, 0),
         };
         let mapping_text = self.text(&self.mapping);
-        reports[0] = Some(self.participant.finish(host, at));
+        reports[0] = Some(self.observer.finish(&mut self.machine, host, at));
         let ranks: Vec<RankReport> = reports.into_iter().flatten().collect();
         let summary = Summary {
             name: self.run_spec.name.clone(),
@@ -270,21 +260,21 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             remaps: self.remaps,
             ranks,
         };
-        self.participant.log(at, || Event::totals_of(&summary));
+        self.observer.log(at, || Event::totals_of(&summary));
         summary
     }
 }
 
-impl<'p> Protocol for Coordinator<'_, 'p> {
+impl<'p> Protocol for Root<'_, 'p> {
     type Code = StageHost<'p>;
 
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.participant.log_events(self.config.events.as_deref(), Duration::ZERO, at);
-        let (ranks, mapping, balance) = (self.participant.size(), self.text(&self.mapping), self.balance);
+        self.observer.log_events(self.config.events.as_deref(), Duration::ZERO, at);
+        let (ranks, mapping, balance) = (self.size, self.text(&self.mapping), self.balance);
         let balance = format!("{balance:?}").to_lowercase();
-        self.participant.log(at, || Event::Start { ranks, mapping, balance });
+        self.observer.log(at, || Event::Start { ranks, mapping, balance });
         if ranks > 1 && (self.is_calibrating || self.controller.is_some()) {
             self.probe(at, out)
         } else {
@@ -298,53 +288,59 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
         }
         let (from, tag) = (message.from, message.tag::<Tag>()?);
         match Received::decode(tag, message)? {
-            Received::Stream(message) => self.participant.on_message(from, message, at, out),
+            Received::Stream(message) => {
+                self.observer.arrived(from, &message, at);
+                self.machine.on_message(from, message, at, out)
+            }
             Received::Report(report) => self.on_report(from, (report, tag), at, out),
             Received::Directive(_) => Err(out_of_step(from, &format!("{tag:?}"))),
         }
     }
 
-    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, (done, cost): (Done, JobCost), at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
-            Outcome::Job(done, cost) => {
-                let is_consumed = matches!(done, Done::Consumed(_));
-                self.participant.on_done(done, &cost, at, out)?;
-                if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
-            }
-            Outcome::SetUp(set_up) => {
-                let ready = self.participant.set_up(set_up, at);
+            Done::SetUp(set_up) => {
+                let ready = self.machine.ready(set_up);
+                self.observer.ready(&ready, at);
                 match self.phase {
                     Phase::Ending(_) => Ok(()),
                     _ => self.ready(0, &ready, at, out),
                 }
             }
-            Outcome::Probed(speed) => {
-                self.participant.probed();
+            Done::Probed(speed) => {
+                self.machine.answered();
                 self.on_answer(0, Some(speed), at, out)
+            }
+            done => {
+                let is_consumed = matches!(done, Done::Consumed(_));
+                self.observer.metrics.note(&cost);
+                self.machine.on_done(done, at, out)?;
+                if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
             }
         }
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.participant.on_tick(now, at);
+        self.observer.tick(&mut self.machine, now, at);
         self.look_if_due(now, at, out)?;
-        Ok(self.participant.has_task())
+        Ok(self.machine.has_request())
     }
 
     fn on_idle(&mut self, at: &Moment) {
-        self.participant.on_idle(at);
+        self.observer.on_idle(&self.machine, at);
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
         if matches!(self.phase, Phase::Streaming) && self.is_over() {
             self.end(at, out)?;
         }
-        if let Some(task) = self.participant.next(at, out)? {
-            return Ok(Next::Task(task));
+        if let Some(job) = self.machine.next_job(at, out)? {
+            self.observer.begins(&job, at);
+            return Ok(Next::Task(job));
         }
         Ok(match &self.phase {
             Phase::Ending(reports)
-                if reports.iter().skip(1).all(Option::is_some) && !self.participant.is_asked() =>
+                if reports.iter().skip(1).all(Option::is_some) && !self.machine.is_asked() =>
             {
                 Next::Finished
             }
@@ -353,14 +349,14 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
     }
 
     fn sign(&self) -> Sign {
-        self.participant.sign()
+        self.observer.sign(&self.machine)
     }
 
     fn progress(&mut self) -> Option<observe::Progress> {
         let mapping = self.text(&self.mapping);
         // Before the first item is drawn, the length of the stream is unknown.
-        let source = self.participant.source().filter(|source| source.items_drawn() > 0)?;
-        let (done, left, in_flight) = (source.items_done(), source.items_left(), source.flow().in_flight);
+        let source = self.machine.source().filter(|source| source.items_drawn() > 0)?;
+        let (done, left, in_flight) = (source.items_done(), source.items_left(), source.window.in_flight());
         Some(observe::Progress {
             of: format!("pipeline {:?}", self.run_spec.name),
             done,
@@ -373,7 +369,7 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
     }
 
     fn is_held_up(&self) -> bool {
-        self.participant.is_held_up()
+        self.observer.is_idle() && self.machine.source().is_some_and(|source| source.window.in_flight() > 0)
     }
 }
 
