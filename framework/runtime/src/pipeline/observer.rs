@@ -122,7 +122,7 @@ impl Observer {
         self.log(at, || Event::Ready { epoch: ready.epoch });
     }
 
-    /// Returns the sign of life of this rank for the other ranks.
+    /// Returns the heartbeat of this rank for the other ranks.
     pub(crate) fn sign(&self, machine: &Machine) -> Sign {
         let doing = self.activity.get();
         let text = match doing {
