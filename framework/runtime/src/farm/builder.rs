@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::chunk_result::ErasedWorker;
 use super::incumbent::Incumbent;
 use super::options::Options;
-use super::task_runner::{Codecs, WorkerSlot};
+use super::task_runner::WorkerSlot;
 use super::worker::{Closure, Worker};
 use crate::context::Context;
 use crate::error::{BoxError, Result};
@@ -24,8 +24,9 @@ use crate::wire::{Codec, Item, Movable};
 #[must_use = "a farm does nothing until it is run"]
 pub struct Farm<'f, I, O> {
     pub(super) name: String,
-    pub(super) slot: WorkerSlot<'f, I, O>,
-    pub(super) codecs: Codecs<I, O>,
+    pub(super) slot: WorkerSlot<'f>,
+    pub(super) tasks: Codec<I>,
+    pub(super) results: Codec<O>,
     pub(super) options: Options,
 }
 
@@ -110,11 +111,12 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     where
         W: Worker<In = I, Out = O> + 'f,
     {
-        let factory = move || Ok(Box::new(make()?) as Box<dyn ErasedWorker<I, O> + 'f>);
+        let factory = move || Ok(Box::new(make()?) as Box<dyn ErasedWorker + 'f>);
         Farm {
             name: name.to_string(),
             slot: WorkerSlot { factory: Box::new(factory), worker: None },
-            codecs: Codecs { tasks: Codec::of_type(), results: Codec::of_type() },
+            tasks: Codec::of_type(),
+            results: Codec::of_type(),
             options: Options::default(),
         }
     }
@@ -327,7 +329,7 @@ impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
     /// Numbers and vectors of numbers are always sent as their memory. This option is for plain structs and arrays, on ranks with the same
     /// byte order. serde is not used, although the type must implement its traits like every [`Item`].
     pub fn plain_tasks(mut self) -> Self {
-        self.codecs.tasks = Codec::plain();
+        self.tasks = Codec::plain();
         self
     }
 }
@@ -335,7 +337,7 @@ impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
 impl<I, O: Item + bytemuck::Pod> Farm<'_, I, O> {
     /// Sends results as their memory; see [`plain_tasks`](Farm::plain_tasks).
     pub fn plain_results(mut self) -> Self {
-        self.codecs.results = Codec::plain();
+        self.results = Codec::plain();
         self
     }
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use std::vec;
 
 use serde::{Deserialize, Serialize};
 
 use super::worker::Worker;
 use crate::comm::clock::Clock;
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{BoxError, Error, Result};
 use crate::rank::trail::Trail;
 use crate::user_code;
+use crate::wire::erased::{Items, typed};
 
 /// A task of a chunk that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,21 +23,22 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-#[derive(Debug)]
-pub(crate) struct ChunkResult<O> {
-    /// Results of the tasks that did not fail, in order.
-    pub(crate) results: Vec<O>,
-    /// Tasks that failed, in order.
-    pub(crate) failures: Vec<Failure>,
-    /// Sum of the task times in seconds, and of their squares, if tasks are timed one by one.
-    pub(crate) sum: f64,
-    pub(crate) squares: f64,
+impl Failure {
+    fn of_error(place: u32, error: BoxError) -> Self {
+        let message = user_code::described(error).message().to_string();
+        Failure { place, panicked: false, message }
+    }
 }
 
-impl<O> ChunkResult<O> {
-    pub(crate) fn with_room(tasks: usize) -> Self {
-        ChunkResult { results: Vec::with_capacity(tasks), failures: Vec::new(), sum: 0.0, squares: 0.0 }
-    }
+/// Results and failures of a chunk.
+#[derive(Debug)]
+pub(crate) struct ChunkResult {
+    /// Results of the tasks that did not fail, in order.
+    pub(crate) results: Items,
+    /// Tasks that failed, in order.
+    pub(crate) failures: Vec<Failure>,
+    /// Tasks that were not run, because the time of the chunk was over.
+    pub(crate) rest: Option<Items>,
 }
 
 /// Current activity of the compute side, which the communicating thread reads.
@@ -81,6 +82,9 @@ pub(crate) struct TaskTimer<'a> {
     pub(crate) last: Duration,
     /// Time at which the worker stops.
     pub(crate) end: Duration,
+    /// Sum of the task times in seconds, and of their squares, if tasks are timed one by one.
+    pub(crate) sum: f64,
+    pub(crate) squares: f64,
 }
 
 impl TaskTimer<'_> {
@@ -91,12 +95,12 @@ impl TaskTimer<'_> {
         }
     }
 
-    fn lap<O>(&mut self, chunk: &mut ChunkResult<O>) {
+    fn lap(&mut self) {
         let now = self.clock.now();
         let took = now.saturating_sub(self.last).as_secs_f64();
         self.last = now;
-        chunk.sum += took;
-        chunk.squares += took * took;
+        self.sum += took;
+        self.squares += took * took;
     }
 
     /// Returns true if the clock had reached `end` at the last reading.
@@ -106,25 +110,16 @@ impl TaskTimer<'_> {
 }
 
 /// A worker that runs whole chunks.
-pub(crate) trait ErasedWorker<I, O>: Send {
+pub(crate) trait ErasedWorker: Send {
     /// Runs tasks from number `cx.number` on until `timer` stops the worker. At least one task is run.
-    fn run(
-        &mut self,
-        tasks: &mut vec::IntoIter<I>,
-        cx: &mut Context,
-        timer: &mut TaskTimer<'_>,
-        chunk: &mut ChunkResult<O>,
-    );
+    fn run(&mut self, tasks: Items, cx: &mut Context, timer: &mut TaskTimer<'_>) -> Result<ChunkResult>;
 }
 
-impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
-    fn run(
-        &mut self,
-        tasks: &mut vec::IntoIter<W::In>,
-        cx: &mut Context,
-        timer: &mut TaskTimer<'_>,
-        chunk: &mut ChunkResult<W::Out>,
-    ) {
+impl<W: Worker> ErasedWorker for W {
+    fn run(&mut self, tasks: Items, cx: &mut Context, timer: &mut TaskTimer<'_>) -> Result<ChunkResult> {
+        let mut tasks = typed::<W::In>(tasks)?.into_iter();
+        let mut results = Vec::with_capacity(tasks.len());
+        let mut failures = Vec::new();
         let first = cx.number;
         let mut begun = 0u32;
         // One iteration for the chunk, and one more for every panic.
@@ -137,36 +132,26 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
                         if timer.stride.is_none() {
                             timer.begin(cx.number);
                         }
-                        one(self, task, cx, begun - 1, chunk);
+                        match self.work(task, cx) {
+                            Ok(result) => results.push(result),
+                            Err(error) => failures.push(Failure::of_error(begun - 1, error)),
+                        }
                     }
-                    timer.lap(chunk);
+                    timer.lap();
                 }
                 Ok::<_, Error>(())
             });
-            let Err(panic) = whole else { return };
-            timer.lap(chunk);
+            let Err(panic) = whole else { break };
+            timer.lap();
             // Only a task can panic here, so at least one task has begun.
             let place = begun.saturating_sub(1);
-            let message = panic.message().to_string();
-            chunk.failures.push(Failure { place, panicked: true, message });
+            failures.push(Failure { place, panicked: true, message: panic.message().to_string() });
         }
-    }
-}
-
-#[inline]
-fn one<W: Worker>(
-    worker: &mut W,
-    task: W::In,
-    cx: &mut Context,
-    place: u32,
-    chunk: &mut ChunkResult<W::Out>,
-) {
-    match worker.work(task, cx) {
-        Ok(result) => chunk.results.push(result),
-        Err(error) => {
-            let message = user_code::described(error).message().to_string();
-            chunk.failures.push(Failure { place, panicked: false, message });
+        let rest = (tasks.len() > 0).then(|| Box::new(tasks.collect::<Vec<_>>()) as Items);
+        if rest.is_some() {
+            results.shrink_to_fit();
         }
+        Ok(ChunkResult { results: Box::new(results), failures, rest })
     }
 }
 
@@ -184,11 +169,10 @@ mod tests {
         });
         for stride in [Some(2), None] {
             let mut cx = Context { number: 100, ..Context::for_test() };
-            let mut chunk = ChunkResult::with_room(6);
             let activity = Arc::new(Activity::default());
             let mut timer = timer(&activity, stride, Duration::MAX);
-            worker.run(&mut vec![1, 3, 4, 4, 5].into_iter(), &mut cx, &mut timer, &mut chunk);
-            assert_eq!(chunk.results, [10, 50]);
+            let chunk = worker.run(Box::new(vec![1_u8, 3, 4, 4, 5]), &mut cx, &mut timer).unwrap();
+            assert_eq!(*chunk.results.downcast_ref::<Vec<u32>>().unwrap(), [10, 50]);
             let failed: Vec<_> =
                 chunk.failures.iter().map(|f| (f.place, f.panicked, f.message.as_str())).collect();
             assert_eq!(failed, [(1, false, "three"), (2, true, "four"), (3, true, "four")]);
@@ -203,17 +187,25 @@ mod tests {
         // The deadline of 1 ns passes before the first task, but the worker still runs at least one task or one stride.
         for (stride, done, failed) in [(None, 1, 0), (Some(2), 2, 0), (Some(3), 2, 1)] {
             let mut cx = Context { number: 100, ..Context::for_test() };
-            let mut chunk = ChunkResult::with_room(6);
             let mut timer = timer(&Arc::default(), stride, Duration::from_nanos(1));
-            let mut tasks = vec![1, 3, 2, 5, 6].into_iter();
-            worker.run(&mut tasks, &mut cx, &mut timer, &mut chunk);
+            let tasks = Box::new(vec![1_u8, 3, 2, 5, 6]);
+            let chunk = worker.run(tasks, &mut cx, &mut timer).unwrap();
             assert_eq!((chunk.results.len(), chunk.failures.len()), (done, failed), "{stride:?}");
-            assert_eq!(tasks.len(), 5 - done - failed);
+            assert_eq!(chunk.rest.map_or(0, |rest| rest.len()), 5 - done - failed);
         }
     }
 
     fn timer<'a>(activity: &Arc<Activity>, stride: Option<usize>, end: Duration) -> TaskTimer<'a> {
         let (clock, last) = (Clock::wall(), Duration::ZERO);
-        TaskTimer { clock, activity: activity.clone(), trail: None, stride, last, end }
+        TaskTimer {
+            clock,
+            activity: activity.clone(),
+            trail: None,
+            stride,
+            last,
+            end,
+            sum: 0.0,
+            squares: 0.0,
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -11,44 +12,120 @@ use super::resequencer::ResultRun;
 use super::user_job::{JobTime, JobTimer};
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::failed_task::FailedTask;
 use crate::rank::executor::Executor;
 use crate::rank::user_code::UserCode;
 use crate::session::Driver;
 use crate::user_code;
 use crate::wire::Item;
+use crate::wire::erased::{Items, typed};
 
-/// Receiver of results.
-pub(super) trait Sink<O>: Send {
-    /// Accepts the result of task `number`.
-    fn accept(&mut self, number: u64, result: Result<O, FailedTask>) -> Answer;
+/// The user's sink.
+pub(super) trait Sink: Send {
+    /// Passes results from task `first` on to the sink until the sink needs no more or the job is over according to `timer`. Counts the
+    /// passed results in `fed`. Returns the last answer and the remaining results.
+    ///
+    /// # Errors
+    /// If the sink does not take results of this type.
+    fn accept(
+        &mut self,
+        first: u64,
+        results: Items,
+        timer: &mut JobTimer,
+        fed: &mut usize,
+    ) -> Result<(Answer, Option<Items>)>;
+
+    /// Passes a failed task to the sink.
+    fn accept_failed(&mut self, number: u64, failed: FailedTask) -> Answer;
 }
 
-impl<O, F: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> Sink<O> for F {
-    fn accept(&mut self, number: u64, result: Result<O, FailedTask>) -> Answer {
-        self(number, result)
+/// A function as a sink. It is called for each result and each failed task.
+pub(super) struct SinkOf<S, O> {
+    sink: S,
+    results: PhantomData<fn(O)>,
+}
+
+impl<O: Item, S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> SinkOf<S, O> {
+    pub(super) fn new(sink: S) -> Self {
+        SinkOf { sink, results: PhantomData }
     }
 }
 
-/// Sink that keeps all results.
-#[derive(Debug)]
-pub(super) struct Collected<O>(pub(super) Vec<Result<O, FailedTask>>);
+impl<O: Item, S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> Sink for SinkOf<S, O> {
+    fn accept(
+        &mut self,
+        first: u64,
+        results: Items,
+        timer: &mut JobTimer,
+        fed: &mut usize,
+    ) -> Result<(Answer, Option<Items>)> {
+        let mut results = typed::<O>(results)?.into_iter();
+        while let Some(result) = results.next() {
+            *fed += 1;
+            let answer = (self.sink)(first + *fed as u64 - 1, Ok(result));
+            if answer.is_break() {
+                return Ok((answer, None));
+            }
+            if results.len() > 0 && timer.is_over(*fed) {
+                return Ok((answer, Some(Box::new(results.collect::<Vec<_>>()))));
+            }
+        }
+        Ok((Answer::Continue(()), None))
+    }
 
-impl<O: Send> Sink<O> for Collected<O> {
-    fn accept(&mut self, _: u64, result: Result<O, FailedTask>) -> Answer {
-        self.0.push(result);
+    fn accept_failed(&mut self, number: u64, failed: FailedTask) -> Answer {
+        (self.sink)(number, Err(failed))
+    }
+}
+
+/// Sink that keeps all results, which its clones share.
+pub(super) struct Collected<O>(Arc<Mutex<Vec<Result<O, FailedTask>>>>);
+
+impl<O> Default for Collected<O> {
+    fn default() -> Self {
+        Collected(Arc::default())
+    }
+}
+
+impl<O> Clone for Collected<O> {
+    fn clone(&self) -> Self {
+        Collected(self.0.clone())
+    }
+}
+
+impl<O> Collected<O> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Result<O, FailedTask>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<O: Item> Sink for Collected<O> {
+    fn accept(
+        &mut self,
+        _: u64,
+        results: Items,
+        _: &mut JobTimer,
+        fed: &mut usize,
+    ) -> Result<(Answer, Option<Items>)> {
+        *fed += results.len();
+        self.lock().extend(typed::<O>(results)?.into_iter().map(Ok));
+        Ok((Answer::Continue(()), None))
+    }
+
+    fn accept_failed(&mut self, _: u64, failed: FailedTask) -> Answer {
+        self.lock().push(Err(failed));
         Answer::Continue(())
     }
 }
 
 /// Receiver of due results from the master.
-pub(super) trait Deliver<O> {
+pub(super) trait Deliver {
     /// Passes results from task `first` on, which have `bytes` bytes, to the sink.
     ///
     /// # Errors
     /// An error or panic of the sink, for these results or for earlier ones.
-    fn put(&mut self, first: u64, run: ResultRun<O>, bytes: u64) -> Result<()>;
+    fn put(&mut self, first: u64, run: ResultRun, bytes: u64) -> Result<()>;
 
     /// Returns the tasks and bytes that the sink has not received yet, and true if the sink needs no more.
     fn progress(&self) -> ((u64, u64), bool);
@@ -57,8 +134,8 @@ pub(super) trait Deliver<O> {
 /// Delivery between two sets of tasks, when there are no results.
 pub(super) struct NoDelivery;
 
-impl<O> Deliver<O> for NoDelivery {
-    fn put(&mut self, _: u64, _: ResultRun<O>, _: u64) -> Result<()> {
+impl Deliver for NoDelivery {
+    fn put(&mut self, _: u64, _: ResultRun, _: u64) -> Result<()> {
         Ok(())
     }
 
@@ -68,87 +145,69 @@ impl<O> Deliver<O> for NoDelivery {
 }
 
 /// Results that are due at the sink.
-struct Due<O> {
+struct Due {
     first: u64,
-    run: ResultRun<O>,
+    run: ResultRun,
     bytes: u64,
     /// True if the duration of the job is limited.
     limited: bool,
 }
 
 /// Outcome of a job of the sink.
-struct Fed<O> {
+struct Fed {
     time: JobTime,
     tasks: u64,
     bytes: u64,
     /// Results for which no time was left.
-    rest: Option<Due<O>>,
+    rest: Option<Due>,
     stopped: bool,
 }
 
 /// The sink as the user code of an executor.
-struct SinkCode<O, S> {
-    sink: S,
+struct SinkCode<'scope> {
+    sink: Box<dyn Sink + 'scope>,
     farm: String,
     timer: JobTimer,
     stopped: bool,
-    results: PhantomData<fn(O)>,
 }
 
-impl<O: Item, S: Sink<O>> SinkCode<O, S> {
+impl SinkCode<'_> {
     /// Passes results to the sink until the sink needs no more or the time limit of the job is reached. Returns the number of results passed, and the
     /// remaining results.
-    fn feed(&mut self, first: u64, run: ResultRun<O>) -> Result<(usize, Vec<O>)> {
-        let SinkCode { sink, timer, stopped, farm, .. } = self;
+    fn feed(&mut self, first: u64, run: ResultRun) -> Result<(usize, Option<Items>)> {
+        let SinkCode { sink, timer, stopped, farm } = self;
         let mut fed = 0;
-        let answer = user_code::call(|| {
-            let answer = match run {
+        let outcome = user_code::call(|| {
+            let (answer, rest) = match run {
                 ResultRun::Failed(failed) => {
                     fed = 1;
-                    sink.accept(first, Err(failed))
+                    (sink.accept_failed(first, failed), None)
                 }
-                ResultRun::Results(results) => {
-                    let mut results = results.into_iter();
-                    loop {
-                        let Some(result) = results.next() else { return Ok::<_, Error>(Ok(Vec::new())) };
-                        fed += 1;
-                        let answer = sink.accept(first + fed as u64 - 1, Ok(result));
-                        if answer.is_break() {
-                            break answer;
-                        }
-                        if timer.is_over(fed) {
-                            return Ok(Ok(results.collect()));
-                        }
-                    }
-                }
+                ResultRun::Results(results) => sink.accept(first, results, timer, &mut fed)?,
             };
             match answer {
                 Answer::Break(Some(error)) => Err(user_code::described(error)),
-                answer => Ok(Err(answer)),
+                answer => Ok((answer.is_break(), rest)),
             }
         });
         let at = first + (fed as u64).saturating_sub(1);
-        match answer.map_err(|e| e.on_item(at).in_farm(farm).at_rank(0))? {
-            Ok(rest) => Ok((fed, rest)),
-            Err(answer) => {
-                *stopped |= answer.is_break();
-                Ok((fed, Vec::new()))
-            }
-        }
+        let (is_break, rest) = outcome.map_err(|e| e.on_item(at).in_farm(farm).at_rank(0))?;
+        *stopped |= is_break;
+        Ok((fed, rest))
     }
 }
 
-impl<O: Item, S: Sink<O>> UserCode for SinkCode<O, S> {
-    type Task = Due<O>;
-    type Outcome = Fed<O>;
+impl UserCode for SinkCode<'_> {
+    type Task = Due;
+    type Outcome = Fed;
 
-    fn run(&mut self, due: Due<O>) -> Result<Option<Fed<O>>> {
+    fn run(&mut self, due: Due) -> Result<Option<Fed>> {
         let Due { first, run, bytes, limited } = due;
         let tasks = run.len();
         self.timer.begin(limited);
-        let (fed, rest) = if self.stopped { (0, Vec::new()) } else { self.feed(first, run)? };
+        let (fed, rest) = if self.stopped { (0, None) } else { self.feed(first, run)? };
         let mut outcome = Fed { time: self.timer.end(), tasks, bytes, rest: None, stopped: self.stopped };
-        if !rest.is_empty() {
+        if let Some(rest) = rest {
             let left = bytes * rest.len() as u64 / tasks;
             (outcome.tasks, outcome.bytes) = (fed as u64, bytes - left);
             let run = ResultRun::Results(rest);
@@ -157,39 +216,39 @@ impl<O: Item, S: Sink<O>> UserCode for SinkCode<O, S> {
         Ok(Some(outcome))
     }
 
-    fn answers(_: &Due<O>) -> bool {
+    fn answers(_: &Due) -> bool {
         true
     }
 
-    fn may_block(&self, _: &Due<O>) -> bool {
+    fn may_block(&self, _: &Due) -> bool {
         false
     }
 
-    fn took(outcome: &Fed<O>) -> Option<Duration> {
+    fn took(outcome: &Fed) -> Option<Duration> {
         outcome.time.took()
     }
 }
 
 /// Delivery of results to the user's sink.
-pub(super) struct Delivery<'scope, 'env, O: Item, S: Sink<O>> {
-    executor: Executor<'scope, 'env, SinkCode<O, S>>,
-    queue: VecDeque<Due<O>>,
+pub(super) struct Delivery<'scope, 'env> {
+    executor: Executor<'scope, 'env, SinkCode<'scope>>,
+    queue: VecDeque<Due>,
     /// Tasks and bytes that the sink has not received yet.
     undelivered: (u64, u64),
     stopped: bool,
 }
 
-impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
+impl<'scope, 'env> Delivery<'scope, 'env> {
     /// Creates a delivery to `sink` for the farm with this name. `waker` wakes rank 0's thread.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
         (waker, clock): (Waker, Clock),
         farm: &str,
-        sink: S,
+        sink: Box<dyn Sink + 'scope>,
     ) -> Result<Self> {
         let timer = JobTimer::new(clock);
-        let code = SinkCode { sink, farm: farm.to_string(), timer, stopped: false, results: PhantomData };
+        let code = SinkCode { sink, farm: farm.to_string(), timer, stopped: false };
         let executor = Executor::new(scope, 0, driver, waker, clock, code)?;
         Ok(Delivery { executor, queue: VecDeque::new(), undelivered: (0, 0), stopped: false })
     }
@@ -234,14 +293,14 @@ impl<'scope, 'env, O: Item, S: Sink<O> + 'scope> Delivery<'scope, 'env, O, S> {
         self.executor.is_interleaved()
     }
 
-    /// Returns the sink, after everything is delivered.
-    pub(super) fn finish(self) -> Result<S> {
-        self.executor.finish().map(|code| code.sink)
+    /// Ends the sink, after everything is delivered.
+    pub(super) fn finish(self) -> Result<()> {
+        self.executor.finish().map(drop)
     }
 }
 
-impl<'scope, O: Item, S: Sink<O> + 'scope> Deliver<O> for Delivery<'scope, '_, O, S> {
-    fn put(&mut self, first: u64, run: ResultRun<O>, bytes: u64) -> Result<()> {
+impl Deliver for Delivery<'_, '_> {
+    fn put(&mut self, first: u64, run: ResultRun, bytes: u64) -> Result<()> {
         self.undelivered.0 += run.len();
         self.undelivered.1 += bytes;
         self.queue.push_back(Due { first, run, bytes, limited: false });

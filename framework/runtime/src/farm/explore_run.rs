@@ -1,17 +1,16 @@
 //! Runs of farms whose tasks or whose sink create tasks, on rank 0.
 
 use std::ops::Range;
-use std::thread::Scope;
 
 use super::builder::Farm;
+use super::delivery::SinkOf;
 use super::explore::{Explored, More, Part};
 use super::flow::{Answer, Flow, answer, plain};
-use super::master::run::MasterRun;
 use super::options::Options;
 use super::result_journal::Kind;
 use super::run::Script;
 use super::summary::Summary;
-use super::worklist::{OnTake, Order, Worklist, WorklistSource};
+use super::worklist::{Order, Worklist, WorklistSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::outcome::Outcome;
@@ -98,9 +97,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
                 answer
             }
         };
-        let kind = Kind::Stream;
-        let script = Work { first, list, sink, kind, order: Order::OldestFirst, on_take: |_, _, _| false };
-        self.run(session, options, method, script).map(Outcome::of)
+        let source = WorklistSource::new(list, Order::OldestFirst, |_, _, _| false, session.size());
+        self.run(session, options, method, source.script(first, sink, Kind::Stream)).map(Outcome::of)
     }
 }
 
@@ -219,9 +217,8 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
             let roots: Vec<I> = roots.into_iter().collect();
             roots.into_iter().rev().map(|task| Part::new(task, false))
         });
-        let (kind, order) = (Kind::Exploration, Order::NewestFirst);
-        let script = Work { first, list, sink, kind, order, on_take: Part::take };
-        self.run(session, options, method, script)
+        let source = WorklistSource::new(list, Order::NewestFirst, Part::take, session.size());
+        self.run(session, options, method, source.script(first, sink, Kind::Exploration))
     }
 }
 
@@ -234,40 +231,21 @@ fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, V
     (Place { number, below }, results)
 }
 
-/// Tasks of a worklist, and the sink of their results.
-struct Work<I, T, S> {
-    first: T,
-    list: Worklist<I>,
-    sink: S,
-    kind: Kind,
-    order: Order,
-    on_take: OnTake<I>,
-}
-
-impl<I, O, T, S> Script<I, O> for Work<I, T, S>
-where
-    I: Item,
-    O: Item,
-    T: IntoIterator<Item = I> + Send,
-    S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send,
-{
-    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
+impl<I: Item> WorklistSource<I> {
+    /// Returns the script that runs the tasks `first` and those that `sink` adds.
+    fn script<'s, O: Item>(
         self,
-        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
-        scope: &'scope Scope<'scope, 'env>,
-    ) -> Result<usize>
-    where
-        Self: 'scope,
-    {
-        let Work { first, list, sink, kind, order, on_take } = self;
-        run.master.open_journal(kind)?;
-        run.master.streaming = true;
-        let first = run.beside(|| first.into_iter().collect::<Vec<I>>())?;
-        list.add(first);
-        let mut source = WorklistSource::new(list, order, on_take, run.ranks());
-        let mut delivery = run.delivery(scope, sink, false)?;
-        run.stream(&mut source, &mut delivery)?;
-        Ok(1)
+        first: impl IntoIterator<Item = I> + Send + 's,
+        sink: impl FnMut(u64, Result<O, FailedTask>) -> Answer + Send + 's,
+        kind: Kind,
+    ) -> Script<'s> {
+        let list = self.list.clone();
+        let first = move || {
+            // The iterator is the caller's and may take long, so it does not run under the lock of the list.
+            list.add(first.into_iter().collect::<Vec<I>>());
+        };
+        let (first, source) = (Box::new(first), Box::new(self));
+        Script::Worklist { first, source, sink: Box::new(SinkOf::new(sink)), kind }
     }
 }
 
@@ -319,6 +297,7 @@ impl<O> SearchTree<O> {
 mod tests {
     use super::super::task_source::{Source, Wanted};
     use super::*;
+    use crate::wire::erased::typed;
 
     /// Pseudo-random number generator.
     struct Dice(u64);
@@ -387,7 +366,8 @@ mod tests {
                 }
                 while !(is_killed || source.has_ended() && held.is_empty()) {
                     let most = source.share().min(1 + dice.below(4) as u64);
-                    held.extend(source.draw(Wanted { most, bytes: u64::MAX, step: 1 }).unwrap());
+                    let drawn = source.draw(Wanted { most, bytes: u64::MAX, step: 1 }).unwrap();
+                    held.extend(drawn.into_iter().flat_map(|tasks| typed::<Part<Node>>(tasks).unwrap()));
                     while held.len() > dice.below(8) {
                         let part = held.swap_remove(dice.below(held.len()));
                         if dice.below(10) == 0 {

@@ -19,7 +19,7 @@ use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
 use crate::rank::trail::TrailLocation;
 use crate::session::Config;
-use crate::wire::{self, Item};
+use crate::wire;
 
 #[derive(Debug)]
 enum Role {
@@ -28,10 +28,10 @@ enum Role {
 }
 
 /// Rank other than 0 in a running farm.
-pub(super) struct Follower<'w, 'f, I: Item, O: Item> {
+pub(super) struct Follower<'w, 'f> {
     link: Link,
     /// A sub-master also finishes the chunks that it received as a worker.
-    worker: WorkerRole<I>,
+    worker: WorkerRole,
     role: Role,
     join_limit: Duration,
     /// The set-up of the worker has been started.
@@ -40,10 +40,10 @@ pub(super) struct Follower<'w, 'f, I: Item, O: Item> {
     /// Thread on which user code ran last.
     user_code: Place,
     finished: bool,
-    code: PhantomData<TaskRunner<'w, 'f, I, O>>,
+    code: PhantomData<TaskRunner<'w, 'f>>,
 }
 
-impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
+impl<'w, 'f> Follower<'w, 'f> {
     pub(super) fn new(
         endpoint: &mut Endpoint,
         (activity, trail): (Arc<Activity>, Option<TrailLocation>),
@@ -73,7 +73,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
     /// silent.
     pub(super) fn run<'scope>(
         mut self,
-        mut driver: Driver<'scope, '_, TaskRunner<'w, 'f, I, O>>,
+        mut driver: Driver<'scope, '_, TaskRunner<'w, 'f>>,
         endpoint: &mut Endpoint,
     ) -> Result<()>
     where
@@ -166,8 +166,8 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
     }
 }
 
-impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
-    type Code = TaskRunner<'w, 'f, I, O>;
+impl<'w, 'f> Protocol for Follower<'w, 'f> {
+    type Code = TaskRunner<'w, 'f>;
 
     const ANSWERS_SOON: bool = true;
 
@@ -190,13 +190,13 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         Ok(self.lead(out)? | self.spread(out)?)
     }
 
-    fn on_done(&mut self, done: Outcome<I, O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Outcome, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_set_up = matches!(done, Outcome::SetUp { .. });
         self.worker.on_done(done, &mut self.link, out)?;
         if is_set_up { self.link.join(self.link.superior, out) } else { Ok(()) }
     }
 
-    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command<I>>> {
+    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
         if !std::mem::replace(&mut self.is_set_up, true) {
             return Ok(Next::Task(Command::SetUp));
         }
@@ -256,7 +256,7 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
     /// Returns true if the execution mode has changed, on which the limit of silence of this rank depends.
     fn has_news(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
-        self.link.has_news(WorkerRole::<I>::mode(self.role.holds(), self.user_code))
+        self.link.has_news(WorkerRole::mode(self.role.holds(), self.user_code))
     }
 
     fn sign(&self) -> Sign {

@@ -36,23 +36,22 @@ const SOME: ChunkHeader = ChunkHeader {
 fn chunks_and_results_are_as_they_were() {
     let mut messages = Messages::default();
     let numbers = Codec::<u64>::of_type();
-    let chunk = |header| encode_chunk(RUN, header, &numbers, vec![1, 2, 3]).unwrap().0;
+    let chunk = |header| encode_chunk(RUN, header, &numbers, Box::new(vec![1_u64, 2, 3])).unwrap().0;
     messages.message("a chunk of three tasks", &chunk(SOME));
     messages.message("a chunk to be done alone", &chunk(ChunkHeader { alone: true, ..SOME }));
     let suspect = chunk(ChunkHeader { suspect: true, ..SOME });
     messages.message("a chunk to be done with care", &suspect);
-    let (_, payload) = encode_chunk(RUN, SOME, &numbers, vec![1, 2, 3]).unwrap();
+    let (_, payload) = encode_chunk(RUN, SOME, &numbers, Box::new(vec![1_u64, 2, 3])).unwrap();
     let again = ToWorker::Chunk(ChunkHeader { suspect: true, ..SOME }, payload).encode(RUN).unwrap();
     assert_eq!(again.head, suspect.head, "who sends a chunk on marks it as who packs it");
-    let large =
-        encode_chunk(RUN, ChunkHeader { count: 1, ..SOME }, &Codec::of_type(), vec![vec![7_u8; 40_000]])
-            .unwrap()
-            .0;
+    let (header, wide) = (ChunkHeader { count: 1, ..SOME }, Box::new(vec![vec![7_u8; 40_000]]));
+    let large = encode_chunk(RUN, header, &Codec::<Vec<u8>>::of_type(), wide).unwrap().0;
     messages.bytes("a chunk of one large task, without its part", &large.head);
     assert_eq!((large.parts.len(), large.parts[0].len()), (1, 40_000));
 
     let times = Times { took: Duration::from_nanos(1_500_000), sum: 1.5, squares: 0.75 };
-    let sheet = |results, failures| ChunkResult { results, failures, sum: 0.0, squares: 0.0 };
+    let sheet =
+        |results: Vec<u64>, failures| ChunkResult { results: Box::new(results), failures, rest: None };
     let results = encode_result(RUN, SOME, &numbers, sheet(vec![10_u64, 20, 30], vec![]), times).unwrap();
     messages.message("three results", &results);
     let failures = vec![Failure { place: 1, panicked: true, message: "no".into() }];
@@ -143,13 +142,13 @@ fn a_stream_s_journal_is_read_and_written_as_it_was() {
 
     let mut journal = rewritten("farm-stream.journal", JournalKind::Stream, |journal| {
         for (task, text) in (0..).zip(&texts) {
-            journal.keep(task * 300, text.clone(), &codec).unwrap();
+            journal.keep(task * 300, Box::new(vec![text.clone()]), &codec).unwrap();
         }
         journal.note(5..70_000, 2, death).unwrap();
     });
     for (task, text) in (0..).zip(&texts) {
         assert_eq!(journal.next_known(task * 300), Some(task * 300));
-        assert_eq!(journal.take(task * 300, &codec).unwrap(), Some(Ok(text.clone())));
+        assert_eq!(journal.take_typed(task * 300).unwrap(), Some(Ok(text.clone())));
     }
     assert_eq!((journal.next_known(0), journal.deaths()), (None, 1));
     assert_eq!(journal.noted(0), Some((5, None)));
@@ -171,14 +170,14 @@ fn an_iteration_s_journal_is_read_and_written_as_it_was() {
 
     let mut journal = rewritten("farm-iterations.journal", JournalKind::Iterations, |journal| {
         for iteration in 0..2 {
-            journal.begin_set(iteration, tasks(iteration), &codec).unwrap();
-            journal.keep(0, (iteration as u32, "A".to_string()), &codec).unwrap();
+            journal.begin_set(iteration, Box::new(tasks(iteration)), &codec).unwrap();
+            journal.keep(0, Box::new(vec![(iteration as u32, "A".to_string())]), &codec).unwrap();
             journal.keep_failure(&failed).unwrap();
         }
     });
     for iteration in 0..2 {
-        journal.begin_set(iteration, tasks(iteration), &codec).unwrap();
-        assert_eq!(journal.take(0, &codec).unwrap(), Some(Ok((iteration as u32, "A".to_string()))));
-        assert_eq!(journal.take(1, &codec).unwrap(), Some(Err(failed.clone())));
+        journal.begin_set(iteration, Box::new(tasks(iteration)), &codec).unwrap();
+        assert_eq!(journal.take_typed(0).unwrap(), Some(Ok((iteration as u32, "A".to_string()))));
+        assert_eq!(journal.take_typed::<(u32, String)>(1).unwrap(), Some(Err(failed.clone())));
     }
 }

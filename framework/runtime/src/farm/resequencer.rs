@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::failed_task::FailedTask;
-use crate::wire::{Item, weigh};
+use crate::wire::erased::Items;
 
 /// Results of consecutive tasks, or one failed task.
 #[derive(Debug)]
-pub(crate) enum ResultRun<O> {
-    Results(Vec<O>),
+pub(crate) enum ResultRun {
+    Results(Items),
     Failed(FailedTask),
 }
 
-impl<O> ResultRun<O> {
+impl ResultRun {
     /// Returns the number of tasks.
     pub(crate) fn len(&self) -> u64 {
         match self {
@@ -23,12 +23,9 @@ impl<O> ResultRun<O> {
     }
 
     /// Returns the bytes of the results, or of the error message.
-    pub(crate) fn weigh(&self) -> u64
-    where
-        O: Item,
-    {
+    pub(crate) fn weigh(&self) -> u64 {
         match self {
-            ResultRun::Results(results) => weigh(results) as u64,
+            ResultRun::Results(results) => results.weigh() as u64,
             ResultRun::Failed(failed) => failed.message.len() as u64,
         }
     }
@@ -36,16 +33,16 @@ impl<O> ResultRun<O> {
 
 /// Holds back results that arrive too early.
 #[derive(Debug)]
-pub(crate) struct Resequencer<O> {
+pub(crate) struct Resequencer {
     ordered: bool,
     /// Number of results passed on. In the order of the tasks it is also the number of the next task.
     fed: u64,
     /// Result runs that wait for earlier results, with their bytes.
-    early: BTreeMap<u64, (ResultRun<O>, u64)>,
+    early: BTreeMap<u64, (ResultRun, u64)>,
     early_bytes: u64,
 }
 
-impl<O> Resequencer<O> {
+impl Resequencer {
     pub(crate) fn new(ordered: bool) -> Self {
         Resequencer { ordered, fed: 0, early: BTreeMap::new(), early_bytes: 0 }
     }
@@ -73,8 +70,8 @@ impl<O> Resequencer<O> {
     pub(crate) fn put(
         &mut self,
         first: u64,
-        (run, bytes): (ResultRun<O>, u64),
-        deliver: &mut dyn FnMut(u64, ResultRun<O>, u64) -> Result<()>,
+        (run, bytes): (ResultRun, u64),
+        deliver: &mut dyn FnMut(u64, ResultRun, u64) -> Result<()>,
     ) -> Result<()> {
         if !self.is_due(first) {
             self.early.insert(first, (run, bytes));
@@ -106,16 +103,16 @@ mod tests {
             let (kind, message) = (ErrorKind::User, "no".into());
             ResultRun::Failed(FailedTask { task, name: None, rank: 1, tries: 1, kind, message })
         };
-        let mut deliver = |first: u64, run: ResultRun<char>, bytes: u64| {
+        let mut deliver = |first: u64, run: ResultRun, bytes: u64| {
             seen.push((first, run.len(), bytes));
             if first == 4 { Err(Error::new(ErrorKind::User, "enough")) } else { Ok(()) }
         };
-        order.put(3, (ResultRun::Results(vec!['d']), 30), &mut deliver).unwrap();
+        order.put(3, (ResultRun::Results(Box::new(vec!['d'])), 30), &mut deliver).unwrap();
         order.put(2, (failed(2), 0), &mut deliver).unwrap();
         assert_eq!((order.early.len(), order.early_bytes()), (2, 30));
-        order.put(0, (ResultRun::Results(vec!['a', 'b']), 20), &mut deliver).unwrap();
+        order.put(0, (ResultRun::Results(Box::new(vec!['a', 'b'])), 20), &mut deliver).unwrap();
         assert!(order.early.is_empty() && order.early_bytes() == 0 && order.is_due(4) && !order.is_due(5));
-        assert!(order.put(4, (ResultRun::Results(vec!['e', 'f', 'g']), 30), &mut deliver).is_err());
+        assert!(order.put(4, (ResultRun::Results(Box::new(vec!['e', 'f', 'g'])), 30), &mut deliver).is_err());
         assert_eq!(seen, [(0, 2, 20), (2, 1, 0), (3, 1, 30), (4, 3, 30)]);
     }
 
@@ -124,8 +121,8 @@ mod tests {
         let mut order = Resequencer::new(false);
         let mut seen = Vec::new();
         for first in [4, 0, 2] {
-            let run = ResultRun::Results(vec![first, first + 1]);
-            let deliver = &mut |first, run: ResultRun<u64>, _| {
+            let run = ResultRun::Results(Box::new(vec![first, first + 1]));
+            let deliver = &mut |first, run: ResultRun, _| {
                 seen.push((first, run.len()));
                 Ok(())
             };

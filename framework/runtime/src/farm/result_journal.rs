@@ -2,7 +2,6 @@
 
 use armature_text::shown;
 
-use crate::user_code;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -18,7 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::rank::suspicion::Tried;
-use crate::wire::{self, Codec, Item, packed};
+use crate::wire::erased::{Codec, Items};
+use crate::wire::{self, packed};
 
 /// A farm's journal, and its records when it was opened.
 ///
@@ -34,7 +34,7 @@ pub(crate) struct ResultJournal {
     kind: Kind,
     /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
     records: Range<u64>,
-    /// Number of the next record of an exploration.
+    /// Number of the next record.
     next: u64,
     /// True while the replay of an exploration is not complete.
     replaying: bool,
@@ -102,12 +102,7 @@ impl ResultJournal {
     ///
     /// # Errors
     /// If the journal contains another set at this place, or the tasks cannot be encoded.
-    pub(crate) fn begin_set<I: Item>(
-        &mut self,
-        iteration: usize,
-        tasks: Vec<I>,
-        codec: &Codec<I>,
-    ) -> Result<Vec<I>> {
+    pub(crate) fn begin_set(&mut self, iteration: usize, tasks: Items, codec: &dyn Codec) -> Result<Items> {
         let place = self.records.end;
         let (digest, tasks) = TaskSetDigest::of(tasks, codec)?;
         match self.known.remove(&place) {
@@ -147,11 +142,7 @@ impl ResultJournal {
     ///
     /// # Errors
     /// If the record is not a result of this farm. The identity then does not name everything that the results depend on.
-    pub(crate) fn take<O: Item>(
-        &mut self,
-        task: u64,
-        codec: &Codec<O>,
-    ) -> Result<Option<Result<O, FailedTask>>> {
+    pub(crate) fn take(&mut self, task: u64, codec: &dyn Codec) -> Result<Option<Result<Items, FailedTask>>> {
         let payload = self.known.remove(&(self.records.start + task));
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
@@ -165,7 +156,7 @@ impl ResultJournal {
     ///
     /// # Errors
     /// The errors of [`take`](ResultJournal::take).
-    pub(crate) fn take_next<O: Item>(&mut self, codec: &Codec<O>) -> Result<Option<O>> {
+    pub(crate) fn take_next(&mut self, codec: &dyn Codec) -> Result<Option<Items>> {
         let Some((record, payload)) = self.known.pop_first() else { return Ok(None) };
         let known = self.unpack(record, payload, codec)?;
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
@@ -187,36 +178,38 @@ impl ResultJournal {
         self.journal.append_parts(self.clock.now(), record, &pieces)
     }
 
-    /// Writes the result of a task, and returns it.
+    /// Writes the results of the tasks from number `first` on, and returns them.
     ///
     /// # Errors
-    /// If the result cannot be encoded, or the file cannot be written.
-    pub(crate) fn keep<O: Item>(&mut self, task: u64, result: O, codec: &Codec<O>) -> Result<O> {
-        let record = if self.kind == Kind::Exploration { self.next } else { self.records.start + task };
-        let (mut head, mut parts) = (Vec::new(), Vec::new());
-        user_code::call(|| codec.encode(vec![result], &mut head, &mut parts))?;
-        let lengths = packed::lengths(&head, &parts);
-        let mut pieces = vec![&lengths[..], &head[..]];
-        pieces.extend(parts.iter().map(Part::bytes));
-        self.journal.append_parts(self.clock.now(), record, &pieces)?;
-        self.next = record + 1;
-        user_code::call(|| codec.decode(head.into(), parts, 1))?
-            .pop()
-            .ok_or_else(|| strange(task, self.journal.path()))
+    /// If a result cannot be encoded, or the file cannot be written. The error names the task.
+    pub(crate) fn keep(&mut self, first: u64, results: Items, codec: &dyn Codec) -> Result<Items> {
+        if self.kind != Kind::Exploration {
+            self.next = self.records.start + first;
+        }
+        let mut kept = 0;
+        let results = codec.encode_each(results, &mut kept, &mut |head, parts| {
+            let lengths = packed::lengths(head, parts);
+            let mut pieces = vec![&lengths[..], head];
+            pieces.extend(parts.iter().map(Part::bytes));
+            self.journal.append_parts(self.clock.now(), self.next, &pieces)?;
+            self.next += 1;
+            Ok(())
+        });
+        results.map_err(|e| e.on_item(first + kept))
     }
 
-    fn unpack<O: Item>(&self, task: u64, payload: Bytes, codec: &Codec<O>) -> Result<Result<O, FailedTask>> {
+    fn unpack(&self, task: u64, payload: Bytes, codec: &dyn Codec) -> Result<Result<Items, FailedTask>> {
         let strange = || strange(task, self.journal.path());
         if payload.starts_with(&FAILED.to_le_bytes()) {
             return wire::from_bytes(&payload[4..]).map(Err);
         }
         let (head, parts) = packed::unpack(payload).ok_or_else(strange)?;
-        let mut results = user_code::call(|| codec.decode(head, parts, 1)).map_err(|e| {
+        let result = codec.decode(head, parts, 1).map_err(|e| {
             let text =
                 format!("{}: result {task} cannot be read: {}", self.journal.path().display(), e.message());
             Error::new(ErrorKind::Config, text)
-        })?;
-        results.pop().map(Ok).ok_or_else(strange)
+        });
+        result.map(Ok)
     }
 
     /// Records the attempts and suspicion of tasks in which a rank may have died.
@@ -270,6 +263,19 @@ fn strange(task: u64, path: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::erased::typed;
+    use crate::wire::{Codec, Item};
+
+    impl ResultJournal {
+        /// Takes the result of a task like [`take`](ResultJournal::take), and returns it with its type.
+        pub(in super::super) fn take_typed<O: Item>(
+            &mut self,
+            task: u64,
+        ) -> Result<Option<Result<O, FailedTask>>> {
+            let known = self.take(task, &Codec::<O>::of_type())?;
+            Ok(known.map(|known| known.map(|result| typed(result).unwrap().remove(0))))
+        }
+    }
 
     fn open(path: &Path, kind: Kind, identity: &[u8]) -> Result<ResultJournal> {
         ResultJournal::open(path, "sums", kind, identity, Clock::wall())
@@ -285,7 +291,8 @@ mod tests {
         let mut journal = open(&path, Kind::Stream, b"1").unwrap();
         assert_eq!(journal.next_known(0), None);
         for (task, result) in (0..).zip(&results) {
-            assert_eq!(journal.keep(task * 10, result.clone(), &codec).unwrap(), *result);
+            let kept = journal.keep(task * 10, Box::new(vec![result.clone()]), &codec).unwrap();
+            assert_eq!(typed::<Vec<f64>>(kept).unwrap(), std::slice::from_ref(result));
         }
         journal.close().unwrap();
 
@@ -295,9 +302,9 @@ mod tests {
             (Some(0), Some(10), None)
         );
         for (task, result) in (0..).zip(results) {
-            assert_eq!(journal.take(task * 10, &codec).unwrap(), Some(Ok(result)));
+            assert_eq!(journal.take_typed(task * 10).unwrap(), Some(Ok(result)));
         }
-        assert_eq!((journal.take(0, &codec).unwrap(), journal.next_known(0)), (None, None));
+        assert_eq!((journal.take_typed::<Vec<f64>>(0).unwrap(), journal.next_known(0)), (None, None));
         drop(journal);
         for (kind, fingerprint) in [(Kind::Stream, b"2"), (Kind::Iterations, b"1")] {
             let error = open(&path, kind, fingerprint).unwrap_err();
@@ -320,29 +327,29 @@ mod tests {
         };
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
         for iteration in 0..3 {
-            journal.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();
+            journal.begin_set(iteration, Box::new(vec![7, 8, iteration as u64]), &codec).unwrap();
             assert_eq!(journal.next_known(0), None);
             journal.keep_failure(&failed).unwrap();
             if iteration < 2 {
-                journal.keep(2, 100 + iteration as u64, &codec).unwrap();
+                journal.keep(2, Box::new(vec![100 + iteration as u64]), &codec).unwrap();
             }
         }
         journal.close().unwrap();
 
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
         for iteration in 0..3 {
-            journal.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();
+            journal.begin_set(iteration, Box::new(vec![7, 8, iteration as u64]), &codec).unwrap();
             assert_eq!(journal.next_known(0), Some(1));
-            assert_eq!(journal.take(1, &codec).unwrap(), Some(Err(failed.clone())));
+            assert_eq!(journal.take_typed::<u64>(1).unwrap(), Some(Err(failed.clone())));
             let last = (iteration < 2).then_some(2);
             assert_eq!((journal.next_known(0), journal.next_known(99)), (last, None), "not of the next set");
-            assert_eq!(journal.take(2, &codec).unwrap(), last.map(|_| Ok(100 + iteration as u64)));
+            assert_eq!(journal.take_typed(2).unwrap(), last.map(|_| Ok(100 + iteration as u64)));
         }
         drop(journal);
 
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
-        journal.begin_set(0, vec![7, 8, 0], &codec).unwrap();
-        let error = journal.begin_set(1, vec![7, 8, 2], &codec).unwrap_err();
+        journal.begin_set(0, Box::new(vec![7_u64, 8, 0]), &codec).unwrap();
+        let error = journal.begin_set(1, Box::new(vec![7_u64, 8, 2]), &codec).unwrap_err();
         assert!(error.message().contains("the tasks of iteration 1 differ from those"), "{error}");
     }
 
@@ -351,10 +358,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let mut journal = open(&path, Kind::Stream, b"1").unwrap();
-        journal.keep(3, 7u64, &Codec::of_type()).unwrap();
+        journal.keep(3, Box::new(vec![7u64]), &Codec::<u64>::of_type()).unwrap();
         journal.close().unwrap();
         let mut journal = open(&path, Kind::Stream, b"1").unwrap();
-        let error = journal.take::<String>(3, &Codec::of_type()).unwrap_err();
+        let error = journal.take_typed::<String>(3).unwrap_err();
         assert!(error.message().contains("result 3 cannot be read"), "{error}");
     }
 }

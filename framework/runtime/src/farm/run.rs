@@ -1,10 +1,11 @@
 //! Runs a farm on a session.
 
+use std::sync::Arc;
 use std::thread::Scope;
 use std::time::Duration;
 
 use super::builder::Farm;
-use super::delivery::Collected;
+use super::delivery::{Collected, Sink, SinkOf};
 use super::flow::{Answer, Flow, answer, plain};
 use super::follower::Follower;
 use super::master::MasterRank;
@@ -12,7 +13,8 @@ use super::master::run::MasterRun;
 use super::options::Options;
 use super::result_journal::Kind;
 use super::summary::Summary;
-use super::task_runner::TaskRunner;
+use super::task_runner::{Codecs, TaskRunner, WorkerSlot};
+use super::task_source::{Source, Tasks};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::outcome::Outcome;
@@ -20,17 +22,22 @@ use crate::rank::driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Driver, Session};
 use crate::user_code;
+use crate::wire::erased::{Items, typed};
 use crate::wire::{Item, Movable};
 
-/// Rank 0's part of a run; returns the number of iterations.
-pub(super) trait Script<I: Item, O: Item> {
-    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
-        self,
-        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
-        scope: &'scope Scope<'scope, 'env>,
-    ) -> Result<usize>
-    where
-        Self: 'scope;
+/// Rank 0's part of a run.
+pub(super) enum Script<'s> {
+    /// A stream of tasks. The sink `is_short` if it is the framework's own, which is never slow.
+    Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
+    /// Sets of tasks, each made from the results of the previous set.
+    Iterations(Box<dyn Sets + 's>),
+    /// Tasks of a worklist, to which `first` adds the first ones.
+    Worklist {
+        first: Box<dyn FnOnce() + Send + 's>,
+        source: Box<dyn Source + 's>,
+        sink: Box<dyn Sink + 's>,
+        kind: Kind,
+    },
 }
 
 impl<I: Item, O: Item> Farm<'_, I, O> {
@@ -53,7 +60,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut sink: impl FnMut(u64, O) -> R + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let sink = move |number, result| plain(result, |result| sink(number, result));
-        let script = Stream { tasks, sink, is_short: false };
+        let script = Script::stream(tasks, sink, false);
         self.run(session, self.failing_fast(), "for_each", script).map(Outcome::of)
     }
 
@@ -86,7 +93,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let sink = move |number, result| answer(sink(number, result));
-        let script = Stream { tasks, sink, is_short: false };
+        let script = Script::stream(tasks, sink, false);
         self.run(session, self.options.clone(), "for_each_result", script).map(Outcome::of)
     }
 
@@ -134,7 +141,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     ) -> Result<Vec<O>> {
         let results = self.collected(session, "collect_on_all", tasks)?.on_root();
         let farm = format!("the farm {:?}", self.name);
-        session.share(&farm, &self.codecs.results, results, |error| error.in_farm(&self.name))
+        session.share(&farm, &self.results, results, |error| error.in_farm(&self.name))
     }
 
     fn collected(
@@ -149,7 +156,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             results.extend(result);
             Answer::Continue(())
         };
-        let summary = self.run(session, options, method, Stream { tasks, sink, is_short: true })?;
+        let summary = self.run(session, options, method, Script::stream(tasks, sink, true))?;
         Ok(Outcome::new(summary.map(|summary| (results, summary))))
     }
 
@@ -181,8 +188,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             results.push(result);
             Answer::Continue(())
         };
-        let summary =
-            self.run(session, options, "collect_results", Stream { tasks, sink, is_short: true })?;
+        let summary = self.run(session, options, "collect_results", Script::stream(tasks, sink, true))?;
         Ok(Outcome::new(summary.map(|summary| (results, summary))))
     }
 
@@ -225,7 +231,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
-        self.run(session, options, "iterate", Iterations { first, next }).map(Outcome::of)
+        self.run(session, options, "iterate", Script::iterations(first, next)).map(Outcome::of)
     }
 
     /// Like [`iterate`](Farm::iterate), but passes failed tasks to `next` together with the results.
@@ -239,7 +245,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.options.clone() };
-        self.run(session, options, "iterate_results", Iterations { first, next }).map(Outcome::of)
+        self.run(session, options, "iterate_results", Script::iterations(first, next)).map(Outcome::of)
     }
 
     /// Returns the options of a run that the first failed task ends.
@@ -247,11 +253,33 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         Options { fail_fast: true, ..self.options.clone() }
     }
 
+    pub(super) fn run(
+        &mut self,
+        session: &mut Session,
+        options: Options,
+        method: &str,
+        script: Script<'_>,
+    ) -> Result<Option<Summary>> {
+        let codecs = Codecs { tasks: Arc::new(self.tasks), results: Arc::new(self.results) };
+        FarmRun { name: &self.name, slot: &mut self.slot, codecs, options }.run(session, method, script)
+    }
+}
+
+/// A run of a farm, without the types of its tasks and results.
+struct FarmRun<'a, 'f> {
+    name: &'a str,
+    slot: &'a mut WorkerSlot<'f>,
+    codecs: Codecs,
+    options: Options,
+}
+
+impl FarmRun<'_, '_> {
     /// Returns the settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
-    fn announcement(&self, options: &Options, form: &str) -> Announcement {
+    fn announcement(&self, method: &str) -> Announcement {
+        let options = &self.options;
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
         let what = what
-            .with("method", form)
+            .with("method", method)
             .with("tasks of type", self.codecs.tasks.item())
             .with("results of type", self.codecs.results.item())
             .with("order", if options.ordered { "as of the tasks" } else { "as they come" })
@@ -264,17 +292,12 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         }
     }
 
-    pub(super) fn run(
-        &mut self,
-        session: &mut Session,
-        options: Options,
-        form: &str,
-        script: impl Script<I, O>,
-    ) -> Result<Option<Summary>> {
+    fn run(self, session: &mut Session, method: &str, script: Script<'_>) -> Result<Option<Summary>> {
         let (endpoint, config) = session.endpoint();
-        let checked = options.check().map_err(|error| error.in_farm(&self.name).at_rank(endpoint.rank()));
+        let checked = self.options.check().map_err(|e| e.in_farm(self.name).at_rank(endpoint.rank()));
         checked.inspect_err(|error| endpoint.report(error))?;
-        let run = endpoint.begin_run(&self.announcement(&options, form), config.join_limit)?;
+        let run = endpoint.begin_run(&self.announcement(method), config.join_limit)?;
+        let FarmRun { name, slot, codecs, options } = self;
         let (rank, clock) = (endpoint.rank(), endpoint.clock());
         if options.task_limit.is_some()
             && !clock.is_simulated()
@@ -283,17 +306,15 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             // A run in which a task never ends would wait for the thread of that task and never end.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
-            let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(rank);
+            let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);
             endpoint.report(&error);
             return Err(error);
         }
         if let Some((path, _)) = options.journal.as_ref().filter(|_| rank == 0) {
-            let claimed = endpoint.claim(path).map_err(|error| error.in_farm(&self.name));
+            let claimed = endpoint.claim(path).map_err(|error| error.in_farm(name));
             claimed.inspect_err(|error| endpoint.report(error))?;
         }
-        let Farm { name, slot, codecs, .. } = self;
-        let codecs = *codecs;
-        let mut runner = TaskRunner::new(slot, codecs, name, run, endpoint.place(), clock);
+        let mut runner = TaskRunner::new(slot, codecs.clone(), name, run, endpoint.place(), clock);
         let activity = runner.activity();
         if options.task_limit.is_some() {
             runner.watch_every_task();
@@ -330,79 +351,122 @@ fn shown(limit: Option<Duration>) -> String {
     limit.map_or("unset".to_string(), |limit| format!("{limit:?}"))
 }
 
-/// Script of a stream of tasks.
-struct Stream<T, S> {
-    tasks: T,
-    sink: S,
-    /// True for a sink of the framework, which is never slow.
-    is_short: bool,
-}
+impl<'s> Script<'s> {
+    fn stream<O: Item>(
+        tasks: impl IntoIterator<Item: Item, IntoIter: Movable> + 's,
+        sink: impl FnMut(u64, Result<O, FailedTask>) -> Answer + Send + 's,
+        is_short: bool,
+    ) -> Self {
+        Script::Stream {
+            tasks: Box::new(|| Box::new(tasks.into_iter())),
+            sink: Box::new(SinkOf::new(sink)),
+            is_short,
+        }
+    }
 
-impl<I, O, T, S> Script<I, O> for Stream<T, S>
-where
-    I: Item,
-    O: Item,
-    T: IntoIterator<Item = I, IntoIter: Send>,
-    S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send,
-{
+    fn iterations<I: Item, O: Item>(
+        first: impl IntoIterator<Item = I> + Send + 's,
+        next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send + 's,
+    ) -> Self {
+        Script::Iterations(Box::new(SetsOf { first: Some(first), next, results: Collected::default() }))
+    }
+
+    /// Executes the run. Returns the number of iterations.
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
-        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
+        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<usize>
     where
-        Self: 'scope,
+        's: 'scope,
     {
-        run.master.open_journal(Kind::Stream)?;
-        run.master.streaming = true;
-        let mut source = run.source(scope, self.tasks.into_iter(), false)?;
-        let mut delivery = run.delivery(scope, self.sink, self.is_short)?;
-        run.stream(&mut source, &mut delivery)?;
+        match self {
+            Script::Stream { tasks, sink, is_short } => {
+                run.master.open_journal(Kind::Stream)?;
+                run.master.streaming = true;
+                let mut source = run.source(scope, tasks(), false)?;
+                let mut delivery = run.delivery(scope, sink, is_short)?;
+                run.stream(&mut source, &mut delivery)?;
+            }
+            Script::Worklist { first, mut source, sink, kind } => {
+                run.master.open_journal(kind)?;
+                run.master.streaming = true;
+                run.beside(first)?;
+                let mut delivery = run.delivery(scope, sink, false)?;
+                run.stream(&mut *source, &mut delivery)?;
+            }
+            Script::Iterations(sets) => return iterate(sets, run, scope),
+        }
         Ok(1)
     }
 }
 
-/// Script of sets of tasks, each made from the results of the previous set.
-struct Iterations<T, N> {
-    first: T,
-    next: N,
+/// Runs sets of tasks. Returns their number.
+fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
+    mut sets: Box<dyn Sets + 'scope>,
+    run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,
+    scope: &'scope Scope<'scope, 'env>,
+) -> Result<usize> {
+    run.master.open_journal(Kind::Iterations)?;
+    let mut tasks = run.beside(|| sets.first())?;
+    for iteration in 0.. {
+        tasks = run.master.begin_set(iteration, tasks)?;
+        let (tasks_of_set, sink) = sets.begin(tasks)?;
+        let mut source = run.source(scope, tasks_of_set, true)?;
+        let mut delivery = run.delivery(scope, sink, true)?;
+        run.stream(&mut source, &mut delivery)?;
+        delivery.finish()?;
+        let begin = run.master.clock.now();
+        match run.beside(|| sets.next(iteration))? {
+            Ok(Some(next)) => {
+                tasks = next;
+                run.between(run.master.clock.now().saturating_sub(begin))?;
+            }
+            Ok(None) => return Ok(iteration + 1),
+            Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(run.master.name())),
+        }
+    }
+    Err(Error::new(ErrorKind::User, "the farm has more iterations than can be counted").at_rank(0))
 }
 
-impl<I, O, T, N> Script<I, O> for Iterations<T, N>
+/// Sets of tasks, each made from the results of the previous set.
+pub(super) trait Sets: Send {
+    /// Returns the first set.
+    fn first(&mut self) -> Items;
+
+    /// Returns the tasks of a set as an iterator, and a sink for their results.
+    fn begin(&mut self, tasks: Items) -> Result<(Box<dyn Tasks>, Box<dyn Sink>)>;
+
+    /// Returns the set that follows from the results of the last one, or `None` at the end.
+    fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError>;
+}
+
+/// [`Sets`] of the caller.
+struct SetsOf<F, N, O> {
+    first: Option<F>,
+    next: N,
+    results: Collected<O>,
+}
+
+impl<I, O, F, N> Sets for SetsOf<F, N, O>
 where
     I: Item,
     O: Item,
-    T: IntoIterator<Item = I> + Send,
+    F: IntoIterator<Item = I> + Send,
     N: FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
 {
-    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
-        mut self,
-        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
-        scope: &'scope Scope<'scope, 'env>,
-    ) -> Result<usize>
-    where
-        Self: 'scope,
-    {
-        run.master.open_journal(Kind::Iterations)?;
-        let first = self.first;
-        let mut tasks: Vec<I> = run.beside(|| first.into_iter().collect())?;
-        for iteration in 0.. {
-            tasks = run.master.begin_set(iteration, tasks)?;
-            let results = Collected(Vec::with_capacity(tasks.len()));
-            let mut source = run.source(scope, tasks.into_iter(), true)?;
-            let mut delivery = run.delivery(scope, results, true)?;
-            run.stream(&mut source, &mut delivery)?;
-            let Collected(results) = delivery.finish()?;
-            let begin = run.master.clock.now();
-            match run.beside(|| (self.next)(results, iteration))? {
-                Ok(Some(next)) => {
-                    tasks = next;
-                    run.between(run.master.clock.now().saturating_sub(begin))?;
-                }
-                Ok(None) => return Ok(iteration + 1),
-                Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(run.master.name())),
-            }
-        }
-        Err(Error::new(ErrorKind::User, "the farm has more iterations than can be counted").at_rank(0))
+    fn first(&mut self) -> Items {
+        Box::new(self.first.take().into_iter().flatten().collect::<Vec<I>>())
+    }
+
+    fn begin(&mut self, tasks: Items) -> Result<(Box<dyn Tasks>, Box<dyn Sink>)> {
+        let tasks = typed::<I>(tasks)?;
+        self.results.lock().reserve(tasks.len());
+        Ok((Box::new(tasks.into_iter()), Box::new(self.results.clone())))
+    }
+
+    fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError> {
+        let results = std::mem::take(&mut *self.results.lock());
+        Ok((self.next)(results, iteration)?.map(|tasks| Box::new(tasks) as Items))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use std::vec;
 
 use super::chunk_result::{Activity, ChunkResult, ErasedWorker, PART, TaskTimer};
 use super::messages::{self, ChunkHeader, Payload, Times};
@@ -14,52 +13,43 @@ use crate::observe::Tally;
 use crate::rank::trail::{NOTED, Trail, TrailLocation};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
-use crate::wire::{Codec, Item};
+use crate::wire::erased::{Codec, Items};
 
 /// Function that creates a farm's worker on the rank that computes.
-pub(crate) type Factory<'f, I, O> =
-    Box<dyn FnMut() -> Result<Box<dyn ErasedWorker<I, O> + 'f>, BoxError> + Send + 'f>;
+pub(crate) type Factory<'f> = Box<dyn FnMut() -> Result<Box<dyn ErasedWorker + 'f>, BoxError> + Send + 'f>;
 
 /// Storage for a farm's worker between two runs.
-pub(crate) struct WorkerSlot<'f, I, O> {
-    pub(crate) factory: Factory<'f, I, O>,
-    pub(crate) worker: Option<Box<dyn ErasedWorker<I, O> + 'f>>,
+pub(crate) struct WorkerSlot<'f> {
+    pub(crate) factory: Factory<'f>,
+    pub(crate) worker: Option<Box<dyn ErasedWorker + 'f>>,
 }
 
 /// Codecs for the tasks and results of a farm.
-#[derive(Debug)]
-pub(crate) struct Codecs<I, O> {
-    pub(crate) tasks: Codec<I>,
-    pub(crate) results: Codec<O>,
+#[derive(Clone)]
+pub(crate) struct Codecs {
+    pub(crate) tasks: Arc<dyn Codec>,
+    pub(crate) results: Arc<dyn Codec>,
 }
-
-impl<I, O> Clone for Codecs<I, O> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<I, O> Copy for Codecs<I, O> {}
 
 /// Command to the compute side.
-pub(crate) enum Command<I> {
+pub(crate) enum Command {
     /// Create the worker, if there is none yet.
     SetUp,
     /// Run a chunk; `away` is true if the result is sent to another rank.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
     /// Run the rest of a chunk.
-    Rest(Rest<I>),
+    Rest(Rest),
 }
 
 /// Tasks of a chunk that are left after a partial result.
-pub(crate) struct Rest<I> {
+pub(crate) struct Rest {
     header: ChunkHeader,
-    tasks: vec::IntoIter<I>,
+    tasks: Items,
     away: bool,
 }
 
 /// Outcome of a command.
-pub(crate) enum Outcome<I, O> {
+pub(crate) enum Outcome {
     SetUp {
         took: Duration,
     },
@@ -67,23 +57,23 @@ pub(crate) enum Outcome<I, O> {
     Chunk {
         header: ChunkHeader,
         times: Times,
-        result: Output<O>,
-        rest: Option<Rest<I>>,
+        result: Output,
+        rest: Option<Rest>,
     },
 }
 
 /// Result of a chunk.
-pub(crate) enum Output<O> {
+pub(crate) enum Output {
     /// Result for this rank.
-    Local(ChunkResult<O>),
+    Local(ChunkResult),
     /// Result for another rank.
     Encoded(Frame),
 }
 
 /// Compute side of a rank in a farm.
-pub(crate) struct TaskRunner<'w, 'f, I, O> {
-    slot: &'w mut WorkerSlot<'f, I, O>,
-    codecs: Codecs<I, O>,
+pub(crate) struct TaskRunner<'w, 'f> {
+    slot: &'w mut WorkerSlot<'f>,
+    codecs: Codecs,
     farm: String,
     run: u32,
     cx: Context,
@@ -107,10 +97,10 @@ const LOOK_EVERY: f64 = 20e-6;
 /// Maximum number of tasks between two readings of the clock.
 const MOST_UNTIMED: usize = 4096;
 
-impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
+impl<'w, 'f> TaskRunner<'w, 'f> {
     pub(crate) fn new(
-        slot: &'w mut WorkerSlot<'f, I, O>,
-        codecs: Codecs<I, O>,
+        slot: &'w mut WorkerSlot<'f>,
+        codecs: Codecs,
         farm: &str,
         run: u32,
         place: RankPlace,
@@ -183,28 +173,20 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         }
     }
 
-    fn unpack(&self, header: ChunkHeader, payload: Payload) -> Result<vec::IntoIter<I>> {
+    fn unpack(&self, header: ChunkHeader, payload: Payload) -> Result<Items> {
         let (skip, count) = (header.skip as usize, header.count as usize);
-        let tasks = user_code::call(|| self.codecs.tasks.decode(payload.head, payload.parts, skip + count))
-            .map_err(|e| self.blame(e, header))?;
-        let mut tasks = tasks.into_iter();
-        tasks.by_ref().take(skip).for_each(drop);
-        Ok(tasks)
+        let tasks = self.codecs.tasks.decode(payload.head, payload.parts, skip + count);
+        let mut tasks = tasks.map_err(|e| self.blame(e, header))?;
+        Ok(if skip > 0 { tasks.split_off(skip) } else { tasks })
     }
 
     /// Runs as many tasks of a chunk as its time allows.
-    fn work(
-        &mut self,
-        header: ChunkHeader,
-        mut tasks: vec::IntoIter<I>,
-        away: bool,
-    ) -> Result<Outcome<I, O>> {
+    fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Outcome> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(
                 self.here(Error::new(ErrorKind::Wire, "a chunk arrived before the worker was created"))
             );
         };
-        let mut result = ChunkResult::with_room(tasks.len());
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
         // The conversion saturates if tasks take no time.
@@ -215,24 +197,21 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         let notes_each = header.alone || is_noted(self.task_time);
         let trail = self.trail.as_mut().filter(|_| notes_each).map(|trail| (trail, header.id));
         let (activity, end) = (self.activity.clone(), start + PART);
-        let mut timer = TaskTimer { clock: self.clock, activity, trail, stride, last: start, end };
-        worker.run(&mut tasks, &mut self.cx, &mut timer, &mut result);
+        let (clock, last, sum, squares) = (self.clock, start, 0.0, 0.0);
+        let mut timer = TaskTimer { clock, activity, trail, stride, last, end, sum, squares };
+        let mut result = worker.run(tasks, &mut self.cx, &mut timer)?;
+        let TaskTimer { sum, squares, .. } = timer;
         let took = self.clock.now().saturating_sub(start);
-        let (header, rest) = divide(header, tasks, away);
-        if rest.is_some() {
-            result.results.shrink_to_fit();
-        }
+        let (header, rest) = divide(header, result.rest.take(), away);
         let (seconds, tasks) = (took.as_secs_f64(), f64::from(header.count.max(1)));
         (self.task_time, self.chunk_time) = (Some(seconds / tasks), Some(took));
         let times = if stride.is_none() {
-            Times { took, sum: result.sum, squares: result.squares }
+            Times { took, sum, squares }
         } else {
             Times { took, sum: seconds, squares: seconds * seconds / tasks }
         };
         let result = if away {
-            let message = user_code::call(|| {
-                messages::encode_result(self.run, header, &self.codecs.results, result, times)
-            });
+            let message = messages::encode_result(self.run, header, &*self.codecs.results, result, times);
             Output::Encoded(message.map_err(|e| self.blame(e, header))?)
         } else {
             self.codecs.results.check(&result.results).map_err(|e| self.blame(e, header))?;
@@ -252,23 +231,21 @@ fn is_noted(time: Option<f64>) -> bool {
 }
 
 /// Divides a chunk into its completed tasks and the rest. Returns the header of the completed tasks, and the rest if there is one.
-fn divide<I>(header: ChunkHeader, tasks: vec::IntoIter<I>, away: bool) -> (ChunkHeader, Option<Rest<I>>) {
+fn divide(header: ChunkHeader, tasks: Option<Items>, away: bool) -> (ChunkHeader, Option<Rest>) {
+    let Some(tasks) = tasks else { return (header, None) };
     // The conversion is exact: at most `header.count` tasks are left, which is a `u32`.
     let left = tasks.len() as u32;
-    if left == 0 {
-        return (header, None);
-    }
     let count = header.count - left;
     let (first, skip) = (header.first + u64::from(count), header.skip + count);
     let rest = Rest { header: ChunkHeader { first, count: left, skip, ..header }, tasks, away };
     (ChunkHeader { count, ..header }, Some(rest))
 }
 
-impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
-    type Task = Command<I>;
-    type Outcome = Outcome<I, O>;
+impl UserCode for TaskRunner<'_, '_> {
+    type Task = Command;
+    type Outcome = Outcome;
 
-    fn run(&mut self, task: Command<I>) -> Result<Option<Outcome<I, O>>> {
+    fn run(&mut self, task: Command) -> Result<Option<Outcome>> {
         match task {
             Command::SetUp => self.set_up().map(|took| Some(Outcome::SetUp { took })),
             Command::Chunk { header, payload, away } => {
@@ -283,15 +260,15 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
         }
     }
 
-    fn answers(_: &Command<I>) -> bool {
+    fn answers(_: &Command) -> bool {
         true
     }
 
-    fn is_work(task: &Command<I>) -> bool {
+    fn is_work(task: &Command) -> bool {
         matches!(task, Command::Chunk { .. } | Command::Rest(_))
     }
 
-    fn may_block(&self, task: &Command<I>) -> bool {
+    fn may_block(&self, task: &Command) -> bool {
         match task {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
@@ -300,14 +277,14 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
         }
     }
 
-    fn took(outcome: &Outcome<I, O>) -> Option<Duration> {
+    fn took(outcome: &Outcome) -> Option<Duration> {
         match outcome {
             Outcome::Chunk { times, .. } => Some(times.took),
             Outcome::SetUp { .. } => None,
         }
     }
 
-    fn tally(outcome: &Outcome<I, O>, tally: &mut Tally) {
+    fn tally(outcome: &Outcome, tally: &mut Tally) {
         if let Outcome::Chunk { header, times, .. } = outcome {
             let sum = Duration::from_secs_f64(times.sum.max(0.0));
             tally.add(0, Some(header.first), u64::from(header.count), sum);
@@ -315,7 +292,7 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
     }
 }
 
-impl<I, O> std::fmt::Debug for TaskRunner<'_, '_, I, O> {
+impl std::fmt::Debug for TaskRunner<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TaskRunner").field("farm", &self.farm).field("cx", &self.cx).finish_non_exhaustive()
     }

@@ -1,9 +1,8 @@
 //! Digests of sets of tasks, which show that a set differs from the one whose results were kept.
 
 use crate::comm::Part;
-use crate::error::{Error, ErrorKind, Result};
-use crate::user_code;
-use crate::wire::{Codec, Item};
+use crate::error::Result;
+use crate::wire::erased::{Codec, Items};
 
 /// Digest of a set of tasks: the number of tasks, and a hash that very likely differs if the tasks differ.
 ///
@@ -20,18 +19,13 @@ impl TaskSetDigest {
     ///
     /// # Errors
     /// If a task cannot be encoded or decoded.
-    pub(crate) fn of<I: Item>(tasks: Vec<I>, codec: &Codec<I>) -> Result<(Self, Vec<I>)> {
+    pub(crate) fn of(tasks: Items, codec: &dyn Codec) -> Result<(Self, Items)> {
         let mut digest = TaskSetDigest { tasks: tasks.len() as u64, sum: 0 };
-        let one = |task| {
-            let (mut head, mut parts) = (Vec::new(), Vec::new());
-            user_code::call(|| codec.encode(vec![task], &mut head, &mut parts))?;
-            digest.add(&head, &parts);
-            user_code::call(|| codec.decode(head.into(), parts, 1))?
-                .pop()
-                .ok_or_else(|| Error::new(ErrorKind::Wire, "a task has got lost in its codec"))
-        };
-        let tasks: Result<Vec<I>> = tasks.into_iter().map(one).collect();
-        Ok((digest, tasks?))
+        let tasks = codec.encode_each(tasks, &mut 0, &mut |head, parts| {
+            digest.add(head, parts);
+            Ok(())
+        })?;
+        Ok((digest, tasks))
     }
 
     fn add(&mut self, head: &[u8], parts: &[Part]) {
@@ -60,10 +54,12 @@ impl TaskSetDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::erased::typed;
+    use crate::wire::{self, Item};
     use std::collections::HashMap;
 
     fn digest<I: Item>(tasks: Vec<I>) -> [u8; 16] {
-        TaskSetDigest::of(tasks, &Codec::of_type()).unwrap().0.to_bytes()
+        TaskSetDigest::of(Box::new(tasks), &wire::Codec::<I>::of_type()).unwrap().0.to_bytes()
     }
 
     #[test]
@@ -87,6 +83,8 @@ mod tests {
     #[test]
     fn tasks_come_back() {
         let texts = vec!["a".to_string(), String::new()];
-        assert_eq!(TaskSetDigest::of(texts.clone(), &Codec::of_type()).unwrap().1, texts);
+        let codec = wire::Codec::<String>::of_type();
+        let (_, tasks) = TaskSetDigest::of(Box::new(texts.clone()), &codec).unwrap();
+        assert_eq!(typed::<String>(tasks).unwrap(), texts);
     }
 }

@@ -1,7 +1,6 @@
 //! Source of tasks: the user's iterator, from which tasks are drawn as chunks are dispatched. The iterator is called between messages if it
 //! answers soon, and otherwise on a thread: it may take any time while rank 0 sends heartbeats to its workers.
 
-use std::collections::VecDeque;
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::rank::executor::Executor;
 use crate::rank::user_code::UserCode;
 use crate::session::Driver;
 use crate::user_code;
+use crate::wire::erased::Items;
 use crate::wire::{Item, weigh};
 
 /// Limits of a draw.
@@ -33,9 +33,9 @@ struct Draw {
 }
 
 /// Tasks of one draw.
-struct Drawn<I> {
+struct Drawn {
     time: JobTime,
-    tasks: Vec<I>,
+    tasks: Items,
     /// The tasks have reached the limit of bytes.
     full: bool,
     ended: bool,
@@ -43,7 +43,7 @@ struct Drawn<I> {
 }
 
 /// Source from which the master takes tasks.
-pub(super) trait Source<I> {
+pub(super) trait Source {
     /// Returns the number of tasks taken so far, which is the number of the next task.
     fn taken(&self) -> u64;
 
@@ -95,38 +95,43 @@ pub(super) trait Source<I> {
     ///
     /// # Errors
     /// If the user's iterator panics.
-    fn draw(&mut self, wanted: Wanted) -> Result<Vec<I>>;
+    fn draw(&mut self, wanted: Wanted) -> Result<Option<Items>>;
 }
 
-/// The iterator as the user code of an executor.
-struct SourceCode<T> {
-    tasks: T,
-    drawn: u64,
-    farm: String,
-    timer: JobTimer,
+/// The user's iterator.
+pub(super) trait Tasks: Send {
+    /// Returns the bounds of the number of remaining tasks.
+    fn hint(&self) -> (usize, Option<usize>);
+
+    /// Draws tasks until there are as many as are `wanted`, or the job is over according to `timer`. Returns true if the tasks have reached
+    /// the limit of bytes, and true if the iterator has ended.
+    ///
+    /// # Errors
+    /// If the iterator panics. The error names the task, if `drawn` tasks were drawn before.
+    fn draw(&mut self, wanted: Wanted, timer: &mut JobTimer, drawn: u64) -> Result<(Items, bool, bool)>;
 }
 
-impl<T: Iterator<Item: Item> + Send> UserCode for SourceCode<T> {
-    type Task = Draw;
-    type Outcome = Drawn<T::Item>;
+impl<T: Iterator<Item: Item> + Send> Tasks for T {
+    fn hint(&self) -> (usize, Option<usize>) {
+        self.size_hint()
+    }
 
-    fn run(&mut self, draw: Draw) -> Result<Option<Drawn<T::Item>>> {
-        let Draw { wanted: Wanted { most, bytes, step }, limited } = draw;
+    fn draw(&mut self, wanted: Wanted, timer: &mut JobTimer, before: u64) -> Result<(Items, bool, bool)> {
+        let Wanted { most, bytes, step } = wanted;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.timer.begin(limited);
-        let mut drawn: Vec<T::Item> = Vec::with_capacity(most.min(self.tasks.size_hint().0.max(64)));
+        let mut drawn: Vec<T::Item> = Vec::new();
         let (mut full, mut ended) = (false, false);
-        let hint = user_code::call(|| {
-            let SourceCode { tasks, timer, .. } = self;
+        let outcome = user_code::call(|| {
+            drawn.reserve(most.min(self.size_hint().0.max(64)));
             let (mut weight, mut skip) = (0, 0);
             while !full && drawn.len() < most {
                 if !std::mem::needs_drop::<T::Item>() {
                     // All tasks have the same size, which the caller knows.
                     let some = timer.until_look(drawn.len()).min(most - drawn.len());
                     let before = drawn.len();
-                    drawn.extend(tasks.by_ref().take(some));
+                    drawn.extend(self.by_ref().take(some));
                     ended = drawn.len() < before + some;
-                } else if let Some(task) = tasks.next() {
+                } else if let Some(task) = self.next() {
                     if skip == 0 {
                         weight += (weigh(std::slice::from_ref(&task)) * step) as u64;
                         (full, skip) = (weight >= bytes, step);
@@ -140,13 +145,34 @@ impl<T: Iterator<Item: Item> + Send> UserCode for SourceCode<T> {
                     break;
                 }
             }
-            Ok::<_, Error>(tasks.size_hint())
+            Ok::<_, Error>(())
         });
-        let at = self.drawn + drawn.len() as u64;
-        let hint = hint.map_err(|e| e.on_item(at).at_rank(0).in_farm(&self.farm))?;
-        self.drawn = at;
-        ended |= hint == (0, Some(0));
-        Ok(Some(Drawn { time: self.timer.end(), tasks: drawn, full, ended, hint }))
+        outcome.map_err(|e| e.on_item(before + drawn.len() as u64))?;
+        Ok((Box::new(drawn), full, ended))
+    }
+}
+
+/// The iterator as the user code of an executor.
+struct SourceCode<'scope> {
+    tasks: Box<dyn Tasks + 'scope>,
+    drawn: u64,
+    farm: String,
+    timer: JobTimer,
+}
+
+impl UserCode for SourceCode<'_> {
+    type Task = Draw;
+    type Outcome = Drawn;
+
+    fn run(&mut self, Draw { wanted, limited }: Draw) -> Result<Option<Drawn>> {
+        let SourceCode { tasks, drawn, farm, timer } = self;
+        timer.begin(limited);
+        let here = |e: Error| e.at_rank(0).in_farm(farm);
+        let (new, full, ended) = tasks.draw(wanted, timer, *drawn).map_err(here)?;
+        *drawn += new.len() as u64;
+        let hint = user_code::call(|| Ok::<_, Error>(tasks.hint())).map_err(|e| here(e.on_item(*drawn)))?;
+        let ended = ended || hint == (0, Some(0));
+        Ok(Some(Drawn { time: timer.end(), tasks: new, full, ended, hint }))
     }
 
     fn answers(_: &Draw) -> bool {
@@ -157,16 +183,16 @@ impl<T: Iterator<Item: Item> + Send> UserCode for SourceCode<T> {
         false
     }
 
-    fn took(outcome: &Drawn<T::Item>) -> Option<Duration> {
+    fn took(outcome: &Drawn) -> Option<Duration> {
         outcome.time.took()
     }
 }
 
 /// Source of the tasks of an iterator.
-pub(super) struct TaskSource<'scope, 'env, T: Iterator<Item: Item> + Send> {
-    executor: Executor<'scope, 'env, SourceCode<T>>,
+pub(super) struct TaskSource<'scope, 'env> {
+    executor: Executor<'scope, 'env, SourceCode<'scope>>,
     /// Tasks that were drawn and not taken.
-    buffer: VecDeque<T::Item>,
+    buffer: Option<Items>,
     /// The tasks in the buffer have reached the limit of bytes.
     full: bool,
     taken: u64,
@@ -175,38 +201,43 @@ pub(super) struct TaskSource<'scope, 'env, T: Iterator<Item: Item> + Send> {
     hint: (usize, Option<usize>),
 }
 
-impl<'scope, 'env, T: Iterator<Item: Item> + Send + 'scope> TaskSource<'scope, 'env, T> {
+impl<'scope, 'env> TaskSource<'scope, 'env> {
     /// Creates the source of an iterator's tasks, for the farm with this name. `waker` wakes rank 0's thread.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
         (waker, clock): (Waker, Clock),
         farm: &str,
-        tasks: T,
+        tasks: Box<dyn Tasks + 'scope>,
     ) -> Result<Self> {
-        let hint = tasks.size_hint();
+        let hint = tasks.hint();
         let code = SourceCode { tasks, drawn: 0, farm: farm.to_string(), timer: JobTimer::new(clock) };
         let executor = Executor::new(scope, 0, driver, waker, clock, code)?;
-        Ok(TaskSource { executor, buffer: VecDeque::new(), full: false, taken: 0, ended: false, hint })
+        Ok(TaskSource { executor, buffer: None, full: false, taken: 0, ended: false, hint })
+    }
+
+    /// Returns the number of tasks in the buffer.
+    fn buffered(&self) -> u64 {
+        self.buffer.as_ref().map_or(0, |tasks| tasks.len() as u64)
     }
 }
 
-impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSource<'scope, '_, T> {
+impl Source for TaskSource<'_, '_> {
     fn taken(&self) -> u64 {
         self.taken
     }
 
     fn has_ended(&self) -> bool {
-        self.ended && self.buffer.is_empty()
+        self.ended && self.buffer.is_none()
     }
 
     fn end(&mut self) {
         self.ended = true;
-        self.buffer.clear();
+        self.buffer = None;
     }
 
     fn left(&self) -> (u64, bool) {
-        let here = self.buffer.len() as u64;
+        let here = self.buffered();
         if self.ended {
             return (here, true);
         }
@@ -231,42 +262,42 @@ impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSo
         (self.full, self.hint) = (drawn.full, drawn.hint);
         if !self.ended {
             self.ended = drawn.ended;
-            if self.buffer.is_empty() {
-                self.buffer = drawn.tasks.into();
-            } else {
-                self.buffer.extend(drawn.tasks);
+            match &mut self.buffer {
+                Some(buffer) => buffer.append(drawn.tasks)?,
+                None => self.buffer = Some(drawn.tasks).filter(|tasks| tasks.len() > 0),
             }
         }
         Ok(true)
     }
 
-    fn draw(&mut self, wanted: Wanted) -> Result<Vec<T::Item>> {
-        if wanted.most == 0 {
-            return Ok(Vec::new());
+    fn draw(&mut self, wanted: Wanted) -> Result<Option<Items>> {
+        let most = wanted.most;
+        if most == 0 {
+            return Ok(None);
         }
         self.advance()?;
-        let most = usize::try_from(wanted.most).unwrap_or(usize::MAX);
-        if self.buffer.len() < most && !self.ended && !self.full && self.executor.is_idle() {
+        if self.buffered() < most && !self.ended && !self.full && self.executor.is_idle() {
             let limited = self.executor.is_inline();
-            let wanted = Wanted { most: (most - self.buffer.len()) as u64, ..wanted };
+            let wanted = Wanted { most: most - self.buffered(), ..wanted };
             self.executor.submit(Draw { wanted, limited })?;
             self.advance()?;
         }
-        if self.buffer.len() < most && !self.ended && !self.full {
-            return Ok(Vec::new());
+        if self.buffered() < most && !self.ended && !self.full {
+            return Ok(None);
         }
-        let tasks: Vec<T::Item> = if self.buffer.len() <= most {
-            self.full = false;
-            std::mem::take(&mut self.buffer).into()
-        } else {
-            self.buffer.drain(..most).collect()
+        let tasks = match &mut self.buffer {
+            Some(buffer) if buffer.len() as u64 > most => Some(buffer.split_front(most as usize)),
+            buffer => {
+                self.full = false;
+                buffer.take()
+            }
         };
-        self.taken += tasks.len() as u64;
+        self.taken += tasks.as_ref().map_or(0, |tasks| tasks.len() as u64);
         Ok(tasks)
     }
 }
 
-impl<T: Iterator<Item: Item> + Send> std::fmt::Debug for TaskSource<'_, '_, T> {
+impl std::fmt::Debug for TaskSource<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TaskSource")
             .field("taken", &self.taken)
@@ -278,28 +309,27 @@ impl<T: Iterator<Item: Item> + Send> std::fmt::Debug for TaskSource<'_, '_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::erased::typed;
 
     /// Runs `test` on a source whose iterator is executed by a driver of the given kind.
     fn with<T: Iterator<Item: Item> + Send>(
         tasks: T,
         driver: Driver,
-        test: impl for<'scope, 'env> FnOnce(TaskSource<'scope, 'env, T>),
+        test: impl for<'scope, 'env> FnOnce(TaskSource<'scope, 'env>),
     ) {
         std::thread::scope(|scope| {
             let ends = (Waker::for_this_thread(), Clock::wall());
-            test(TaskSource::new(scope, driver, ends, "test", tasks).expect("it starts"));
+            test(TaskSource::new(scope, driver, ends, "test", Box::new(tasks)).expect("it starts"));
         });
     }
 
     /// Waits until the source has delivered tasks or has ended.
-    fn draw<'a, T: Iterator<Item: Item> + Send + 'a>(
-        source: &mut TaskSource<'a, '_, T>,
-        wanted: Wanted,
-    ) -> Result<Vec<T::Item>> {
+    fn draw<I: Item>(source: &mut TaskSource<'_, '_>, wanted: Wanted) -> Result<Vec<I>> {
         loop {
-            let tasks = source.draw(wanted)?;
-            if !tasks.is_empty() || source.has_ended() {
-                return Ok(tasks);
+            match source.draw(wanted)? {
+                Some(tasks) => return typed(tasks),
+                None if source.has_ended() => return Ok(Vec::new()),
+                None => {}
             }
             std::thread::park_timeout(Duration::from_millis(10));
         }
@@ -314,18 +344,21 @@ mod tests {
         for driver in [Driver::Inline, Driver::Threaded] {
             with((0..5).filter(|x| *x != 3), driver, |mut source| {
                 assert_eq!(source.left(), (0, false));
-                assert_eq!(draw(&mut source, most(3)).unwrap(), [0, 1, 2]);
+                assert_eq!(draw::<i32>(&mut source, most(3)).unwrap(), [0, 1, 2]);
                 assert!(!source.has_ended());
-                assert_eq!(draw(&mut source, most(3)).unwrap(), [4]);
+                assert_eq!(draw::<i32>(&mut source, most(3)).unwrap(), [4]);
                 assert!(source.has_ended() && source.taken() == 4);
-                assert!(source.draw(most(3)).unwrap().is_empty());
+                assert!(source.draw(most(3)).unwrap().is_none());
             });
             with(0u64.., driver, |mut endless| {
-                assert_eq!((endless.left(), draw(&mut endless, most(2)).unwrap()), ((0, false), vec![0, 1]));
+                assert_eq!(
+                    (endless.left(), draw::<u64>(&mut endless, most(2)).unwrap()),
+                    ((0, false), vec![0, 1])
+                );
             });
             with(0..4, driver, |mut exact| {
                 assert_eq!(exact.left(), (4, true));
-                assert_eq!((draw(&mut exact, most(4)).unwrap().len(), exact.left()), (4, (0, true)));
+                assert_eq!((draw::<i32>(&mut exact, most(4)).unwrap().len(), exact.left()), (4, (0, true)));
                 assert!(exact.has_ended(), "known without another look");
             });
         }
@@ -334,8 +367,8 @@ mod tests {
     #[test]
     fn a_panic_of_the_iterator_names_the_task() {
         with((0..5).inspect(|x| assert!(*x != 2, "two")), Driver::Inline, |mut source| {
-            assert_eq!(draw(&mut source, most(1)).unwrap(), [0]);
-            let error = draw(&mut source, most(3)).unwrap_err();
+            assert_eq!(draw::<i32>(&mut source, most(1)).unwrap(), [0]);
+            let error = draw::<i32>(&mut source, most(3)).unwrap_err();
             assert_eq!(error.to_string(), "rank 0: farm test: task 2: panicked: two");
         });
     }
@@ -345,7 +378,8 @@ mod tests {
         let tasks = [10, 20, 500, 30, 40].into_iter().map(|n| vec![0u8; n]);
         with(tasks, Driver::Inline, |mut source| {
             let wanted = Wanted { most: 4, bytes: 500, step: 1 };
-            let mut lengths = || draw(&mut source, wanted).unwrap().iter().map(Vec::len).collect::<Vec<_>>();
+            let mut lengths =
+                || draw::<Vec<u8>>(&mut source, wanted).unwrap().iter().map(Vec::len).collect::<Vec<_>>();
             assert_eq!((lengths(), lengths()), (vec![10, 20, 500], vec![30, 40]));
             assert!(source.has_ended());
         });
@@ -356,10 +390,10 @@ mod tests {
         let slow = (0..4).inspect(|_| std::thread::sleep(Duration::from_millis(100)));
         with(slow, Driver::Threaded, |mut source| {
             assert!(
-                source.draw(most(4)).unwrap().is_empty() && !source.has_ended(),
+                source.draw(most(4)).unwrap().is_none() && !source.has_ended(),
                 "it has not answered yet"
             );
-            assert_eq!(draw(&mut source, most(4)).unwrap(), [0, 1, 2, 3], "and then it has, with all");
+            assert_eq!(draw::<i32>(&mut source, most(4)).unwrap(), [0, 1, 2, 3], "and then it has, with all");
         });
     }
 }

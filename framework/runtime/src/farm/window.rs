@@ -4,6 +4,8 @@
 //! be as large as the largest so far, so that the limit holds for varying sizes. A type that owns no memory has its size in memory. The
 //! size of other types is not known before the first value; until then each worker has one task.
 
+use crate::wire::erased::Shape;
+
 /// Size in bytes below which tasks are small: the cost of a small task does not depend on its bytes.
 const SMALL: f64 = 4096.0;
 
@@ -15,9 +17,9 @@ struct Largest {
 }
 
 impl Largest {
-    fn of<T>() -> Self {
+    fn of(shape: Shape) -> Self {
         // A value occupies at least one byte, in memory or on the wire.
-        Largest { bytes: size_of::<T>().max(1) as f64, known: !std::mem::needs_drop::<T>() }
+        Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
     /// Records `count` values that had `bytes` bytes in total.
@@ -53,9 +55,9 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Creates a window of `window` bytes for tasks `I` and results `O`.
-    pub(crate) fn new<I, O>(window: usize) -> Self {
-        Window { window: window as u64, out: 0, task: Largest::of::<I>(), result: Largest::of::<O>() }
+    /// Creates a window of `window` bytes for tasks and results of these shapes.
+    pub(crate) fn new(window: usize, [task, result]: [Shape; 2]) -> Self {
+        Window { window: window as u64, out: 0, task: Largest::of(task), result: Largest::of(result) }
     }
 
     /// Records the dispatch of `tasks` tasks with `bytes` bytes.
@@ -106,22 +108,26 @@ impl Window {
 mod tests {
     use super::*;
 
+    fn of<I, O>(bytes: usize) -> Window {
+        Window::new(bytes, [Shape::of::<I>(), Shape::of::<O>()])
+    }
+
     fn in_flight(out: u64, back: u64, early: u64) -> InFlight {
         InFlight { out, back, early, due: (0, 0) }
     }
 
     #[test]
     fn types_without_memory_of_their_own_are_known_at_once() {
-        let window = Window::new::<u64, u64>(1600);
+        let window = of::<u64, u64>(1600);
         assert_eq!((window.is_sure(), window.room(in_flight(0, 0, 0))), (true, 100));
-        let window = Window::new::<u64, String>(1 << 20);
+        let window = of::<u64, String>(1 << 20);
         assert_eq!((window.is_sure(), window.room(in_flight(0, 0, 0))), (false, 1), "anything may come");
-        assert_eq!(Window::new::<u64, u64>(3).room(in_flight(0, 0, 0)), 1, "one is always allowed");
+        assert_eq!(of::<u64, u64>(3).room(in_flight(0, 0, 0)), 1, "one is always allowed");
     }
 
     #[test]
     fn what_is_there_is_counted_and_what_comes_is_expected_to_be_large() {
-        let mut window = Window::new::<Vec<u8>, Vec<u8>>(10_000);
+        let mut window = of::<Vec<u8>, Vec<u8>>(10_000);
         window.gave(2, 200);
         assert!(!window.is_sure());
         window.got(1, 900);

@@ -13,9 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
 /// A rank in its role as a worker.
-pub(super) struct WorkerRole<I> {
+pub(super) struct WorkerRole {
     /// Chunks that are not begun, preceded by the rests of begun chunks; each with the rank that sent it.
-    inbox: VecDeque<(usize, Command<I>)>,
+    inbox: VecDeque<(usize, Command)>,
     /// Senders of the chunks at the executor.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
@@ -27,7 +27,7 @@ pub(super) struct WorkerRole<I> {
     pub(super) report: RankReport,
 }
 
-impl<I> WorkerRole<I> {
+impl WorkerRole {
     /// Creates a worker without chunks at time `here`, as the endpoint counts silence.
     pub(super) fn new(activity: Arc<Activity>, task_limit: Option<Duration>, here: Duration) -> Self {
         WorkerRole {
@@ -51,9 +51,9 @@ impl<I> WorkerRole<I> {
     }
 
     /// Handles an outcome of the executor and sends its result.
-    pub(super) fn on_done<O>(
+    pub(super) fn on_done(
         &mut self,
-        outcome: Outcome<I, O>,
+        outcome: Outcome,
         link: &mut Link,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
@@ -86,7 +86,7 @@ impl<I> WorkerRole<I> {
     }
 
     /// Returns the rest of a begun chunk, or the next chunk; `None` if the current task has exceeded the time limit.
-    pub(super) fn next(&mut self) -> Option<Command<I>> {
+    pub(super) fn next(&mut self) -> Option<Command> {
         if self.timed_out {
             return None;
         }

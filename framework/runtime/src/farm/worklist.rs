@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::task_source::{Source, Wanted};
 use crate::error::Result;
+use crate::wire::erased::Items;
 use crate::wire::{Item, weigh};
 
 /// Order in which waiting tasks are taken.
@@ -22,7 +23,7 @@ pub(super) enum Order {
 
 /// Function that is called with a task to be dispatched, its number, and true if fewer tasks wait than would keep all ranks busy. Returns
 /// true if ranks may have died in the task.
-pub(super) type OnTake<I> = fn(&mut I, u64, bool) -> bool;
+type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
     waiting: BTreeMap<u64, I>,
@@ -69,7 +70,7 @@ impl<I> Worklist<I> {
 
 /// Worklist as a source of tasks for the master.
 pub(super) struct WorklistSource<I> {
-    list: Worklist<I>,
+    pub(super) list: Worklist<I>,
     order: Order,
     on_take: OnTake<I>,
     ranks: u64,
@@ -101,7 +102,7 @@ impl<I> WorklistSource<I> {
     }
 }
 
-impl<I: Item> Source<I> for WorklistSource<I> {
+impl<I: Item> Source for WorklistSource<I> {
     fn taken(&self) -> u64 {
         self.taken
     }
@@ -144,10 +145,10 @@ impl<I: Item> Source<I> for WorklistSource<I> {
         Ok(false)
     }
 
-    fn draw(&mut self, wanted: Wanted) -> Result<Vec<I>> {
+    fn draw(&mut self, wanted: Wanted) -> Result<Option<Items>> {
         let mut drawn = Vec::new();
         if self.held || self.stopped {
-            return Ok(drawn);
+            return Ok(None);
         }
         let Tasks { waiting, .. } = &mut *self.list.lock();
         // Fewer tasks wait than each rank can hold: one to run, and one in advance.
@@ -171,13 +172,14 @@ impl<I: Item> Source<I> for WorklistSource<I> {
             drawn.push(task);
         }
         self.taken += drawn.len() as u64;
-        Ok(drawn)
+        Ok((!drawn.is_empty()).then(|| Box::new(drawn) as Items))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::erased::typed;
 
     fn source(order: Order, tasks: Range<u64>) -> (Worklist<u64>, WorklistSource<u64>) {
         let list = Worklist::new();
@@ -196,7 +198,8 @@ mod tests {
     }
 
     fn draw(source: &mut WorklistSource<u64>, most: u64) -> Vec<u64> {
-        source.draw(Wanted { most, bytes: u64::MAX, step: 1 }).unwrap()
+        let drawn = source.draw(Wanted { most, bytes: u64::MAX, step: 1 }).unwrap();
+        drawn.map_or(Vec::new(), |tasks| typed(tasks).unwrap())
     }
 
     #[test]
@@ -234,7 +237,7 @@ mod tests {
         list.add([vec![0u8; 500], vec![0; 500]]);
         let mut source = WorklistSource::new(list, Order::OldestFirst, |_, _, _| false, 2);
         let wanted = Wanted { most: 9, bytes: 100, step: 1 };
-        assert_eq!([1, 1, 0].map(|_| source.draw(wanted).unwrap().len()), [1, 1, 0]);
+        assert_eq!([1, 1, 0].map(|_| source.draw(wanted).unwrap().map_or(0, |tasks| tasks.len())), [1, 1, 0]);
     }
 
     #[test]

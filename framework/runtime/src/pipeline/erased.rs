@@ -1,75 +1,19 @@
-//! Type erasure: batches of items behind `dyn Any`, and stages that process such batches.
-//!
-//! One virtual call and one downcast serve a whole batch; the loop over its items is compiled for their type. The rest of the runtime moves batches
-//! without knowing the types of their items.
+//! Stages that process [erased](crate::wire::erased) batches.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
-
-use bytes::Bytes;
 
 use super::fill::Fill;
 use super::machine::sequence_number::SequenceNumber;
 use super::made::Made;
 use super::range::Range;
 use super::stage::Stage;
-use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
-use crate::wire::{self, Item};
-
-/// Items of a batch: a `Vec<T>` with the item type of the edge.
-pub(crate) type Items = Box<dyn Any + Send>;
-
-/// Codec for the items of one edge.
-pub(crate) trait Codec: Send + Sync {
-    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
-    fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
-    /// See [`wire::Codec::item`].
-    fn item(&self) -> String;
-    /// Checks that a sample of `items`, which stay on this rank, could be sent. Returns true if any item was checked.
-    fn check(&self, items: &Items) -> Result<bool>;
-    /// Returns the approximate size of the items in bytes.
-    fn weigh(&self, items: &Items) -> u64;
-}
-
-impl<T: Item> Codec for wire::Codec<T> {
-    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
-        let items = typed::<T>(items)?;
-        // `Serialize` may be implemented by user code.
-        user_code::call(|| wire::Codec::encode(self, items, head, parts))
-    }
-
-    fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items> {
-        let items = user_code::call(|| wire::Codec::decode(self, head, parts, count))?;
-        Ok(Box::new(items))
-    }
-
-    fn item(&self) -> String {
-        wire::Codec::item(self)
-    }
-
-    fn check(&self, items: &Items) -> Result<bool> {
-        items.downcast_ref::<Vec<T>>().map_or(Ok(false), |items| wire::Codec::check(self, items))
-    }
-
-    fn weigh(&self, items: &Items) -> u64 {
-        let items = items.downcast_ref::<Vec<T>>().map_or(&[][..], Vec::as_slice);
-        wire::weigh_some(items) as u64
-    }
-}
-
-/// Returns the items as the type that the stage takes.
-pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
-    items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
-        let text =
-            format!("a batch does not hold the items that the stage takes ({})", std::any::type_name::<T>());
-        Error::new(ErrorKind::Wire, text)
-    })
-}
+use crate::wire::Item;
+pub(crate) use crate::wire::erased::{Codec, Items, typed};
 
 /// Request for a piece of a batch, for an expanding stage.
 pub(crate) struct Expand<'a> {

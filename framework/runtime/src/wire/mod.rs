@@ -18,6 +18,7 @@ mod blocks;
 mod bounded;
 mod codec;
 mod digest;
+pub(crate) mod erased;
 mod frame;
 pub(crate) mod header;
 mod id;

@@ -9,8 +9,6 @@ use crate::comm::Frame;
 use crate::error::{Error, Result};
 use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
-use crate::user_code;
-use crate::wire::Item;
 
 /// Sampling interval of small tasks, in tasks: one task in this number is weighed when they are drawn, because weighing costs as much as
 /// encoding. Tasks that are suddenly large are noticed only at the next sample.
@@ -25,10 +23,10 @@ pub(super) struct Packed {
     pub(super) payload: Payload,
 }
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Dispatches chunks to all requesting workers. Busy workers receive one chunk at a time, so that idle workers that requested later are
     /// served first. Returns true if any chunk was sent.
-    pub(super) fn serve(&mut self, source: &mut dyn Source<I>, out: &mut Outgoing<'_>) -> Result<bool> {
+    pub(super) fn serve(&mut self, source: &mut dyn Source, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
         loop {
             if self.state.tasks.waiting() == 0 && source.has_ended() {
@@ -65,7 +63,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Dispatches a chunk to `worker`. Returns false if there is no chunk for it.
     fn serve_one(
         &mut self,
-        source: &mut dyn Source<I>,
+        source: &mut dyn Source,
         worker: usize,
         most: u64,
         out: &mut Outgoing<'_>,
@@ -84,14 +82,14 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Returns true if a worker requests a chunk.
-    pub(super) fn somebody_asks(&self, source: &dyn Source<I>) -> bool {
+    pub(super) fn somebody_asks(&self, source: &dyn Source) -> bool {
         let left = self.state.unassigned(source.to_share());
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
     /// Returns the next command for rank 0 itself: the rest of a chunk that it has begun, or another chunk if it may have one. The chunk is
     /// short if rank 0 computes on the communicating thread (`inline`).
-    pub(super) fn compute(&mut self, source: &mut dyn Source<I>, inline: bool) -> Result<Option<Command<I>>> {
+    pub(super) fn compute(&mut self, source: &mut dyn Source, inline: bool) -> Result<Option<Command>> {
         if let Some(rest) = self.rests.pop_front() {
             return Ok(Some(Command::Rest(rest)));
         }
@@ -141,11 +139,11 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// `sized_for`. Also returns the worker for which they are sized, which is another one if the source was slow.
     pub(super) fn next_tasks(
         &mut self,
-        source: &mut dyn Source<I>,
+        source: &mut dyn Source,
         worker: usize,
         sized_for: usize,
         most: u64,
-    ) -> Result<Option<(PendingTasks<I>, usize)>> {
+    ) -> Result<Option<(PendingTasks, usize)>> {
         self.record_choice();
         let most = most.min(u32::MAX.into());
         if self.state.tasks.must_drain(worker) {
@@ -163,7 +161,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let Some((size, sized_for)) = next else { return Ok(None) };
         let step = if self.state.window.are_small() { SAMPLED } else { 1 };
         let tasks = source.draw(Wanted { most: size, bytes: self.state.max_bytes(), step })?;
-        let drawn = tasks.len() as u64;
+        let drawn = tasks.as_ref().map_or(0, |tasks| tasks.len() as u64);
         if drawn == 0 && !source.has_ended() {
             self.state.sizes.reserve(worker, sized_for, size);
             return Ok(None);
@@ -175,7 +173,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             suspicion = Suspicion::BELOW;
             self.state.tasks.count_deaths_from(1);
         }
-        let mut pending = Some(PendingTasks { first, tasks, attempt, avoid: None, suspicion });
+        let mut pending = tasks.map(|tasks| PendingTasks { first, tasks, attempt, avoid: None, suspicion });
         if suspicion.is_there() {
             // Ranks died in these tasks in an earlier run of the job, or in a task above them in an exploration.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
@@ -183,16 +181,15 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if source.has_ended() {
             self.state.set_remaining(source.left());
         }
-        let pending = pending.filter(|_| drawn > 0);
         let pending = pending.or_else(|| self.state.take_requeued(worker, sized_for, most));
         Ok(pending.map(|pending| (pending, sized_for)))
     }
 
     /// Encodes a chunk as a message, and keeps its payload.
-    pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks<I>) -> Result<Packed> {
+    pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks) -> Result<Packed> {
         let header = self.state.header_of(&pending);
         let PendingTasks { tasks, suspicion, .. } = pending;
-        let packed = user_code::call(|| messages::encode_chunk(self.run, header, &self.codecs.tasks, tasks));
+        let packed = messages::encode_chunk(self.run, header, &*self.codecs.tasks, tasks);
         let (frame, payload) = packed.map_err(|e| {
             let text = format!("{} (in a chunk of {} tasks for rank {worker})", e.message(), header.count);
             self.here(Error::new(e.kind(), text).on_item(header.first))

@@ -16,7 +16,6 @@ use crate::failed_task::FailedTask;
 use crate::observe::Event;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::Outgoing;
-use crate::wire::Item;
 
 /// Describes tasks for messages.
 fn describe(tasks: Range<u64>) -> String {
@@ -30,13 +29,13 @@ fn count(chunks: &[Sent]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.count)).sum()
 }
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Handles a worker that has been in one task for longer than the user allows. The worker gets no more tasks.
     pub(super) fn on_timeout(
         &mut self,
         worker: usize,
         task: u64,
-        delivery: &mut dyn Deliver<O>,
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         if !matches!(self.state.workers().state_of(worker), WorkerState::Active | WorkerState::Parked) {
@@ -57,7 +56,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             let place = (task - chunk.first) as u32;
             let mut before = self.unpack(&chunk)?;
             let after = before.split_off(place as usize + 1);
-            before.truncate(place as usize);
+            drop(before.split_off(place as usize));
             let (attempt, avoid, suspicion) = (chunk.attempt, None, chunk.suspicion);
             for (first, tasks) in [(chunk.first, before), (task + 1, after)] {
                 self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
@@ -123,7 +122,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         if self.options.fail_fast
             && let Some(pending) = self.state.tasks.take_abandoned()
         {
-            return Err(self.death_of(&pending).1);
+            return Err(self.death_of(pending.first, &pending).1);
         }
         self.somebody_is_left()
     }
@@ -149,8 +148,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
                 self.keep_suspicion(first..end, attempt, suspicion)?;
             }
             let mut tasks = self.unpack(chunk)?;
-            tasks.truncate(places.end as usize);
-            tasks.drain(..places.start as usize);
+            drop(tasks.split_off(places.end as usize));
+            if places.start > 0 {
+                tasks = tasks.split_off(places.start as usize);
+            }
             self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
         }
         self.state.tasks.clear_suspects(&explained);
@@ -166,13 +167,12 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Ends tasks in which ranks may have died and that no rank may run any more as failed tasks.
-    pub(super) fn give_up(&mut self, delivery: &mut dyn Deliver<O>) -> Result<()> {
+    pub(super) fn give_up(&mut self, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && let Some(pending) = self.state.tasks.take_abandoned()
         {
             for task in pending.first..pending.first + pending.tasks.len() as u64 {
-                let (failed, error) =
-                    self.death_of(&PendingTasks { first: task, tasks: Vec::new(), ..pending });
+                let (failed, error) = self.death_of(task, &pending);
                 if self.options.fail_fast {
                     return Err(error);
                 }
@@ -184,10 +184,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         Ok(())
     }
 
-    /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more, and the error that
-    /// ends the job instead with `fail_fast`.
-    fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, Error) {
-        let failed = self.state.death_of(pending);
+    /// Returns the failure of one of some tasks in which ranks may have died and that no rank may run any more, and the error that ends the
+    /// job instead with `fail_fast`.
+    fn death_of(&self, task: u64, pending: &PendingTasks) -> (FailedTask, Error) {
+        let failed = self.state.death_of(task, pending);
         let error = self.here(Error::new(failed.kind, failed.with_tries()).on_item(failed.task));
         (failed, error)
     }

@@ -38,17 +38,16 @@ use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailReader;
 use crate::session::{Balance, Config, Driver as Choice};
-use crate::wire::Item;
 
 /// Rank 0 of a running farm.
-pub(super) struct MasterRank<I: Item, O: Item> {
-    codecs: Codecs<I, O>,
+pub(super) struct MasterRank {
+    codecs: Codecs,
     name: String,
     options: Options,
     run: u32,
     /// Driver of the user's source and sink.
     user_driver: Choice,
-    pub(super) state: MasterState<I, O>,
+    pub(super) state: MasterState,
     detector: FailureDetector,
     incumbent: IncumbentLink,
     /// Trails of workers on this machine.
@@ -59,7 +58,7 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     /// Activity of rank 0's own worker.
     own: Arc<Activity>,
     /// Remaining tasks of chunks that rank 0 has begun.
-    rests: VecDeque<Rest<I>>,
+    rests: VecDeque<Rest>,
     /// The log contains a choice of the chunk policy.
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
@@ -72,10 +71,10 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     start: Duration,
 }
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     pub(super) fn new(
         endpoint: &mut Endpoint,
-        codecs: Codecs<I, O>,
+        codecs: Codecs,
         (name, run): (&str, u32),
         own: Arc<Activity>,
         options: Options,
@@ -89,6 +88,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             computes,
             &options,
             options.window_bytes.unwrap_or(config.window_bytes),
+            [codecs.tasks.shape(), codecs.results.shape()],
         );
         let balance = options.balance.or(config.balance).unwrap_or(Balance::Live);
         let mut master = MasterRank {
@@ -155,7 +155,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     fn on_message(
         &mut self,
         message: Message,
-        delivery: &mut dyn Deliver<O>,
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let from = message.from;
@@ -200,12 +200,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Handles an outcome of rank 0's own compute side.
-    fn on_done(
-        &mut self,
-        done: Outcome<I, O>,
-        delivery: &mut dyn Deliver<O>,
-        out: &mut Outgoing<'_>,
-    ) -> Result<()> {
+    fn on_done(&mut self, done: Outcome, delivery: &mut dyn Deliver, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Outcome::SetUp { took } => {
                 self.state.reports[0].warm_up = took;

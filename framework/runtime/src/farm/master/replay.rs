@@ -10,9 +10,9 @@ use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
 use crate::error::Result;
 use crate::rank::suspicion::Tried;
-use crate::wire::Item;
+use crate::wire::erased::Items;
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Opens the journal, if the farm has one.
     ///
     /// # Errors
@@ -29,10 +29,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Starts a set of tasks of an iteration. If the journal contains this iteration, the tasks must be those of the journal.
-    pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Vec<I>) -> Result<Vec<I>> {
+    pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Items) -> Result<Items> {
         match &mut self.journal {
             Some(journal) => journal
-                .begin_set(iteration, tasks, &self.codecs.tasks)
+                .begin_set(iteration, tasks, &*self.codecs.tasks)
                 .map_err(|e| e.in_farm(&self.name).at_rank(0)),
             None => Ok(tasks),
         }
@@ -40,21 +40,17 @@ impl<I: Item, O: Item> MasterRank<I, O> {
 
     /// Delivers results of an exploration from the journal, in the order in which they were recorded, as many as the window admits. The
     /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
-    fn replay_exploration(
-        &mut self,
-        source: &mut dyn Source<I>,
-        delivery: &mut dyn Deliver<O>,
-    ) -> Result<()> {
-        let codec = self.codecs.results;
+    fn replay_exploration(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && self.state.may_replay(0)
             && let Some(journal) = &mut self.journal
         {
-            let known = journal.take_next(&codec).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
+            let known =
+                journal.take_next(&*self.codecs.results).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
             let Some(known) = known else { break };
             self.state.known += 1;
             self.state.tasks.ended(1, 0);
-            let run = ResultRun::Results(vec![known]);
+            let run = ResultRun::Results(known);
             let bytes = run.weigh();
             self.deliver(0, (run, bytes), delivery)?;
         }
@@ -65,7 +61,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Delivers results from the journal, up to the next task without one.
-    pub(super) fn replay(&mut self, source: &mut dyn Source<I>, delivery: &mut dyn Deliver<O>) -> Result<()> {
+    pub(super) fn replay(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         if self.journal.as_ref().is_some_and(ResultJournal::is_replaying) {
             self.replay_exploration(source, delivery)?;
         }
@@ -76,15 +72,15 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             && let Some(journal) = &mut self.journal
         {
             let task = source.taken();
-            if source.draw(Wanted { most: 1, bytes: u64::MAX, step: 1 })?.is_empty() {
+            if source.draw(Wanted { most: 1, bytes: u64::MAX, step: 1 })?.is_none() {
                 break;
             }
-            let codec = self.codecs.results;
-            let known = journal.take(task, &codec).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
+            let known =
+                journal.take(task, &*self.codecs.results).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
             let Some(known) = known else { break };
             self.state.known += 1;
             self.state.tasks.ended(1, u64::from(known.is_err()));
-            let run = known.map_or_else(ResultRun::Failed, |result| ResultRun::Results(vec![result]));
+            let run = known.map_or_else(ResultRun::Failed, ResultRun::Results);
             let bytes = run.weigh();
             self.deliver(task, (run, bytes), delivery)?;
         }

@@ -9,16 +9,15 @@ use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::rank::protocol::Outgoing;
-use crate::user_code;
-use crate::wire::{Item, weigh_some};
+use crate::wire::erased::Items;
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Handles results of members, as sent by a sub-master.
     pub(super) fn on_results(
         &mut self,
         from: usize,
         entries: Vec<Entry>,
-        delivery: &mut dyn Deliver<O>,
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         for entry in entries {
@@ -39,7 +38,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         &mut self,
         worker: usize,
         entry: Entry,
-        delivery: &mut dyn Deliver<O>,
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let (begin, by) = (self.clock.now(), entry.by);
@@ -56,8 +55,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let bytes = payload.len();
         self.state.traffic.got(done.count.into(), done.times.took, bytes);
         self.state.window.got(count as u64, bytes);
-        let codec = &self.codecs.results;
-        let results = user_code::call(|| codec.decode(payload.head, payload.parts, count)).map_err(|e| {
+        let results = self.codecs.results.decode(payload.head, payload.parts, count).map_err(|e| {
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
             Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
@@ -71,13 +69,13 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         &mut self,
         header: ChunkHeader,
         times: Times,
-        result: ChunkResult<O>,
-        delivery: &mut dyn Deliver<O>,
+        result: ChunkResult,
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let ChunkHeader { id, first, count, .. } = header;
         let Some((chunk, is_last)) = self.state.take_result(0, id, count) else { return Ok(()) };
-        let bytes = weigh_some(&result.results);
+        let bytes = result.results.weigh();
         self.state.traffic.made(count.into(), bytes);
         self.state.window.got(result.results.len() as u64, bytes);
         let done = ResultHeader { id, first, count, failures: result.failures, times };
@@ -90,25 +88,20 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         done: &ResultHeader,
         by: usize,
         (chunk, is_last): (&Sent, bool),
-        (results, bytes): (Vec<O>, u64),
-        delivery: &mut dyn Deliver<O>,
+        (results, bytes): (Items, u64),
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.state.count_result(done, by, (chunk, is_last), self.clock.now());
         // Results between two failures are delivered together.
         let each = bytes / results.len().max(1) as u64;
         let whole = done.failures.is_empty();
-        let mut results = results.into_iter();
-        let mut next = 0u32;
-        for failure in &done.failures {
-            let before: Vec<O> = results.by_ref().take((failure.place - next) as usize).collect();
-            let size = before.len() as u64 * each;
-            self.end_with_results(done.first + u64::from(next), (before, size), delivery)?;
-            next = failure.place + 1;
+        let gaps = done.failures.iter().enumerate().map(|(n, failure)| failure.place as usize - n);
+        let behind = done.failures.iter().map(|failure| u64::from(failure.place) + 1);
+        for (place, results) in std::iter::once(0).chain(behind).zip(results.split_at(gaps)) {
+            let size = if whole { bytes } else { results.len() as u64 * each };
+            self.end_with_results(done.first + place, (results, size), delivery)?;
         }
-        let rest: Vec<O> = results.collect();
-        let size = if whole { bytes } else { rest.len() as u64 * each };
-        self.end_with_results(done.first + u64::from(next), (rest, size), delivery)?;
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
@@ -116,10 +109,10 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     fn end_with_results(
         &mut self,
         first: u64,
-        (results, bytes): (Vec<O>, u64),
-        delivery: &mut dyn Deliver<O>,
+        (results, bytes): (Items, u64),
+        delivery: &mut dyn Deliver,
     ) -> Result<()> {
-        if results.is_empty() {
+        if results.len() == 0 {
             return Ok(());
         }
         self.state.tasks.ended(results.len() as u64, 0);
@@ -132,7 +125,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         chunk: &Sent,
         by: usize,
         failures: &[Failure],
-        delivery: &mut dyn Deliver<O>,
+        delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         if self.state.tasks.fate(chunk.attempt) == RetryDecision::Failed {
@@ -141,28 +134,20 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             }
             return Ok(());
         }
-        let mut tasks = self.unpack(chunk)?.into_iter();
-        let mut next = 0;
-        for failure in failures {
-            let Some(task) = tasks.nth((failure.place - next) as usize) else { break };
-            next = failure.place + 1;
+        let tasks = self.unpack(chunk)?.split_at(failures.iter().map(|failure| failure.place as usize));
+        for (failure, mut tasks) in failures.iter().zip(tasks.into_iter().skip(1)) {
+            drop(tasks.split_off(1));
             let first = chunk.first + u64::from(failure.place);
             log::debug!("task {first} failed on rank {by} and is retried: {}", failure.message);
             let (attempt, avoid) = (chunk.attempt + 1, Some(chunk.worker));
             let suspicion = Suspicion::default();
-            self.state.requeue(PendingTasks { first, tasks: vec![task], attempt, avoid, suspicion });
+            self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
         }
         self.adjust_workers(out)
     }
 
     /// Ends a task that has failed at every attempt.
-    fn fail(
-        &mut self,
-        chunk: &Sent,
-        by: usize,
-        failure: &Failure,
-        delivery: &mut dyn Deliver<O>,
-    ) -> Result<()> {
+    fn fail(&mut self, chunk: &Sent, by: usize, failure: &Failure, delivery: &mut dyn Deliver) -> Result<()> {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
         let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
@@ -177,11 +162,15 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Decodes the tasks of a dispatched chunk, or of a part of one.
-    pub(super) fn unpack(&self, chunk: &Sent) -> Result<Vec<I>> {
+    pub(super) fn unpack(&self, chunk: &Sent) -> Result<Items> {
         let Payload { head, parts } = chunk.kept.payload.clone();
-        let tasks = user_code::call(|| self.codecs.tasks.decode(head, parts, chunk.kept.count as usize));
-        let tasks = tasks.map_err(|e| self.here(e.on_item(chunk.first)))?;
-        Ok(tasks.into_iter().skip(chunk.skip as usize).take(chunk.count as usize).collect())
+        let tasks = self.codecs.tasks.decode(head, parts, chunk.kept.count as usize);
+        let mut tasks = tasks.map_err(|e| self.here(e.on_item(chunk.first)))?;
+        if chunk.skip > 0 {
+            tasks = tasks.split_off(chunk.skip as usize);
+        }
+        drop(tasks.split_off(chunk.count as usize));
+        Ok(tasks)
     }
 
     /// Writes results to the journal, if there is one, and delivers them. The sink receives a result only after it is in the file. Wherever
@@ -189,18 +178,14 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     pub(super) fn keep_and_deliver(
         &mut self,
         first: u64,
-        (run, bytes): (ResultRun<O>, u64),
-        delivery: &mut dyn Deliver<O>,
+        (run, bytes): (ResultRun, u64),
+        delivery: &mut dyn Deliver,
     ) -> Result<()> {
         let run = match &mut self.journal {
             Some(journal) => {
                 let kept = match run {
                     ResultRun::Results(results) => {
-                        let codec = &self.codecs.results;
-                        let kept = (first..).zip(results).map(|(task, result)| {
-                            journal.keep(task, result, codec).map_err(|e| e.on_item(task))
-                        });
-                        kept.collect::<Result<_>>().map(ResultRun::Results)
+                        journal.keep(first, results, &*self.codecs.results).map(ResultRun::Results)
                     }
                     ResultRun::Failed(failed) if journal.keeps_failures() => {
                         journal.keep_failure(&failed).map(|()| ResultRun::Failed(failed))
@@ -219,8 +204,8 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     pub(super) fn deliver(
         &mut self,
         first: u64,
-        (run, bytes): (ResultRun<O>, u64),
-        delivery: &mut dyn Deliver<O>,
+        (run, bytes): (ResultRun, u64),
+        delivery: &mut dyn Deliver,
     ) -> Result<()> {
         if self.state.stopped {
             return Ok(());
@@ -233,7 +218,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Updates the progress of the sink.
-    pub(super) fn note_progress(&mut self, delivery: &dyn Deliver<O>) {
+    pub(super) fn note_progress(&mut self, delivery: &dyn Deliver) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;
         self.state.stopped |= stopped;

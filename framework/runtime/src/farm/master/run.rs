@@ -6,7 +6,7 @@ use std::thread::Scope;
 use super::super::delivery::{Delivery, Sink};
 use super::super::result_journal::ResultJournal;
 use super::super::task_runner::{Command, TaskRunner};
-use super::super::task_source::{Source, TaskSource};
+use super::super::task_source::{Source, TaskSource, Tasks};
 use super::MasterRank;
 use super::step::{Step, Stepping, Stream, Waiting};
 use crate::comm::Waker;
@@ -17,21 +17,20 @@ use crate::rank::driver::Driver;
 use crate::rank::protocol::Outgoing;
 use crate::session::Driver as Choice;
 use crate::user_code;
-use crate::wire::Item;
 
 /// Rank 0 in a run: its state, and the driver that executes its steps.
-pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
-    pub(in super::super) master: MasterRank<I, O>,
+pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f> {
+    pub(in super::super) master: MasterRank,
     pub(super) endpoint: &'a mut Endpoint,
-    pub(super) driver: Driver<'scope, 'env, TaskRunner<'w, 'f, I, O>>,
+    pub(super) driver: Driver<'scope, 'env, TaskRunner<'w, 'f>>,
 }
 
-impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, 'scope, 'env, 'w, 'f, I, O> {
+impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, 'f> {
     /// Starts the run: introduces the requested sub-masters, and submits the set-up of rank 0's own worker if rank 0 computes.
     pub(in super::super) fn begin(
-        mut master: MasterRank<I, O>,
+        mut master: MasterRank,
         endpoint: &'a mut Endpoint,
-        mut driver: Driver<'scope, 'env, TaskRunner<'w, 'f, I, O>>,
+        mut driver: Driver<'scope, 'env, TaskRunner<'w, 'f>>,
     ) -> Result<Self> {
         if let Some(count) = master.options.sub_masters {
             master.split(count, "set by the program", &mut Outgoing::new(endpoint))?;
@@ -43,7 +42,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
     }
 
     /// Executes a step.
-    fn take(&mut self, step: impl Step<I, O>) -> Result<()> {
+    fn take(&mut self, step: impl Step) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
@@ -53,14 +52,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,
-        until: impl FnMut(&mut MasterRank<I, O>, &mut Outgoing<'_>) -> Result<bool>,
+        until: impl FnMut(&mut MasterRank, &mut Outgoing<'_>) -> Result<bool>,
     ) -> Result<()> {
         self.take(Waiting::until(until, busy))
-    }
-
-    /// Returns the number of ranks of the job.
-    pub(in super::super) fn ranks(&self) -> usize {
-        self.endpoint.size()
     }
 
     /// Returns the waker and the clock for the executors of source and sink.
@@ -69,23 +63,23 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
     }
 
     /// Creates a source of `tasks`. Its executor is that of the farm, or inline if the tasks are the framework's own (`plain`).
-    pub(in super::super) fn source<T: Iterator<Item = I> + Send + 'scope>(
+    pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
-        tasks: T,
+        tasks: Box<dyn Tasks + 'scope>,
         plain: bool,
-    ) -> Result<TaskSource<'scope, 'env, T>> {
+    ) -> Result<TaskSource<'scope, 'env>> {
         let choice = if plain { Choice::Inline } else { self.master.user_driver };
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
     /// Creates a delivery to this sink; `plain` as in [`source`](MasterRun::source).
-    pub(in super::super) fn delivery<S: Sink<O> + 'scope>(
+    pub(in super::super) fn delivery(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
-        sink: S,
+        sink: Box<dyn Sink + 'scope>,
         plain: bool,
-    ) -> Result<Delivery<'scope, 'env, O, S>> {
+    ) -> Result<Delivery<'scope, 'env>> {
         let choice = if plain { Choice::Inline } else { self.master.user_driver };
         Delivery::new(scope, choice, self.user_side(), &self.master.name, sink)
     }
@@ -94,10 +88,10 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
     ///
     /// # Errors
     /// Any error that ends the job: an error of the sink, a failed task that ends the job, the loss of all ranks that compute.
-    pub(in super::super) fn stream<S: Sink<O> + 'scope>(
+    pub(in super::super) fn stream(
         &mut self,
-        source: &mut dyn Source<I>,
-        delivery: &mut Delivery<'scope, 'env, O, S>,
+        source: &mut dyn Source,
+        delivery: &mut Delivery<'scope, 'env>,
     ) -> Result<()> {
         // Tasks with results in the journal are not dispatched.
         let (left, is_certain) = source.left();

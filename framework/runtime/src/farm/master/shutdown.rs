@@ -11,9 +11,8 @@ use super::run::MasterRun;
 use crate::error::Result;
 use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;
-use crate::wire::Item;
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Handles the report of a worker that leaves. A worker process that hangs in a task does not return from the run.
     pub(super) fn left(&mut self, rank: usize, out: &mut Outgoing<'_>) {
         match self.state.workers().state_of(rank) {
@@ -49,7 +48,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 }
 
-impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_, 'w, 'f, I, O> {
+impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
     /// Dismisses the workers and returns the summary of the run.
     pub(in super::super) fn finish(mut self, iterations: usize) -> Result<Summary> {
         let elapsed = self.master.clock.now().saturating_sub(self.master.start);

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::super::delivery::{Deliver, Delivery, NoDelivery, Sink};
+use super::super::delivery::{Deliver, Delivery, NoDelivery};
 use super::super::task_runner::{Command, Outcome, TaskRunner};
 use super::super::task_source::Source;
 use super::MasterRank;
@@ -13,18 +13,17 @@ use crate::observe::Progress;
 use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
-use crate::wire::Item;
 
 /// A step of a run.
-pub(super) trait Step<I: Item, O: Item> {
+pub(super) trait Step {
     /// Returns the receiver of results.
-    fn delivery(&mut self) -> &mut dyn Deliver<O>;
+    fn delivery(&mut self) -> &mut dyn Deliver;
 
     /// Does the work of a turn, after messages have been received. Returns true if there was any.
-    fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool>;
+    fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// Returns the next command for rank 0's compute side.
-    fn next(&mut self, _master: &mut MasterRank<I, O>, _at: &Moment) -> Result<Option<Command<I>>> {
+    fn next(&mut self, _master: &mut MasterRank, _at: &Moment) -> Result<Option<Command>> {
         Ok(None)
     }
 
@@ -53,14 +52,14 @@ pub(super) trait Step<I: Item, O: Item> {
 }
 
 /// A step as a protocol for the driver.
-pub(super) struct Stepping<'m, 'w, 'f, I: Item, O: Item, S> {
-    pub(super) master: &'m mut MasterRank<I, O>,
+pub(super) struct Stepping<'m, 'w, 'f, S> {
+    pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
-    pub(super) code: PhantomData<TaskRunner<'w, 'f, I, O>>,
+    pub(super) code: PhantomData<TaskRunner<'w, 'f>>,
 }
 
-impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, I, O, S> {
-    type Code = TaskRunner<'w, 'f, I, O>;
+impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
+    type Code = TaskRunner<'w, 'f>;
 
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
@@ -76,7 +75,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
         self.master.on_message(message, self.step.delivery(), out)
     }
 
-    fn on_done(&mut self, done: Outcome<I, O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Outcome, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.master.on_done(done, self.step.delivery(), out)
     }
 
@@ -84,7 +83,7 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
         Ok(self.step.on_turn(self.master, out)? | self.master.spread(out)?)
     }
 
-    fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command<I>>> {
+    fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
         let command = self.step.next(self.master, at)?;
         Ok(match command {
             Some(command) => Next::Task(command),
@@ -131,37 +130,27 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
 }
 
 /// Step that runs a stream of tasks.
-pub(super) struct Stream<'s, 'scope, 'env, I: Item, O: Item, S: Sink<O>> {
-    source: &'s mut dyn Source<I>,
-    delivery: &'s mut Delivery<'scope, 'env, O, S>,
+pub(super) struct Stream<'s, 'scope, 'env> {
+    source: &'s mut dyn Source,
+    delivery: &'s mut Delivery<'scope, 'env>,
     /// True if workers request chunks: rank 0 polls for messages again and serves them before it takes tasks itself.
     others_first: bool,
     is_over: bool,
 }
 
-impl<'s, 'scope, 'env, I, O, S> Stream<'s, 'scope, 'env, I, O, S>
-where
-    I: Item,
-    O: Item,
-    S: Sink<O>,
-{
-    pub(super) fn new(source: &'s mut dyn Source<I>, delivery: &'s mut Delivery<'scope, 'env, O, S>) -> Self {
+impl<'s, 'scope, 'env> Stream<'s, 'scope, 'env> {
+    pub(super) fn new(source: &'s mut dyn Source, delivery: &'s mut Delivery<'scope, 'env>) -> Self {
         Stream { source, delivery, others_first: false, is_over: false }
     }
 }
 
-impl<'scope, I, O, S> Step<I, O> for Stream<'_, 'scope, '_, I, O, S>
-where
-    I: Item,
-    O: Item,
-    S: Sink<O> + 'scope,
-{
-    fn delivery(&mut self) -> &mut dyn Deliver<O> {
+impl Step for Stream<'_, '_, '_> {
+    fn delivery(&mut self) -> &mut dyn Deliver {
         self.delivery
     }
 
     /// Delivers due results, draws tasks, and dispatches them.
-    fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool> {
+    fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = self.delivery.advance()?;
         master.note_progress(self.delivery);
         if master.state.stopped {
@@ -183,7 +172,7 @@ where
         Ok(moved || served)
     }
 
-    fn next(&mut self, master: &mut MasterRank<I, O>, at: &Moment) -> Result<Option<Command<I>>> {
+    fn next(&mut self, master: &mut MasterRank, at: &Moment) -> Result<Option<Command>> {
         if self.is_over || self.others_first {
             return Ok(None);
         }
@@ -218,13 +207,8 @@ where
     }
 }
 
-impl<'scope, I, O, S> Stream<'_, 'scope, '_, I, O, S>
-where
-    I: Item,
-    O: Item,
-    S: Sink<O> + 'scope,
-{
-    fn has_ended(&self, master: &MasterRank<I, O>) -> bool {
+impl Stream<'_, '_, '_> {
+    fn has_ended(&self, master: &MasterRank) -> bool {
         self.source.has_ended() && master.state.tasks.is_empty() && self.delivery.is_idle()
     }
 }
@@ -245,17 +229,15 @@ impl<U> Waiting<U> {
     }
 }
 
-impl<I, O, U> Step<I, O> for Waiting<U>
+impl<U> Step for Waiting<U>
 where
-    I: Item,
-    O: Item,
-    U: FnMut(&mut MasterRank<I, O>, &mut Outgoing<'_>) -> Result<bool>,
+    U: FnMut(&mut MasterRank, &mut Outgoing<'_>) -> Result<bool>,
 {
-    fn delivery(&mut self) -> &mut dyn Deliver<O> {
+    fn delivery(&mut self) -> &mut dyn Deliver {
         &mut self.nothing
     }
 
-    fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool> {
+    fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
         self.is_over = (self.until)(master, out)?;
         Ok(self.is_over)
     }

@@ -11,13 +11,12 @@ use super::dispatch::Packed;
 use crate::error::Result;
 use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
-use crate::wire::Item;
 
 /// Size in bytes at which a message to a sub-master is complete; a single chunk may be larger. The start-up time of a message of this size is
 /// negligible; if the message were larger, the members would wait longer for its last byte.
 const MOST_BYTES: usize = 1 << 20;
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Assigns the workers to `count` sub-masters, which run no more tasks: groups of about equal size, each led by its first rank. The
     /// number is reduced so that each group has at least two ranks; if no group is left, nothing happens.
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
@@ -42,7 +41,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     /// Dispatches chunks to the sub-master `leader` until it holds as many as it may. Returns true if any chunk was sent.
     pub(super) fn serve_group(
         &mut self,
-        source: &mut dyn Source<I>,
+        source: &mut dyn Source,
         leader: usize,
         (ahead, most): (u32, u64),
         out: &mut Outgoing<'_>,

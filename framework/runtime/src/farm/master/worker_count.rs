@@ -15,12 +15,11 @@ use crate::error::Result;
 use crate::observe::{Event, EventLog, Place};
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
-use crate::wire::Item;
 
 /// Maximum time for which rank 0 waits for the answer to a probe.
 const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
 
-impl<I: Item, O: Item> MasterRank<I, O> {
+impl MasterRank {
     /// Opens the log of events, if the configuration names one.
     pub(super) fn log_events(&mut self, endpoint: &Endpoint, config: &Config, balance: &str) {
         let Some(dir) = &config.events else { return };
@@ -97,7 +96,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
     }
 }
 
-impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_, 'w, 'f, I, O> {
+impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
     /// Measures the links between two iterations, while no message is in flight, and replans the number of workers. `took` is the time in
     /// which the next tasks were created.
     pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {

@@ -10,7 +10,8 @@ use super::tag::Tag;
 use crate::comm::message::{FRAME_HEADER, frame_header};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::{self, Codec, header::header};
+use crate::wire::erased::{Batch, Codec, Items};
+use crate::wire::{self, header::header};
 
 /// Header of a dispatched chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +94,19 @@ header! {
 const CHUNK_HEADER: usize = ChunkFields::SIZE;
 const RESULT_HEADER: usize = ResultFields::SIZE;
 
+/// Returns the number of bytes to reserve for encoded `items`.
+fn room(codec: &dyn Codec, items: &dyn Batch) -> usize {
+    64 + codec.shape().size.min(1 << 10) * items.len()
+}
+
 /// Encodes `tasks` as a message with their header. Returns the message, and the payload to be kept.
-pub(crate) fn encode_chunk<I>(
+pub(crate) fn encode_chunk(
     run: u32,
     header: ChunkHeader,
-    codec: &Codec<I>,
-    tasks: Vec<I>,
+    codec: &dyn Codec,
+    tasks: Items,
 ) -> Result<(Frame, Payload)> {
-    let mut head =
-        Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + 64 + size_of::<I>().min(1 << 10) * tasks.len());
+    let mut head = Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + room(codec, &*tasks));
     head.extend_from_slice(&frame_header(run, Tag::Chunk));
     head.extend_from_slice(&header.to_bytes());
     let mut parts = Vec::new();
@@ -152,16 +157,15 @@ pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader
 }
 
 /// Encodes a result as a message.
-pub(crate) fn encode_result<O>(
+pub(crate) fn encode_result(
     run: u32,
     header: ChunkHeader,
-    codec: &Codec<O>,
-    result: ChunkResult<O>,
+    codec: &dyn Codec,
+    result: ChunkResult,
     times: Times,
 ) -> Result<Frame> {
     let ChunkResult { results, failures, .. } = result;
-    let mut head =
-        Vec::with_capacity(FRAME_HEADER + RESULT_HEADER + 64 + size_of::<O>().min(1 << 10) * results.len());
+    let mut head = Vec::with_capacity(FRAME_HEADER + RESULT_HEADER + room(codec, &*results));
     head.extend_from_slice(&frame_header(run, Tag::Done));
     let list = if failures.is_empty() { Vec::new() } else { wire::to_bytes(&failures)? };
     let (ChunkHeader { id, first, count, .. }, Times { took, sum, squares }) = (header, times);
@@ -227,20 +231,21 @@ mod tests {
 
     #[test]
     fn a_chunk_and_its_result_survive_their_journeys() {
-        let codec = Codec::<u64>::of_type();
-        let (message, kept) = encode_chunk(7, SOME, &codec, vec![1, 2, 3, 4, 5]).unwrap();
+        let codec = wire::Codec::<u64>::of_type();
+        let tasks = || Box::new(vec![1_u64, 2, 3, 4, 5]);
+        let (message, kept) = encode_chunk(7, SOME, &codec, tasks()).unwrap();
         let (header, payload) = decode_chunk(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
         assert_eq!(header, SOME);
         for payload in [payload, kept] {
             assert_eq!(codec.decode(payload.head, payload.parts, 5).unwrap(), [1, 2, 3, 4, 5]);
         }
         let alone = ChunkHeader { suspect: false, alone: true, ..SOME };
-        let (message, _) = encode_chunk(7, alone, &codec, vec![1, 2, 3, 4, 5]).unwrap();
+        let (message, _) = encode_chunk(7, alone, &codec, tasks()).unwrap();
         assert_eq!(decode_chunk(message.head.slice(FRAME_HEADER..), message.parts).unwrap().0, alone);
         let failures = vec![Failure { place: 1, panicked: true, message: "no".into() }];
         let times = Times { took: Duration::from_nanos(12), sum: 1.5, squares: 0.25 };
         let result =
-            ChunkResult { results: vec![1u64, 3, 4, 5], failures: failures.clone(), sum: 0.0, squares: 0.0 };
+            ChunkResult { results: Box::new(vec![1u64, 3, 4, 5]), failures: failures.clone(), rest: None };
         let message = encode_result(7, SOME, &codec, result, times).unwrap();
         let (read, payload) = read_result(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
         assert_eq!((read.id, read.first, read.count, read.times), (3, 40, 5, times));

@@ -4,7 +4,7 @@ use super::super::failure_detector::Loss;
 use super::{LastActivity, MasterState, PendingTasks, Reassigned, Sent, WorkerState};
 use crate::failed_task::FailedTask;
 
-impl<I, O> MasterState<I, O> {
+impl MasterState {
     /// Sets `rank` to `state`, in which it runs no tasks. Returns its chunks.
     pub(crate) fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
         let chunks = self.tasks.lose(rank, state);
@@ -58,10 +58,10 @@ impl<I, O> MasterState<I, O> {
         (reassigned, explained)
     }
 
-    /// Returns the failure of the first of some tasks in which ranks may have died and that no rank may run any more.
-    pub(crate) fn death_of(&self, pending: &PendingTasks<I>) -> FailedTask {
+    /// Returns the failure of one of some tasks in which ranks may have died and that no rank may run any more.
+    pub(crate) fn death_of(&self, task: u64, pending: &PendingTasks) -> FailedTask {
         let exhausted = pending.suspicion.certain > 0 && self.tasks.is_exhausted(pending.attempt);
-        self.deaths.failure(pending.first, pending.attempt, pending.suspicion, exhausted)
+        self.deaths.failure(task, pending.attempt, pending.suspicion, exhausted)
     }
 
     /// Makes a suspected rank active again. Returns true if the rank was suspected.

@@ -16,6 +16,7 @@ use super::{
     Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, PendingTasks, Reserved, Suspicion, TaskTable,
     WorkerState, WorkerTable,
 };
+use crate::wire::erased::Shape;
 
 /// Data kept of a dispatched chunk.
 #[derive(Clone, Debug)]
@@ -43,9 +44,9 @@ pub(crate) enum Joined {
 
 /// State of rank 0 in a run of a farm.
 #[derive(Debug)]
-pub(crate) struct MasterState<I, O> {
-    pub(crate) tasks: TaskTable<I, SentChunk>,
-    pub(crate) results: Resequencer<O>,
+pub(crate) struct MasterState {
+    pub(crate) tasks: TaskTable<SentChunk>,
+    pub(crate) results: Resequencer,
     pub(crate) window: Window,
     pub(crate) groups: Groups,
     pub(crate) traffic: TrafficStats,
@@ -72,13 +73,15 @@ pub(crate) struct MasterState<I, O> {
     pub(crate) started_with: usize,
 }
 
-impl<I, O> MasterState<I, O> {
-    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results in flight may take `window_bytes` bytes.
+impl MasterState {
+    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, which have these shapes, may take
+    /// `window_bytes` bytes in flight.
     pub(crate) fn new(
         (size, lost): (usize, &[usize]),
         computes: bool,
         options: &Options,
         window_bytes: usize,
+        [task, result]: [Shape; 2],
     ) -> Self {
         let mut tasks = TaskTable::new(size, options.retries);
         lost.iter().for_each(|&rank| tasks.workers_mut().set(rank, WorkerState::Dead));
@@ -90,9 +93,9 @@ impl<I, O> MasterState<I, O> {
         MasterState {
             tasks,
             results: Resequencer::new(options.ordered),
-            window: Window::new::<I, O>(window_bytes),
+            window: Window::new(window_bytes, [task, result]),
             groups: Groups::default(),
-            traffic: TrafficStats::new(size_of::<I>(), size_of::<O>()),
+            traffic: TrafficStats::new(task.size, result.size),
             sizes: ChunkSizes::new(options.chunking, computes),
             request_ahead: options.ahead,
             computes,
@@ -213,7 +216,7 @@ impl<I, O> MasterState<I, O> {
         worker: usize,
         sized_for: usize,
         most: u64,
-    ) -> Option<PendingTasks<I>> {
+    ) -> Option<PendingTasks> {
         if self.tasks.waiting() == 0 {
             return None;
         }
@@ -225,7 +228,7 @@ impl<I, O> MasterState<I, O> {
     }
 
     /// Requeues tasks. The chunk policy no longer counts them as dispatched.
-    pub(crate) fn requeue(&mut self, pending: PendingTasks<I>) {
+    pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         self.sizes.give_back(pending.tasks.len() as u64);
         self.tasks.put_back(pending);
     }
@@ -237,7 +240,7 @@ impl<I, O> MasterState<I, O> {
     }
 
     /// Returns the header of a new chunk with these tasks.
-    pub(crate) fn header_of(&self, pending: &PendingTasks<I>) -> ChunkHeader {
+    pub(crate) fn header_of(&self, pending: &PendingTasks) -> ChunkHeader {
         let PendingTasks { first, attempt, suspicion, .. } = *pending;
         let end = first + pending.tasks.len() as u64;
         let suspect = self.deaths.are_suspect(first..end);

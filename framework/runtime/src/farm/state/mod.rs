@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub(crate) use crate::rank::suspicion::Suspicion;
+use crate::wire::erased::Items;
 pub(crate) use chunk_sizes::{ChunkSizes, Reserved};
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
@@ -29,10 +30,10 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
 /// Consecutive tasks at the master: drawn but not dispatched, or requeued.
 #[derive(Debug)]
-pub(crate) struct PendingTasks<T> {
+pub(crate) struct PendingTasks {
     /// Number of the first task.
     pub(crate) first: u64,
-    pub(crate) tasks: Vec<T>,
+    pub(crate) tasks: Items,
     /// Number of earlier attempts of each task.
     pub(crate) attempt: u32,
     /// Rank that runs the tasks only if no other rank can: the rank on which they failed, or rank 0 after the loss of a rank.
@@ -41,11 +42,10 @@ pub(crate) struct PendingTasks<T> {
     pub(crate) suspicion: Suspicion,
 }
 
-impl<T> PendingTasks<T> {
-    fn split_front(&mut self, most: u64) -> PendingTasks<T> {
+impl PendingTasks {
+    fn split_front(&mut self, most: u64) -> PendingTasks {
         let most = usize::try_from(most).unwrap_or(usize::MAX).clamp(1, self.tasks.len());
-        let rest = self.tasks.split_off(most);
-        let tasks = std::mem::replace(&mut self.tasks, rest);
+        let tasks = self.tasks.split_front(most);
         let first = self.first;
         self.first += most as u64;
         PendingTasks { first, tasks, attempt: self.attempt, avoid: self.avoid, suspicion: self.suspicion }
@@ -79,15 +79,15 @@ pub(crate) enum RetryDecision {
     Failed,
 }
 
-/// Tasks of a run as the master tracks them. `T` is a task, `K` the data kept of a dispatched chunk.
+/// Tasks of a run as the master tracks them. `K` is the data kept of a dispatched chunk.
 #[derive(Debug)]
-pub(crate) struct TaskTable<T, K> {
+pub(crate) struct TaskTable<K> {
     workers: WorkerTable,
     retries: u32,
     /// Target number of active ranks.
     target: usize,
     /// Requeued tasks, oldest first.
-    back: VecDeque<PendingTasks<T>>,
+    back: VecDeque<PendingTasks>,
     given: BTreeMap<u64, OutstandingChunk<K>>,
     next_id: u64,
     /// Number of deaths so far that tasks may have caused.
@@ -114,7 +114,7 @@ pub(crate) struct TaskCounts {
     pub(crate) late: u64,
 }
 
-impl<T, K> TaskTable<T, K> {
+impl<K> TaskTable<K> {
     /// Creates the table for `size` ranks, of which none has joined.
     pub(crate) fn new(size: usize, retries: u32) -> Self {
         TaskTable {
@@ -162,10 +162,10 @@ impl<T, K> TaskTable<T, K> {
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
         let shunned =
-            |p: &PendingTasks<T>| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
+            |p: &PendingTasks| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
         // Rank 0 never runs tasks in which ranks may have died.
         let only_0 = workers.state_of(0) == WorkerState::Active && workers.working() == 1;
-        let needs_other = |p: &PendingTasks<T>| shunned(p) || (only_0 && p.suspicion.is_there());
+        let needs_other = |p: &PendingTasks| shunned(p) || (only_0 && p.suspicion.is_there());
         let stuck =
             self.target == 1 && workers.working() + workers.parked() > 1 && self.back.iter().any(needs_other);
         let change = workers.adjust_active(if stuck { 2 } else { self.target }, seconds);
@@ -201,9 +201,9 @@ impl<T, K> TaskTable<T, K> {
     /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
     ///
     /// A rank gets a task that failed on it only if no other rank is active or parked.
-    pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks<T>> {
+    pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks> {
         let alone = self.workers.is_alone(worker);
-        let suits = |p: &PendingTasks<T>| match p.suspicion.is_there() {
+        let suits = |p: &PendingTasks| match p.suspicion.is_there() {
             true => !self.is_spent(p) && suspicion::may_try(&self.workers, worker, p.suspicion, false),
             false => alone || p.avoid != Some(worker),
         };
@@ -222,7 +222,7 @@ impl<T, K> TaskTable<T, K> {
     /// Returns true if `worker` must finish its chunks before it gets others, because tasks in which ranks may have died wait for a worker
     /// without chunks, and `worker` may run them.
     pub(crate) fn must_drain(&self, worker: usize) -> bool {
-        let waits = |p: &PendingTasks<T>| {
+        let waits = |p: &PendingTasks| {
             p.suspicion.is_there() && suspicion::may_try(&self.workers, worker, p.suspicion, true)
         };
         self.deaths > 0
@@ -232,11 +232,11 @@ impl<T, K> TaskTable<T, K> {
     }
 
     /// Takes tasks in which ranks may have died and that no rank may run any more, if there are any.
-    pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks<T>> {
-        let nobody = |p: &PendingTasks<T>| {
+    pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks> {
+        let nobody = |p: &PendingTasks| {
             p.suspicion.is_there() && !suspicion::is_worth_a_rank(&self.workers, p.suspicion)
         };
-        let hopeless = |p: &PendingTasks<T>| self.is_spent(p) || nobody(p);
+        let hopeless = |p: &PendingTasks| self.is_spent(p) || nobody(p);
         let at = if self.deaths > 0 { self.back.iter().position(hopeless)? } else { return None };
         let pending = self.back.remove(at)?;
         self.waiting -= pending.tasks.len() as u64;
@@ -244,7 +244,7 @@ impl<T, K> TaskTable<T, K> {
     }
 
     /// Returns true if ranks certainly died in the tasks and their attempts are used up.
-    fn is_spent(&self, pending: &PendingTasks<T>) -> bool {
+    fn is_spent(&self, pending: &PendingTasks) -> bool {
         pending.suspicion.certain > 0 && self.is_exhausted(pending.attempt)
     }
 
@@ -323,8 +323,8 @@ impl<T, K> TaskTable<T, K> {
     }
 
     /// Requeues tasks, because they failed or their worker was lost.
-    pub(crate) fn put_back(&mut self, pending: PendingTasks<T>) {
-        if !pending.tasks.is_empty() {
+    pub(crate) fn put_back(&mut self, pending: PendingTasks) {
+        if pending.tasks.len() > 0 {
             self.waiting += pending.tasks.len() as u64;
             self.back.push_back(pending);
         }

@@ -119,7 +119,7 @@ fn exactly<K>(chunks: &[OutstandingChunk<K>], at: usize, place: u32) -> Vec<Shar
     shares
 }
 
-impl<T, K> TaskTable<T, K> {
+impl<K> TaskTable<K> {
     /// Raises the number of deaths to at least `deaths`, so that later deaths get higher numbers.
     pub(crate) fn count_deaths_from(&mut self, deaths: u32) {
         self.deaths = self.deaths.max(deaths);

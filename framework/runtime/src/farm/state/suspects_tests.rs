@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::super::tests::{Dice, fresh};
 use super::super::{PendingTasks, WorkerState};
 use super::*;
+use crate::wire::erased::typed;
 
 fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
     let (worker, attempt, suspicion) = (1, 0, Suspicion::default());
@@ -88,7 +89,7 @@ fn deaths_that_a_task_was_suspected_of_count_when_it_is_found_guilty() {
 /// Simulation in which some tasks kill every rank that runs them, and dead ranks leave trails with more or less detail.
 struct World {
     dice: Dice,
-    master: TaskTable<u64, Vec<u64>>,
+    master: TaskTable<Vec<u64>>,
     deadly: BTreeSet<u64>,
     /// Deadly tasks that have killed a rank.
     killed: BTreeSet<u64>,
@@ -119,6 +120,7 @@ impl World {
                 (!tasks.is_empty()).then(|| fresh(first, tasks))
             });
             let Some(PendingTasks { first, tasks, attempt, suspicion, .. }) = pending else { continue };
+            let tasks = typed::<u64>(tasks).unwrap();
             assert!(worker > 0 || !suspicion.is_there(), "rank 0 risks nothing");
             assert!(tasks.len() as u64 <= u64::from(suspicion.most.max(6)));
             let range = (first, tasks.len() as u32);
@@ -178,7 +180,7 @@ impl World {
     fn give_up(&mut self) {
         while let Some(pending) = self.master.take_abandoned() {
             self.master.ended(pending.tasks.len() as u64, pending.tasks.len() as u64);
-            self.failed.extend(pending.tasks);
+            self.failed.extend(typed::<u64>(pending.tasks).unwrap());
         }
     }
 
@@ -250,19 +252,19 @@ fn rank_0_outlives_everything_and_does_what_nobody_died_of() {
 
 #[test]
 fn whoever_may_try_a_suspect_finishes_what_it_has() {
-    let mut master = TaskTable::<u64, ()>::new(3, 1);
+    let mut master = TaskTable::<()>::new(3, 1);
     (0..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.count_deaths_from(1);
     let suspicion = Suspicion { certain: 0, shared: 1, death: 1, most: 1 };
     let first = master.give(1, (0, 4), Default::default(), (), Duration::ZERO);
-    master.put_back(PendingTasks { suspicion, ..fresh(7, vec![7, 8]) });
+    master.put_back(PendingTasks { suspicion, ..fresh(7, vec![7u64, 8]) });
     assert!(master.must_drain(1) && !master.must_drain(2) && !master.must_drain(0));
     assert!(
         master.take_requeued(1, 9).is_none() && master.take_requeued(0, 9).is_none(),
         "one is busy, one is rank 0"
     );
     let pending = master.take_requeued(2, 9).unwrap();
-    assert_eq!((pending.first, pending.tasks), (7, vec![7]));
+    assert_eq!((pending.first, typed::<u64>(pending.tasks).unwrap()), (7, vec![7]));
     let id = master.give(2, (7, 1), (0, suspicion), (), Duration::ZERO);
     assert_eq!(master.workers().requesting(u32::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
     master.done(2, id, 1).unwrap();
@@ -273,7 +275,7 @@ fn whoever_may_try_a_suspect_finishes_what_it_has() {
     master.lose(2, WorkerState::Dead);
     assert_eq!(master.take_requeued(1, 9).map(|pending| pending.first), Some(8));
     let two = Suspicion { certain: 2, shared: 0, death: 0, most: 1 };
-    master.put_back(PendingTasks { attempt: 1, suspicion: two, ..fresh(9, vec![9]) });
+    master.put_back(PendingTasks { attempt: 1, suspicion: two, ..fresh(9, vec![9u64]) });
     assert!(master.take_requeued(1, 9).is_none());
     assert_eq!(master.take_abandoned().map(|pending| pending.first), Some(9));
 }

@@ -2,10 +2,12 @@
 //! they were declared dead.
 
 use super::*;
+use crate::wire::Item;
+use crate::wire::erased::typed;
 
 /// Returns tasks that no rank has tried.
-pub(super) fn fresh<T>(first: u64, tasks: Vec<T>) -> PendingTasks<T> {
-    PendingTasks { first, tasks, attempt: 0, avoid: None, suspicion: Suspicion::default() }
+pub(super) fn fresh<T: Item>(first: u64, tasks: Vec<T>) -> PendingTasks {
+    PendingTasks { first, tasks: Box::new(tasks), attempt: 0, avoid: None, suspicion: Suspicion::default() }
 }
 
 /// Pseudo-random number generator.
@@ -31,7 +33,7 @@ struct Held {
 
 struct World {
     dice: Dice,
-    master: TaskTable<u64, Vec<u64>>,
+    master: TaskTable<Vec<u64>>,
     drawn: u64,
     total: u64,
     held: Vec<Held>,
@@ -66,9 +68,10 @@ impl World {
                 let tasks: Vec<u64> = (self.drawn..self.total.min(self.drawn + size)).collect();
                 let pending = fresh(self.drawn, tasks);
                 self.drawn += pending.tasks.len() as u64;
-                (!pending.tasks.is_empty()).then_some(pending)
+                (pending.tasks.len() > 0).then_some(pending)
             });
             let Some(PendingTasks { first, tasks, attempt, suspicion, .. }) = pending else { continue };
+            let tasks = typed::<u64>(tasks).unwrap();
             assert!(
                 !suspicion.is_there() || (worker > 0 && self.master.workers().held(worker) == 0),
                 "done alone"
@@ -210,20 +213,23 @@ fn every_task_ends_once_whoever_dies_and_whatever_fails() {
 
 #[test]
 fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
-    let mut master = TaskTable::<u8, ()>::new(3, 1);
+    let mut master = TaskTable::<()>::new(3, 1);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
-    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7, 8, 9]) });
+    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7u8, 8, 9]) });
     assert!(master.take_requeued(1, 9).is_none());
     let pending = master.take_requeued(2, 2).unwrap();
-    assert_eq!((pending.first, pending.tasks, master.waiting()), (7, vec![7, 8], 1));
+    assert_eq!((pending.first, typed::<u8>(pending.tasks).unwrap(), master.waiting()), (7, vec![7, 8], 1));
     assert!(master.lose(2, WorkerState::TimedOut).is_empty());
     let pending = master.take_requeued(1, 2).unwrap();
-    assert_eq!((pending.first, pending.tasks, pending.attempt, master.waiting()), (9, vec![9], 1, 0));
+    assert_eq!(
+        (pending.first, typed::<u8>(pending.tasks).unwrap(), pending.attempt, master.waiting()),
+        (9, vec![9], 1, 0)
+    );
 }
 
 #[test]
 fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
-    let mut master = TaskTable::<u8, &str>::new(3, 0);
+    let mut master = TaskTable::<&str>::new(3, 0);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     let id = master.give(1, (0, 4), Default::default(), "kept", Duration::ZERO);
     assert!(master.done(2, id, 4).is_none() && master.done(1, id + 1, 4).is_none());
@@ -235,7 +241,7 @@ fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
 
 #[test]
 fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
-    let mut master = TaskTable::<u8, &str>::new(4, 0);
+    let mut master = TaskTable::<&str>::new(4, 0);
     (1..4).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     let id = master.give(3, (0, 4), Default::default(), "kept", Duration::ZERO);
     let lost = master.give(2, (4, 4), Default::default(), "lost", Duration::ZERO);
@@ -253,11 +259,11 @@ fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
 
 #[test]
 fn a_rank_is_woken_for_a_task_that_failed_on_the_only_one() {
-    let mut master = TaskTable::<u8, ()>::new(3, 1);
+    let mut master = TaskTable::<()>::new(3, 1);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.set_target(1);
     assert_eq!(master.adjust_active(|_| None).parked, [2]);
-    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7]) });
+    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7u8]) });
     assert!(master.take_requeued(1, 1).is_none());
     assert_eq!(master.adjust_active(|_| None).woken, [2]);
     assert_eq!(master.take_requeued(2, 1).map(|p| p.first), Some(7));

@@ -1,0 +1,156 @@
+//! Type erasure: batches of items whose type is known only where user code runs, and their codecs.
+//!
+//! One virtual call and one downcast serve a whole batch; loops over its items are compiled for their type. The skeletons move batches
+//! without knowing the types of their items, and are compiled once.
+
+use std::any::{Any, type_name};
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::{Item, weigh_some};
+use crate::comm::Part;
+use crate::error::{Error, ErrorKind, Result};
+use crate::user_code;
+
+/// Items of one type: a `Vec<T>`.
+pub(crate) trait Batch: Any + Send {
+    fn len(&self) -> usize;
+    /// Removes the items from position `at` on, and returns them.
+    fn split_off(&mut self, at: usize) -> Items;
+    /// Appends items of the same type.
+    fn append(&mut self, items: Items) -> Result<()>;
+    /// Returns the approximate size of the items in bytes. See [`weigh_some`].
+    fn weigh(&self) -> usize;
+}
+
+/// Items of a batch: a `Vec<T>` with an item type that the receiver knows.
+pub(crate) type Items = Box<dyn Batch>;
+
+impl<T: Item> Batch for Vec<T> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn split_off(&mut self, at: usize) -> Items {
+        Box::new(Vec::split_off(self, at.min(self.len())))
+    }
+
+    fn append(&mut self, items: Items) -> Result<()> {
+        Vec::append(self, &mut typed(items)?);
+        Ok(())
+    }
+
+    fn weigh(&self) -> usize {
+        weigh_some(self)
+    }
+}
+
+impl dyn Batch {
+    pub(crate) fn downcast_ref<T: Any>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    pub(crate) fn downcast<T: Any>(self: Box<Self>) -> Result<Box<T>, Box<dyn Any>> {
+        (self as Box<dyn Any>).downcast()
+    }
+
+    /// Removes the items before position `at`, and returns them.
+    pub(crate) fn split_front(self: &mut Box<Self>, at: usize) -> Items {
+        let rest = self.split_off(at);
+        std::mem::replace(self, rest)
+    }
+
+    /// Splits the items at these positions, which are in order.
+    pub(crate) fn split_at(
+        mut self: Box<Self>,
+        places: impl DoubleEndedIterator<Item = usize>,
+    ) -> Vec<Items> {
+        // From the end on, so that each item is moved once.
+        let mut pieces: Vec<Items> = places.rev().map(|at| self.split_off(at)).collect();
+        pieces.push(self);
+        pieces.reverse();
+        pieces
+    }
+}
+
+impl fmt::Debug for dyn Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} items", self.len())
+    }
+}
+
+/// Returns the items as the type that the caller takes.
+pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
+    items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
+        let text = format!("a batch does not hold the items that its receiver takes ({})", type_name::<T>());
+        Error::new(ErrorKind::Wire, text)
+    })
+}
+
+/// Memory of a value of a type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Size in bytes, without the memory that the value owns.
+    pub(crate) size: usize,
+    /// True if values may own memory.
+    pub(crate) owns: bool,
+}
+
+impl Shape {
+    pub(crate) fn of<T>() -> Self {
+        Shape { size: size_of::<T>(), owns: std::mem::needs_drop::<T>() }
+    }
+}
+
+/// Receiver of the encoded bytes of an item: the head of a message, and its parts.
+type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
+
+/// Codec for batches of one type of items. Panics of user code, which may implement `Serialize`, are returned as errors.
+pub(crate) trait Codec: Send + Sync {
+    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
+    fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
+    /// Encodes each item alone, passes it to `receive`, and decodes it again. Counts the completed items in `done`.
+    fn encode_each(&self, items: Items, done: &mut u64, receive: &mut Receive<'_>) -> Result<Items>;
+    /// See [`super::Codec::item`].
+    fn item(&self) -> String;
+    /// Checks that a sample of `items`, which stay on this rank, could be sent. Returns true if any item was checked.
+    fn check(&self, items: &Items) -> Result<bool>;
+    fn shape(&self) -> Shape;
+}
+
+impl<T: Item> Codec for super::Codec<T> {
+    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
+        let items = typed::<T>(items)?;
+        user_code::call(|| super::Codec::encode(self, items, head, parts))
+    }
+
+    fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items> {
+        let items = user_code::call(|| super::Codec::decode(self, head, parts, count))?;
+        Ok(Box::new(items))
+    }
+
+    fn encode_each(&self, items: Items, done: &mut u64, receive: &mut Receive<'_>) -> Result<Items> {
+        let mut back = Vec::with_capacity(items.len());
+        for item in typed::<T>(items)? {
+            let (mut head, mut parts) = (Vec::new(), Vec::new());
+            user_code::call(|| super::Codec::encode(self, vec![item], &mut head, &mut parts))?;
+            receive(&head, &parts)?;
+            back.append(&mut user_code::call(|| super::Codec::decode(self, head.into(), parts, 1))?);
+            *done += 1;
+        }
+        Ok(Box::new(back))
+    }
+
+    fn item(&self) -> String {
+        super::Codec::item(self)
+    }
+
+    fn check(&self, items: &Items) -> Result<bool> {
+        items.downcast_ref::<Vec<T>>().map_or(Ok(false), |items| super::Codec::check(self, items))
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::of::<T>()
+    }
+}
