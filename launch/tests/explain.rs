@@ -187,7 +187,7 @@ fn workflow_is_explained_with_its_critical_path_and_at_a_time() {
     let last = text.lines().last().unwrap();
     assert!(last.starts_with("The critical path has ") && last.contains("which ran for 50.0"), "{last}");
     let text = told(&["--at", "9"], dir.path());
-    for part in ["Rank 0 ran \"", "\" waited on rank ", " held ", " for tasks, of "] {
+    for part in ["Rank 0 ran \"", "\" waited on rank ", " held ", " for tasks (limit "] {
         assert!(text.contains(part), "`{part}` is not told: {text}");
     }
 }

@@ -18,7 +18,7 @@
 //! let log = Log::new(vec![Record { at: 1.5, rank: 0, run: 0, event }]);
 //! assert!(page(&log, &Job::default()).starts_with("<!doctype html>"));
 //! let run = &Run::all(&log.records)[0];
-//! assert!(diagnosis(run).contains("not known"));
+//! assert!(diagnosis(run).contains("unknown"));
 //! ```
 
 mod account;

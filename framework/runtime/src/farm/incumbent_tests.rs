@@ -319,7 +319,7 @@ fn all_ranks_must_attach_the_same_kind_of_incumbent() {
         true => farm.incumbent(&Incumbent::minimum(1u8)),
         false => farm.incumbent(&Incumbent::maximum(1u8)),
     });
-    assert!(error.contains("with incumbent maximum of type u8, where"), "{error}");
+    assert!(error.contains("with incumbent maximum of type u8, but rank 0"), "{error}");
 }
 
 /// A rank with an incumbent, without its skeleton.

@@ -291,7 +291,7 @@ mod tests {
         assert!(started(&size).check_arguments(&started(&size)).is_ok());
         let text = refused(&["--size", "256"], &size);
         assert_eq!(text, "was started with \"256\" as argument 2, but rank 0 with \"512\"");
-        assert!(refused(&["--size"], &size).starts_with("was started with nothing as argument 2, where"));
+        assert!(refused(&["--size"], &size).starts_with("was started with nothing as argument 2, but"));
         assert!(refused(&["--size", "512", ""], &size).ends_with("but rank 0 with nothing"));
         assert!(
             refused(&["--size 512"], &size).starts_with("was started with \"--size 512\" as argument 1,")

@@ -119,9 +119,9 @@ enum Adjacent {
 
 #[test]
 fn what_needs_names_in_the_bytes_is_refused() {
-    refused(&[Half { a: 1, b: 2 }], &["cannot be read"]);
+    refused(&[Half { a: 1, b: 2 }], &["cannot be decoded"]);
     let nothing: Option<Half> = None;
-    refused(&[vec![nothing; 200], vec![Some(Half { a: 1, b: 2 })]].concat(), &["cannot be read"]);
+    refused(&[vec![nothing; 200], vec![Some(Half { a: 1, b: 2 })]].concat(), &["cannot be decoded"]);
     refused(&[Flat { a: 1, more: HashMap::new() }], &["a struct with `flatten`"]);
     refused(&[Bare::Number(1)], &["needs the type of the next value", "untagged"]);
     refused(&[Bare::Text("a".into())], &["needs the type of the next value"]);
@@ -140,7 +140,7 @@ fn what_needs_names_in_the_bytes_is_accepted_with_names() {
     accepted(&(0..100).map(flat).collect::<Vec<_>>());
     accepted(&[Some((flat(1), vec![flat(2)]))]);
     // Names do not help where a field is required and never written.
-    refused(&[Named(Half { a: 1, b: 2 })], &["cannot be read", "missing field `b`"]);
+    refused(&[Named(Half { a: 1, b: 2 })], &["cannot be decoded", "missing field `b`"]);
 }
 
 #[test]
@@ -314,5 +314,5 @@ fn what_the_types_own_code_says_is_told() {
     let error = |n: u64| Codec::of_type().check(&[Counted::<2>(n)]).unwrap_err();
     assert_eq!((error(3).kind(), error(3).message()), (ErrorKind::Panic, "burst"));
     assert_eq!(error(4).kind(), ErrorKind::Wire);
-    assert!(error(4).message().contains("cannot be read: torn"), "{}", error(4));
+    assert!(error(4).message().contains("cannot be decoded: torn"), "{}", error(4));
 }

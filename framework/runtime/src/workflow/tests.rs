@@ -191,7 +191,7 @@ fn a_closure_that_takes_too_long_is_a_failed_try_and_one_that_goes_on_ends_the_j
     let (result, tries) = with(Driver::Auto, Duration::from_secs(1));
     let error = result.unwrap_err();
     assert_eq!((error.kind(), error.item(), tries), (ErrorKind::Timeout, Some(0), 1));
-    assert!(error.rank().is_some() && error.message().contains("a closure cannot be ended"), "{error}");
+    assert!(error.rank().is_some() && error.message().contains("a closure cannot be killed"), "{error}");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_plan_that_is_given_is_followed() {
     let error = go(&no_processor, &equal(3, 1000)).unwrap_err();
     assert!(error.message().contains("a task on processor 3"), "{error}");
     let error = go(&twice, &equal(3, 1000)).unwrap_err();
-    assert!(error.message().contains("expected each of 4 once"), "{error}");
+    assert!(error.message().contains("expected each of the 4 tasks once"), "{error}");
 }
 
 #[test]

@@ -269,7 +269,7 @@ mod tests {
         let got = open(20_000).unwrap();
         assert_eq!((got.round, got.segments.len(), got.segments[1].first), (3, 2, 90));
         assert_eq!(got.segments[1].units, rows(90, 10_000));
-        assert!(open(10_089).unwrap_err().message().contains("units from 90 on"));
+        assert!(open(10_089).unwrap_err().message().contains("units from unit 90 on"));
         let empty = UnitMigration::<()> { round: 1, segments: vec![] }.encode(1, Tag::Units).unwrap();
         let empty = UnitMigration::<()>::decode(empty.head.slice(FRAME_HEADER..), empty.parts, 0).unwrap();
         assert_eq!((empty.round, empty.len()), (1, 0));

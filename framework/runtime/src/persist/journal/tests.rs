@@ -269,7 +269,7 @@ fn one_writer_at_a_time() {
     let dir = directory();
     let path = dir.path().join("j");
     let (journal, ..) = open(&path).unwrap();
-    refused(&path, &job(), ErrorKind::Config, &["another part of this process uses it, and has not"]);
+    refused(&path, &job(), ErrorKind::Config, &["another part of this process uses it and has not"]);
     drop(journal);
     open(&path).unwrap();
 }

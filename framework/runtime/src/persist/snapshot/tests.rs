@@ -184,7 +184,7 @@ fn a_directory_belongs_to_one_job_at_a_time() {
     let error = open(dir).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     let text =
-        format!("the checkpoint in {}: another part of this process uses it, and has not", dir.display());
+        format!("the checkpoint in {}: another part of this process uses it and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
     // The other job has changed nothing, and gets the directory when it is free.
     assert_eq!(passes(dir), [4, 8]);
