@@ -100,7 +100,8 @@ mod tests {
         assert_eq!(read(&dir, &this), Ok(Some(best)));
         let refused = read(&dir, "another").unwrap_err();
         assert!(
-            refused.contains("best contains the alignment of 2 letters ") && refused.contains("expected another"),
+            refused.contains("best contains the alignment of 2 letters ")
+                && refused.contains("expected another"),
             "{refused}"
         );
         std::fs::write(dir.join("best"), "{}").unwrap();
