@@ -249,5 +249,8 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let kept = kept.to_str().unwrap();
     let other = [&words(&paths)[..], &["--checkpoint", kept, "--match", "3"]].concat();
     let said = fails(&mut align(&other));
-    assert!(said.contains("best contains the alignment of ") && said.contains("name another directory"), "{said}");
+    assert!(
+        said.contains("best contains the alignment of ") && said.contains("name another directory"),
+        "{said}"
+    );
 }
