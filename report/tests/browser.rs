@@ -234,7 +234,7 @@ fn the_page_works_in_a_browser() {
         browser.run("document.querySelector('canvas.time-line').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))");
         assert!((span() - 5.0).abs() < 1e-6);
         // The search filters the table of events.
-        browser.run("const s = document.querySelector('input.search'); s.value = 'in force'; s.dispatchEvent(new Event('input'))");
+        browser.run("const s = document.querySelector('input.search'); s.value = 'in effect'; s.dispatchEvent(new Event('input'))");
         let rows = browser
             .run("return [...document.querySelectorAll('table.events tbody tr')].map((r) => r.textContent)");
         assert!(
