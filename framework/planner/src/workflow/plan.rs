@@ -78,7 +78,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Creates a plan for so many tasks and processors, in which no task has a place yet and all times are 0.
+    /// Creates a plan for `tasks` tasks and `processors` processors, in which no task has a place yet and all times are 0.
     pub fn empty(execution: Execution, task_memory: TaskMemory, tasks: usize, processors: usize) -> Self {
         Plan {
             execution,

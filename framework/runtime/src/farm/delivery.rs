@@ -23,7 +23,7 @@ use crate::wire::erased::{Items, typed};
 
 /// The user's sink.
 pub(super) trait Sink: Send {
-    /// Passes results from task `first` on to the sink until the sink needs no more or the job is over according to `timer`. Counts the
+    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink needs no more or `timer` stops the job. Counts the
     /// passed results in `fed`. Returns the last answer and the remaining results.
     ///
     /// # Errors

@@ -103,8 +103,8 @@ pub(super) trait Tasks: Send {
     /// Returns the bounds of the number of remaining tasks.
     fn hint(&self) -> (usize, Option<usize>);
 
-    /// Draws tasks until there are as many as are `wanted`, or the job is over according to `timer`. Returns true if the tasks have reached
-    /// the limit of bytes, and true if the iterator has ended.
+    /// Draws tasks until there are `wanted` tasks or `timer` stops the job. Returns two conditions: the tasks have reached the limit of
+    /// bytes, and the iterator has ended.
     ///
     /// # Errors
     /// If the iterator panics. The error names the task, if `drawn` tasks were drawn before.

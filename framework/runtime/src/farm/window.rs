@@ -55,7 +55,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Creates a window of `window` bytes for tasks and results of these shapes.
+    /// Creates a window of `window` bytes for tasks and results with the given shapes.
     pub(crate) fn new(window: usize, [task, result]: [Shape; 2]) -> Self {
         Window { window: window as u64, out: 0, task: Largest::of(task), result: Largest::of(result) }
     }

@@ -23,7 +23,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Creates the block of these tasks. Each task must be named once.
+    /// Creates the block that consists of the given tasks. Each task must be named once.
     pub fn new(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
