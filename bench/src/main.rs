@@ -64,10 +64,10 @@ fn people(arguments: Arguments) -> Outcome {
     for experiment in chosen {
         if let Err(error) = experiment.run(&out, &extent) {
             println!("{}: could not be run: {error}\n", experiment.name);
-            failed.push(experiment.name);
+            failed.push(format!("{}: {error}", experiment.name));
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(format!("could not run {}", failed.join(", ")).into()) }
+    if failed.is_empty() { Ok(()) } else { Err(format!("could not be run: {}", failed.join("; ")).into()) }
 }
 
 fn chosen(names: &[String]) -> Outcome<Vec<&'static Experiment>> {
