@@ -17,10 +17,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
     Outcome,
-    baseline::{chain, loops, two_ranks},
+    baseline::{chain, hand_written_farm, loops},
     expanding,
     experiments::session_values,
-    farm, loops as moving_loops, moved, streams, subject, workflows,
+    farm, loops as moving_loops, remap_run, streams, tested_program, workflows,
 };
 
 /// Text in the error message of a program that exceeded its time limit; the limit follows the text.
@@ -37,23 +37,23 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
     match name {
         "chain" => Some(chain::main::<chain::Stages>(arguments)),
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
-        "by-hand" => Some(two_ranks::main(arguments)),
+        "by-hand" => Some(hand_written_farm::main(arguments)),
         "expanding" => Some(expanding::main(arguments)),
-        "farm" => Some(farm::subject::main(arguments)),
+        "farm" => Some(farm::tested_program::main(arguments)),
         "empty-workflow" => Some(workflows::empty::main(arguments)),
         "heavy-workflow" => Some(workflows::heavy::main(arguments)),
         "valued-workflow" => Some(workflows::values::main(arguments)),
-        "mortal-workflow" => Some(workflows::mortal::main(arguments)),
+        "kill-run-workflow" => Some(workflows::kill_run::main(arguments)),
         "empty-loops" => Some(moving_loops::empty::main(arguments)),
-        "loop" => Some(moving_loops::subject::main(arguments)),
+        "loop" => Some(moving_loops::tested_program::main(arguments)),
         "loop-by-hand" => Some(loops::main(arguments)),
-        "mortal" => Some(farm::mortal::main(arguments)),
+        "kill-run" => Some(farm::kill_run::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "tour" => Some(farm::tour::main(arguments)),
         "tree" => Some(farm::tree::main(arguments)),
-        "moved" => Some(moved::main(arguments)),
+        "remap-run" => Some(remap_run::main(arguments)),
         "phases" => Some(phases::main(arguments)),
-        "pipeline" => Some(subject::main(arguments)),
+        "pipeline" => Some(tested_program::main(arguments)),
         "values" => Some(session_values::main(arguments)),
         "watched" => Some(streams::main(arguments)),
         _ => None,

@@ -5,9 +5,9 @@
 //! fastest way there.
 
 pub mod chain;
+pub mod hand_written_farm;
 pub mod loops;
 mod slot;
 pub mod stages;
 mod sweep;
 pub mod task;
-pub mod two_ranks;

@@ -26,9 +26,9 @@ use crate::{
     Experiment, Histogram, Mark, Outcome, Report, Table, Target,
     deaths::{self, Victim},
     farm::{
-        chores::{Chores, steps_in},
         job::{Job, Way},
-        mortal::{Limits, Traces},
+        kill_run::{Limits, Traces},
+        task_set::{TaskSet, steps_in},
     },
     ranks::{Launch, STOPPED, Values, one},
     stats::{median, quantile},
@@ -69,8 +69,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
     let part = if smoke { 0.1 } else { 1.0 };
     let tasks = (part * TASKS as f64) as usize;
-    let chores = Chores { tasks, mean: steps_in(WORK / TASKS as f64), deviation: 0.8, seed: SEED };
-    let job = Job { chores, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
+    let task_set = TaskSet { tasks, mean: steps_in(WORK / TASKS as f64), deviation: 0.8, seed: SEED };
+    let job = Job { task_set, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
     let mut tried = Tried {
         traces: Traces::create(Path::new("target/bench/farm-deaths"))?,
         job,
@@ -114,7 +114,7 @@ impl Tried {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         let (traces, words) = (&self.traces, self.traces.words(LIMITS, journal, &self.job));
         let has_come = |rank| traces.has_come(rank);
-        deaths::run(&launch, ("mortal", &words), &traces.scene, victims, has_come, &mut || ())
+        deaths::run(&launch, ("kill-run", &words), &traces.scene, victims, has_come, &mut || ())
     }
 
     /// Runs the farms in which workers are killed.
@@ -195,13 +195,13 @@ impl Tried {
         self.traces.check(&self.job)?;
         let (seconds, begun) = (values["seconds"], (0..RANKS).map(|rank| self.traces.begun(rank).len()));
         let part = seconds / self.bound(victims.len());
-        Ok(Some(Run { seconds, part, again: begun.sum::<usize>() as f64 - self.job.chores.tasks as f64 }))
+        Ok(Some(Run { seconds, part, again: begun.sum::<usize>() as f64 - self.job.task_set.tasks as f64 }))
     }
 
     /// Runs the farms in which all ranks are killed, and restarts each of them.
     fn whole(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let runs = if smoke { 2 } else { 50 };
-        let tasks = self.job.chores.tasks;
+        let tasks = self.job.task_set.tasks;
         let (mut kept, mut lost, mut again, mut wrong, mut late) = (Vec::new(), Vec::new(), 0, 0, 0);
         while kept.len() + wrong < runs {
             let after = KILL_UNTIL * self.undisturbed[0] * self.random.random::<f64>();
@@ -260,7 +260,7 @@ impl Tried {
         let known = one(&output?)?["known"];
         self.traces.check(&self.job)?;
         let begun: Vec<u64> = (0..RANKS).flat_map(|rank| self.traces.begun(rank)).collect();
-        if known != journalled.len() as f64 || begun.len() as f64 + known != self.job.chores.tasks as f64 {
+        if known != journalled.len() as f64 || begun.len() as f64 + known != self.job.task_set.tasks as f64 {
             let (kept, begun) = (journalled.len(), begun.len());
             return Err(
                 format!("the journal had {kept} results, the farm knew {known} and began {begun}").into()

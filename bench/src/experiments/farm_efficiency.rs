@@ -19,8 +19,8 @@ use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
     burner::{Load, share, two_cores},
     farm::{
-        chores::{Chores, steps_in},
         job::{Job, Run, Way},
+        task_set::{TaskSet, steps_in},
     },
     pairs::{Contestant, Rounds, round_robin},
     stats::{median, median_interval},
@@ -69,10 +69,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let cores = two_cores()?;
     let mean = steps_in(LENGTH);
     let tasks = if smoke { TASKS / 20 } else { TASKS };
-    let chores = Chores { tasks, mean, deviation: DEVIATION, seed: SEED };
+    let task_set = TaskSet { tasks, mean, deviation: DEVIATION, seed: SEED };
     report.note(format!("{tasks} tasks of {mean:.0} steps on average, ranks pinned to cores {cores:?}"));
     let rounds = report.rounds(ROUNDS);
-    let job = |way| Job { chores, way, cores: cores.to_vec() };
+    let job = |way| Job { task_set, way, cores: cores.to_vec() };
 
     let (with_alone, with_load) = (report.wants("alone"), report.wants("beside"));
     let ways = if report.wants("policies") { &WAYS[..] } else { &WAYS[..5] };

@@ -14,7 +14,7 @@ use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     burner::two_cores,
     farm::{
-        chores::steps_in,
+        task_set::steps_in,
         tour::{RANKS, Towns, nodes},
         tree::{Searcher, Tree},
     },

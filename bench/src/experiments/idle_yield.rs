@@ -10,10 +10,10 @@ use armature_planner::{Link, Platform};
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     burner::{Load, two_cores},
-    moved::Job,
     pairs::{Contestant, round_robin},
+    remap_run::Job,
     stats::median_interval,
-    toil::{UNEVEN, seconds_per_item, spec},
+    synthetic_work::{UNEVEN, seconds_per_item, spec},
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -30,11 +30,11 @@ use armature_planner::{Link, Platform};
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
     burner::{Load, share, two_cores},
-    moved::{Job, Run},
     pairs::{Contestant, round_robin},
+    remap_run::{Job, Run},
     stats::{median, median_interval, paired_ratios, spread},
+    synthetic_work::{UNEVEN, seconds_per_item, spec},
     table::digits,
-    toil::{UNEVEN, seconds_per_item, spec},
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

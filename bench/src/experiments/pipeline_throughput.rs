@@ -16,8 +16,8 @@ use crate::{
     baseline::chain::{self, Chain, Stages},
     pairs::{Contestant, Rounds, round_robin},
     stats::median_interval,
-    subject,
     table::digits,
+    tested_program,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -101,7 +101,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     let (items, window) = case.single;
     let single = Chain { batch: 1, window, items: few(items), ..case.chain };
     let mut contestants = vec![
-        Contestant::new(ARMATURE, move || subject::measure(chain)),
+        Contestant::new(ARMATURE, move || tested_program::measure(chain)),
         Contestant::new(BY_HAND, move || chain::measure::<Stages>(chain)),
     ];
     // With batches of one item, both contestants are the same program.

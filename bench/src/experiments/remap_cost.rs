@@ -11,11 +11,11 @@ use armature_planner::pipeline::Mapping;
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
-    moved::{Job, Run},
     pairs::{Contestant, Rounds, round_robin},
+    remap_run::{Job, Run},
     stats::{mean, median, median_interval},
+    synthetic_work::{MOVED, spec},
     table::digits,
-    toil::{MOVED, spec},
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -1,11 +1,11 @@
-//! Farm of [`Chores`] on ranks: its parameters and results.
+//! Farm of [`TaskSet`] on ranks: its parameters and results.
 
 use std::time::Duration;
 
 use armature_bench_simulated::settings;
 use armature_planner::farm::Chunking;
 
-use super::chores::Chores;
+use super::task_set::TaskSet;
 use crate::{
     Outcome,
     ranks::{Launch, one},
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Tasks of the farm.
-    pub chores: Chores,
+    pub task_set: TaskSet,
     /// Distribution of the tasks to the ranks.
     pub way: Way,
     /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
@@ -52,7 +52,7 @@ impl Job {
     }
 
     pub(crate) fn words(&self) -> Vec<String> {
-        let Job { chores: Chores { tasks, mean, deviation, seed }, way, cores } = self;
+        let Job { task_set: TaskSet { tasks, mean, deviation, seed }, way, cores } = self;
         let mut words = vec![
             format!("tasks={tasks}"),
             format!("mean={mean}"),
@@ -70,14 +70,14 @@ impl Job {
     }
 
     pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
-        let chores = Chores { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0 };
-        let mut job = Job { chores, way: Way::Halves, cores: Vec::new() };
+        let task_set = TaskSet { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0 };
+        let mut job = Job { task_set, way: Way::Halves, cores: Vec::new() };
         settings(words, |name, value| {
             match (name, value) {
-                ("tasks", _) => job.chores.tasks = value.parse()?,
-                ("mean", _) => job.chores.mean = value.parse()?,
-                ("deviation", _) => job.chores.deviation = value.parse()?,
-                ("seed", _) => job.chores.seed = value.parse()?,
+                ("tasks", _) => job.task_set.tasks = value.parse()?,
+                ("mean", _) => job.task_set.mean = value.parse()?,
+                ("deviation", _) => job.task_set.deviation = value.parse()?,
+                ("seed", _) => job.task_set.seed = value.parse()?,
                 ("ahead", _) => job.way = Way::Ahead(value.parse::<usize>()?.max(1)),
                 ("split", "halves") => job.way = Way::Halves,
                 ("split", "even") => job.way = Way::Even,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn job_arguments_round_trip() {
-        let chores = Chores { tasks: 7, mean: 2.5, deviation: 0.8, seed: 9 };
+        let task_set = TaskSet { tasks: 7, mean: 2.5, deviation: 0.8, seed: 9 };
         let ways = [
             Way::Ahead(8),
             Way::Halves,
@@ -138,7 +138,7 @@ mod tests {
             Way::Farm(Chunking::fixed(32)),
         ];
         for way in ways {
-            let job = Job { chores, way, cores: vec![0, 3] };
+            let job = Job { task_set, way, cores: vec![0, 3] };
             assert_eq!(Job::parse(&job.words()).unwrap(), job);
         }
         assert!(Job::parse(&["tasks".into()]).is_err() && Job::parse(&["speed=3".into()]).is_err());

@@ -1,10 +1,10 @@
 //! Farms of the experiments: tasks, parameters of the ranks, and the rank programs that use the framework.
 
-pub mod chores;
 pub mod job;
-pub mod mortal;
+pub mod kill_run;
 pub mod simulated;
-pub mod subject;
+pub mod task_set;
+pub mod tested_program;
 pub mod tiny;
 pub mod tour;
 pub mod tree;

@@ -12,7 +12,7 @@ use mpi::{collective::CommunicatorCollectives, collective::SystemOperation, trai
 use crate::{
     Outcome,
     ranks::Launch,
-    toil::{advance, landing},
+    synthetic_work::{advance, landing},
 };
 
 /// Modulus of the number of children, which is between 0 and 4. With a mean of two children the tree grows, although

@@ -4,4 +4,4 @@ pub mod empty;
 pub mod job;
 pub mod kernels;
 pub mod simulated;
-pub mod subject;
+pub mod tested_program;

@@ -2,7 +2,7 @@
 
 pub mod empty;
 pub mod heavy;
-pub mod mortal;
+pub mod kill_run;
 pub mod simulated;
 pub mod steps;
 pub mod values;

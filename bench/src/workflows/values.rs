@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use armature::workflow::{Action, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Config, Context, Progress, Session};
 
-use super::mortal::Mortal;
+use super::kill_run::KillRun;
 use crate::{Outcome, deaths::Scene};
 
 /// Time that a task takes in addition to the handling of its values.
@@ -36,7 +36,7 @@ impl Valued {
     }
 
     fn parents(self) -> Vec<Vec<usize>> {
-        Mortal { tasks: self.tasks, seed: self.seed }.parents()
+        KillRun { tasks: self.tasks, seed: self.seed }.parents()
     }
 }
 

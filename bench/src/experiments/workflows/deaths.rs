@@ -14,7 +14,7 @@
 //! exit within seconds.
 //!
 //! A task that died between its effect and its record is started twice, and finds the effect of its first execution:
-//! effects are linked into place, not replaced (`mortal.rs`).
+//! effects are linked into place, not replaced (`kill_run.rs`).
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
     stats::{median, quantile},
     table::digits,
     verdict::Interval,
-    workflows::mortal::{Mortal, Traces},
+    workflows::kill_run::{KillRun, Traces},
     workflows::values::{Valued, come},
 };
 
@@ -50,12 +50,12 @@ const SEED: u64 = 31;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let (workers, whole) = (report.wants("workers"), report.wants("whole"));
-    let mortal = Mortal { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
+    let kill_run = KillRun { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
     let scene = Scene::create(Path::new("target/bench/workflow-deaths"))?;
     // The path is absolute because commands run in this folder, regardless of the working directory of the ranks.
     let scene = Scene::at(std::path::absolute(scene.folder())?);
     let mut tried =
-        Tried { traces: Traces { scene }, mortal, random: StdRng::seed_from_u64(SEED), undisturbed: 0.0 };
+        Tried { traces: Traces { scene }, kill_run, random: StdRng::seed_from_u64(SEED), undisturbed: 0.0 };
     let times = (0..if smoke { 1 } else { 5 }).map(|_| {
         tried.traces.clear()?;
         Ok(one(&tried.once(RANKS, &[], &mut || ())?.0?)?["seconds"])
@@ -64,7 +64,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let undisturbed = tried.undisturbed;
     report.note(format!(
         "{} tasks on {RANKS} ranks, every other one a command: {undisturbed:.2} s undisturbed; moments by seed {SEED}",
-        mortal.tasks
+        kill_run.tasks
     ));
     if workers {
         tried.workers(report, if smoke { 2 } else { 50 })?;
@@ -139,7 +139,7 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
 /// Parameters and reference time of the repeated runs.
 struct Tried {
     traces: Traces,
-    mortal: Mortal,
+    kill_run: KillRun,
     random: StdRng,
     /// Seconds of an undisturbed run.
     undisturbed: f64,
@@ -154,9 +154,9 @@ impl Tried {
         before_kill: &mut (dyn FnMut() + Send),
     ) -> Outcome<(Outcome<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
-        let (traces, words) = (&self.traces, self.mortal.words(&self.traces));
+        let (traces, words) = (&self.traces, self.kill_run.words(&self.traces));
         let has_come = |rank| traces.has_come(rank);
-        deaths::run(&launch, ("mortal-workflow", &words), &traces.scene, victims, has_come, before_kill)
+        deaths::run(&launch, ("kill-run-workflow", &words), &traces.scene, victims, has_come, before_kill)
     }
 
     /// Runs the workflows in which one rank is killed.
@@ -181,9 +181,9 @@ impl Tried {
             return Ok(None);
         }
         let seconds = one(&output?)?["seconds"];
-        self.traces.check(self.mortal)?;
+        self.traces.check(self.kill_run)?;
         let begun = self.traces.begun()?;
-        if let Some(task) = (0..self.mortal.tasks).find(|task| !begun.contains_key(task)) {
+        if let Some(task) = (0..self.kill_run.tasks).find(|task| !begun.contains_key(task)) {
             return Err(format!("task {task} was never begun").into());
         }
         let again = begun.values().map(|times| times - 1).sum::<usize>();
@@ -221,13 +221,13 @@ impl Tried {
         let (journalled, effects) = (self.traces.journalled(), self.traces.effects()?);
         self.traces.forget()?;
         let seconds = one(&self.once(RANKS_AGAIN, &[], &mut || ())?.0?)?["seconds"];
-        self.traces.check(self.mortal)?;
+        self.traces.check(self.kill_run)?;
         let (known, begun) = (self.traces.known()?, self.traces.begun()?);
         if known != journalled {
             let (known, journalled) = (known.len(), journalled.len());
             return Err(format!("the journal had {journalled} tasks, the run knew {known}").into());
         }
-        let missing = (0..self.mortal.tasks).filter(|task| !journalled.contains(task));
+        let missing = (0..self.kill_run.tasks).filter(|task| !journalled.contains(task));
         for task in missing {
             let times = begun.get(&task).copied().unwrap_or(0);
             if times != 1 {

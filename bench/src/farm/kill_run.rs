@@ -17,11 +17,11 @@ use armature::{BoxError, Config, Progress, Session};
 
 use super::{
     job::{Job, Way},
-    subject::Worktop,
+    tested_program::Worktop,
 };
-use crate::{Outcome, deaths::Scene, toil::landing};
+use crate::{Outcome, deaths::Scene, synthetic_work::landing};
 
-const FARM: &str = "mortal";
+const FARM: &str = "kill-run";
 const JOURNAL: &str = "journal";
 /// Format version that a farm writes to its journal.
 const LAYOUT: &str = concat!("farm 1, armature ", env!("CARGO_PKG_VERSION"));
@@ -96,7 +96,7 @@ impl Traces {
     pub fn check(&self, job: &Job) -> Outcome {
         let output = fs::read_to_string(self.path("output"))?;
         let mut lines = output.lines();
-        for (number, steps) in (0..).zip(job.chores.steps()?) {
+        for (number, steps) in (0..).zip(job.task_set.steps()?) {
             let expected = line(number, landing(number, steps));
             let found = lines.next().unwrap_or("nothing");
             if found != expected {
@@ -156,7 +156,7 @@ impl Traces {
     ) -> Result<(), BoxError> {
         let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
         let rank = session.rank();
-        let steps = job.chores.steps()?;
+        let steps = job.task_set.steps()?;
         self.scene.enter(rank)?;
         let begun = self.path(&format!("begun-{rank}"));
         let make = move || {
@@ -174,10 +174,11 @@ impl Traces {
             self.scene.start()?;
         }
         let start = Instant::now();
-        let run = farm.for_each(session, 0..job.chores.tasks as u64, |number, result| match &mut output {
-            Some(output) => writeln!(output, "{}", line(number, result)).map_err(BoxError::from),
-            None => Ok(()),
-        })?;
+        let run =
+            farm.for_each(session, 0..job.task_set.tasks as u64, |number, result| match &mut output {
+                Some(output) => writeln!(output, "{}", line(number, result)).map_err(BoxError::from),
+                None => Ok(()),
+            })?;
         let seconds = start.elapsed().as_secs_f64();
         if let (Some(mut output), Some(summary)) = (output, run.into_summary()) {
             output.flush()?;
@@ -214,14 +215,14 @@ mod tests {
     use armature_planner::farm::Chunking;
 
     use super::*;
-    use crate::farm::chores::Chores;
+    use crate::farm::task_set::TaskSet;
 
     #[test]
     fn output_of_an_undisturbed_run_is_complete_and_errors_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let traces = Traces::create(&folder.path().join("run")).unwrap();
-        let chores = Chores { tasks: 200, mean: 500.0, deviation: 0.8, seed: 2 };
-        let job = Job { chores, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
+        let task_set = TaskSet { tasks: 200, mean: 500.0, deviation: 0.8, seed: 2 };
+        let job = Job { task_set, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
         let config = Config::new().ranks(3).progress(Progress::Off);
         assert!(traces.journalled(&job).unwrap().is_empty());
         for run in 0..2 {

@@ -1,4 +1,4 @@
-//! Rank program of the experiments on balancing: a [`toil`] pipeline with a given mapping, which the framework or a
+//! Rank program of the experiments on balancing: a [`synthetic_work`] pipeline with a given mapping, which the framework or a
 //! schedule changes.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::{
     Outcome,
     burner::pin_rank,
     ranks::{Launch, Values, finish, one},
-    toil::{self, Toil},
+    synthetic_work::{self, SyntheticStage},
 };
 
 /// Parameters of a run.
@@ -83,7 +83,7 @@ impl Job {
     /// If the ranks cannot be started; also errors of [`main`].
     pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
         let launch = Launch { limit: LIMIT, environment: self.environment.clone(), ..Launch::ranks(ranks) };
-        let output = launch.output("moved", &self.words())?;
+        let output = launch.output("remap-run", &self.words())?;
         Run::read(&output)
     }
 
@@ -94,7 +94,7 @@ impl Job {
     pub fn on_threads(&self, ranks: usize) -> Outcome<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let mut command = Command::new(this);
-        command.args(["rank", "moved"]).args(self.words());
+        command.args(["rank", "remap-run"]).args(self.words());
         command.env("ARMATURE_TRANSPORT", "local").env("ARMATURE_RANKS", ranks.to_string());
         command.env("RUST_LOG", "warn");
         Run::read(&finish(command, LIMIT)?)
@@ -137,10 +137,10 @@ impl Job {
         Ok(job)
     }
 
-    fn stages(&self) -> Result<&'static [Toil], String> {
+    fn stages(&self) -> Result<&'static [SyntheticStage], String> {
         match self.pipeline.as_str() {
-            "uneven" => Ok(toil::UNEVEN),
-            "moved" => Ok(toil::MOVED),
+            "uneven" => Ok(synthetic_work::UNEVEN),
+            "moved" => Ok(synthetic_work::MOVED),
             other => Err(format!("there is no pipeline {other}")),
         }
     }
@@ -189,7 +189,7 @@ impl Job {
         let (mut sum, mut arrived) = (0, 0);
         let (mut third, mut end) = (start, start);
         let sink = |result| {
-            sum = toil::fold(sum, result);
+            sum = synthetic_work::fold(sum, result);
             arrived += 1;
             if arrived == self.items / 3 {
                 third = Instant::now();
@@ -200,8 +200,9 @@ impl Job {
                 end = Instant::now();
             }
         };
-        let mut pipeline =
-            toil::pipeline(stages, self.items).mapping(choice(&self.mapping)).dispatch(self.dispatch);
+        let mut pipeline = synthetic_work::pipeline(stages, self.items)
+            .mapping(choice(&self.mapping))
+            .dispatch(self.dispatch);
         pipeline = pipeline.batch(BatchMode::Fixed(1)).balance(self.balance);
         for (number, after) in self.schedule() {
             let other = self.exchange.as_ref().map_or("", |(_, other)| other);
@@ -210,7 +211,7 @@ impl Job {
         }
         let run = pipeline.for_each(session, "fold", sink)?;
         let Some(summary) = run.into_summary() else { return Ok(()) };
-        if arrived != self.items || sum != toil::expected(stages, self.items) {
+        if arrived != self.items || sum != synthetic_work::expected(stages, self.items) {
             return Err(format!("the results are wrong: {arrived} items, checksum {sum:#x}").into());
         }
         tell(&summary, end - start, end - third);

@@ -1,14 +1,14 @@
-//! Program with the framework for a farm of [`Chores`], as a user would write it.
+//! Program with the framework for a farm of [`TaskSet`], as a user would write it.
 
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, Config, Progress, RunSummary, Session};
 use armature_planner::farm::Chunking;
 
 use super::{
-    chores::{Chores, work},
     job::{Job, Way, tell},
+    task_set::{TaskSet, work},
 };
-use crate::{Outcome, burner::pin_rank, toil::fold};
+use crate::{Outcome, burner::pin_rank, synthetic_work::fold};
 
 /// Runs the rank program; prints `result seconds S busy S` on rank 0.
 ///
@@ -19,18 +19,18 @@ pub fn main(words: &[String]) -> Outcome {
     let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
     pin_rank(&job.cores)?;
     let config = Config::from_env()?.progress(Progress::Off);
-    Ok(armature::run(&config, |session| rank(session, job.chores, chunking))?)
+    Ok(armature::run(&config, |session| rank(session, job.task_set, chunking))?)
 }
 
-fn rank(session: &mut Session, chores: Chores, chunking: Chunking) -> Result<(), BoxError> {
-    let steps = chores.steps()?;
+fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<(), BoxError> {
+    let steps = task_set.steps()?;
     // Another farm establishes the connections, so that the measured farm starts without any measurements of tasks.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let mut sum = 0;
-    let mut farm = Farm::worker("chores", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
-    let run = farm.for_each(session, 0..chores.tasks as u64, |_, result| sum = fold(sum, result))?;
+    let mut farm = Farm::worker("task set", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
+    let run = farm.for_each(session, 0..task_set.tasks as u64, |_, result| sum = fold(sum, result))?;
     let Some(summary) = run.into_summary() else { return Ok(()) };
-    if summary.tasks != chores.tasks as u64 || sum != chores.expected()? {
+    if summary.tasks != task_set.tasks as u64 || sum != task_set.expected()? {
         return Err(format!("the results are wrong: {} tasks, checksum {sum:#x}", summary.tasks).into());
     }
     tell(summary.elapsed, summary.busy());
@@ -59,12 +59,12 @@ mod tests {
 
     #[test]
     fn results_are_correct_with_every_chunking_policy() {
-        let chores = Chores { tasks: 300, mean: 2000.0, deviation: 0.8, seed: 4 };
+        let task_set = TaskSet { tasks: 300, mean: 2000.0, deviation: 0.8, seed: 4 };
         for chunking in
             [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::Fac2), Chunking::fixed(7)]
         {
             let config = Config::new().ranks(2).progress(Progress::Off);
-            armature::run(&config, |session| rank(session, chores, chunking)).unwrap();
+            armature::run(&config, |session| rank(session, task_set, chunking)).unwrap();
         }
     }
 }

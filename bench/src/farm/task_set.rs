@@ -1,17 +1,17 @@
 //! Independent tasks of uneven length that really compute.
 //!
-//! A task advances a generator by a number of steps, as the stages of a [`toil`](crate::toil) pipeline do, so the
+//! A task advances a generator by a number of steps, as the stages of a [`synthetic_work`](crate::synthetic_work) pipeline do, so the
 //! result of every task can be computed without running it.
 
 use super::tasks::TaskShape;
 use crate::{
     Outcome,
-    toil::{MOVED, advance, fold, landing, seconds_per_item},
+    synthetic_work::{MOVED, advance, fold, landing, seconds_per_item},
 };
 
 /// Set of tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chores {
+pub struct TaskSet {
     /// Number of tasks.
     pub tasks: usize,
     /// Mean length in steps.
@@ -22,13 +22,13 @@ pub struct Chores {
     pub seed: u64,
 }
 
-impl Chores {
+impl TaskSet {
     /// Returns the length of each task in steps.
     ///
     /// # Errors
     /// If the mean is not a positive number.
     pub fn steps(&self) -> Outcome<Vec<u64>> {
-        let Chores { tasks, mean, deviation, seed } = *self;
+        let TaskSet { tasks, mean, deviation, seed } = *self;
         let lengths = TaskShape { tasks, mean, spread: deviation, block: 1 }.iterations(seed)?.next();
         Ok(lengths.unwrap_or_default().into_iter().map(|steps| steps.round() as u64).collect())
     }
@@ -36,7 +36,7 @@ impl Chores {
     /// Returns the results of all tasks, folded in the order of the tasks, without running them.
     ///
     /// # Errors
-    /// Same as [`steps`](Chores::steps).
+    /// Same as [`steps`](TaskSet::steps).
     pub fn expected(&self) -> Outcome<u64> {
         let results = self.steps()?.into_iter().zip(0..).map(|(steps, number)| landing(number, steps));
         Ok(results.fold(0, fold))
@@ -61,20 +61,20 @@ mod tests {
 
     #[test]
     fn task_lengths_have_the_requested_mean_and_deviation() {
-        let chores = Chores { tasks: 50_000, mean: 1e4, deviation: 0.8, seed: 3 };
-        let steps: Vec<f64> = chores.steps().unwrap().into_iter().map(|steps| steps as f64).collect();
+        let task_set = TaskSet { tasks: 50_000, mean: 1e4, deviation: 0.8, seed: 3 };
+        let steps: Vec<f64> = task_set.steps().unwrap().into_iter().map(|steps| steps as f64).collect();
         let mean = mean(&steps);
         let deviation = (steps.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / steps.len() as f64).sqrt();
         assert!((mean / 1e4 - 1.0).abs() < 0.02, "{mean}");
         assert!((deviation / mean - 0.8).abs() < 0.02, "{}", deviation / mean);
-        assert!(Chores { mean: -1.0, ..chores }.steps().is_err());
+        assert!(TaskSet { mean: -1.0, ..task_set }.steps().is_err());
     }
 
     #[test]
     fn serial_results_equal_the_expected_checksum() {
-        let chores = Chores { tasks: 20, mean: 100.0, deviation: 0.5, seed: 1 };
-        let steps = chores.steps().unwrap();
+        let task_set = TaskSet { tasks: 20, mean: 100.0, deviation: 0.5, seed: 1 };
+        let steps = task_set.steps().unwrap();
         let done = steps.iter().zip(0..).map(|(&steps, number)| work(number, steps)).fold(0, fold);
-        assert_eq!(done, chores.expected().unwrap());
+        assert_eq!(done, task_set.expected().unwrap());
     }
 }

@@ -35,7 +35,7 @@ const TOTAL: &str = "total";
 
 /// Parameters of a workflow: number of tasks in addition to the last one, and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mortal {
+pub struct KillRun {
     /// Number of tasks without the last one.
     pub tasks: usize,
     /// Seed of the dependences and of the times of the tasks.
@@ -49,7 +49,7 @@ pub struct Traces {
     pub scene: Scene,
 }
 
-impl Mortal {
+impl KillRun {
     /// Returns the arguments of the rank program.
     pub fn words(self, traces: &Traces) -> Vec<String> {
         let numbers = [self.tasks as u64, self.seed].map(|number| number.to_string());
@@ -77,7 +77,7 @@ impl Mortal {
     }
 
     fn describe(self) -> Outcome<Description> {
-        let mut builder = Description::builder("mortal");
+        let mut builder = Description::builder("kill-run");
         for (task, (parents, time)) in self.parents().iter().zip(self.times()).enumerate() {
             let action = if is_command(task) {
                 Action::Shell(script(task, parents, time))
@@ -201,16 +201,16 @@ impl Traces {
     ///
     /// # Errors
     /// If an effect is missing or wrong, with the first such task, or if there are additional effects.
-    pub fn check(&self, mortal: Mortal) -> Outcome {
-        for (task, expected) in numbers(&mortal.parents()).into_iter().enumerate() {
+    pub fn check(&self, kill_run: KillRun) -> Outcome {
+        for (task, expected) in numbers(&kill_run.parents()).into_iter().enumerate() {
             let found = self.effect(task).map_err(|error| format!("the effect of task {task}: {error}"))?;
             if found != expected {
                 return Err(format!("task {task} has left {found}, expected {expected}").into());
             }
         }
         match self.effects()? {
-            effects if effects == mortal.tasks => Ok(()),
-            effects => Err(format!("there are {effects} effects of {} tasks", mortal.tasks).into()),
+            effects if effects == kill_run.tasks => Ok(()),
+            effects => Err(format!("there are {effects} effects of {} tasks", kill_run.tasks).into()),
         }
     }
 
@@ -247,15 +247,15 @@ pub fn main(words: &[String]) -> Outcome {
         return Err(format!("expected FOLDER TASKS SEED, got {words:?}").into());
     };
     let traces = Traces { scene: Scene::at(folder) };
-    let mortal = Mortal { tasks: tasks.parse()?, seed: seed.parse()? };
+    let kill_run = KillRun { tasks: tasks.parse()?, seed: seed.parse()? };
     let config = Config::from_env()?.progress(Progress::Off).commands(Commands::new());
-    Ok(armature::run(&config, |session| traces.rank(session, mortal))?)
+    Ok(armature::run(&config, |session| traces.rank(session, kill_run))?)
 }
 
 impl Traces {
-    fn rank(&self, session: &mut Session, mortal: Mortal) -> Result<(), BoxError> {
+    fn rank(&self, session: &mut Session, kill_run: KillRun) -> Result<(), BoxError> {
         self.scene.enter(session.rank())?;
-        let (parents, times) = (mortal.parents(), mortal.times());
+        let (parents, times) = (kill_run.parents(), kill_run.times());
         let expected: u64 = numbers(&parents).iter().sum();
         let come = self.scene.path(&format!("come-{}", session.rank()));
         let has_come = Once::new();
@@ -274,12 +274,12 @@ impl Traces {
             Ok(number)
         };
         let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
-        let description = mortal.describe()?;
+        let description = kill_run.describe()?;
         // One retry is necessary because a task may be running on the rank that is killed.
         let workflow = Workflow::from_description(description).retries(1);
         let workflow = workflow.closure("number", number).closure(TOTAL, total);
         let workflow = workflow.directory(self.scene.folder());
-        let mut workflow = workflow.journal(self.scene.path(JOURNAL), &(mortal.tasks, mortal.seed));
+        let mut workflow = workflow.journal(self.scene.path(JOURNAL), &(kill_run.tasks, kill_run.seed));
         if session.is_root() {
             self.scene.start()?;
         }
@@ -327,8 +327,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let traces = Traces { scene: Scene::at(folder.path().join("run")) };
         traces.clear().unwrap();
-        let mortal = Mortal { tasks: 12, seed: 3 };
-        let (parents, numbers) = (mortal.parents(), numbers(&mortal.parents()));
+        let kill_run = KillRun { tasks: 12, seed: 3 };
+        let (parents, numbers) = (kill_run.parents(), numbers(&kill_run.parents()));
         for (task, parents) in parents.iter().enumerate() {
             if is_command(task) {
                 let line = script(task, parents, Duration::from_millis(1));
@@ -344,12 +344,12 @@ mod tests {
                 assert!(traces.leave(task, 0).is_err());
             }
         }
-        traces.check(mortal).unwrap();
+        traces.check(kill_run).unwrap();
         assert_eq!(traces.begun().unwrap(), (0..12).map(|task| (task, 1 + task % 2)).collect());
         fs::write(traces.scene.path("effects/3"), "1").unwrap();
-        assert!(traces.check(mortal).unwrap_err().to_string().starts_with("task 3 has left 1"));
+        assert!(traces.check(kill_run).unwrap_err().to_string().starts_with("task 3 has left 1"));
         fs::remove_file(traces.scene.path("effects/3")).unwrap();
-        assert!(traces.check(mortal).is_err());
+        assert!(traces.check(kill_run).is_err());
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let traces = Traces { scene: Scene::at(folder.path()) };
         assert!(traces.journalled().is_empty());
-        let identity = armature::journal::Identity::new("mortal", "1", b"a fingerprint".to_vec());
+        let identity = armature::journal::Identity::new("kill-run", "1", b"a fingerprint".to_vec());
         let path = traces.scene.path(JOURNAL);
         let (mut journal, _) = armature::journal::Journal::open(&path, &identity, |_, _| Ok(())).unwrap();
         for task in [7, 2] {

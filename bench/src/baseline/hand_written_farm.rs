@@ -12,10 +12,10 @@ use crate::{
     Outcome,
     burner::pin_rank,
     farm::{
-        chores::work,
         job::{Job, Way, tell},
+        task_set::work,
     },
-    toil::fold,
+    synthetic_work::fold,
 };
 
 const TAG: i32 = 11;
@@ -34,7 +34,7 @@ pub fn main(words: &[String]) -> Outcome {
     if world.size() != 2 {
         return Err(format!("expected two ranks, got {}", world.size()).into());
     }
-    let steps = job.chores.steps()?;
+    let steps = job.task_set.steps()?;
     let mut side = Side { world: &world, steps: &steps, results: vec![0; steps.len()], busy: Duration::ZERO };
     // The barrier establishes connections before the clock starts.
     world.barrier();
@@ -51,7 +51,7 @@ pub fn main(words: &[String]) -> Outcome {
     let time = start.elapsed();
     if world.rank() == 0 {
         let sum = side.results.iter().copied().fold(0, fold);
-        if sum != job.chores.expected()? {
+        if sum != job.task_set.expected()? {
             return Err(format!("the results are wrong: checksum {sum:#x}").into());
         }
         tell(time, side.busy);

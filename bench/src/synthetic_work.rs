@@ -20,7 +20,7 @@ const ITEM: f64 = 8.0;
 
 /// Stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Toil {
+pub struct SyntheticStage {
     /// Name of the stage.
     pub name: &'static str,
     /// Steps per item; a thousand steps take some microseconds.
@@ -40,32 +40,32 @@ pub enum Place {
     Root,
 }
 
-const fn toil(name: &'static str, steps: u64, place: Place) -> Toil {
-    Toil { name, steps, place }
+const fn stage(name: &'static str, steps: u64, place: Place) -> SyntheticStage {
+    SyntheticStage { name, steps, place }
 }
 
 /// Stages with some milliseconds per item, two fifths of them in a stage that only one rank can run: unless this
 /// stage is moved, a rank that becomes slow delays the stream.
-pub const UNEVEN: &[Toil] = &[
-    toil("read", 20_000, Place::Root),
-    toil("cut", 600_000, Place::Free),
-    toil("match", 900_000, Place::Free),
-    toil("track", 1_200_000, Place::Serial),
-    toil("paint", 300_000, Place::Free),
-    toil("write", 20_000, Place::Root),
+pub const UNEVEN: &[SyntheticStage] = &[
+    stage("read", 20_000, Place::Root),
+    stage("cut", 600_000, Place::Free),
+    stage("match", 900_000, Place::Free),
+    stage("track", 1_200_000, Place::Serial),
+    stage("paint", 300_000, Place::Free),
+    stage("write", 20_000, Place::Root),
 ];
 
 /// Stages with one to two milliseconds per item, for frequent changes of the mapping.
-pub const MOVED: &[Toil] = &[
-    toil("read", 5_000, Place::Root),
-    toil("first", 400_000, Place::Free),
-    toil("middle", 300_000, Place::Serial),
-    toil("last", 400_000, Place::Free),
-    toil("write", 5_000, Place::Root),
+pub const MOVED: &[SyntheticStage] = &[
+    stage("read", 5_000, Place::Root),
+    stage("first", 400_000, Place::Free),
+    stage("middle", 300_000, Place::Serial),
+    stage("last", 400_000, Place::Free),
+    stage("write", 5_000, Place::Root),
 ];
 
 /// Creates the pipeline over `items` items; its results are delivered in order.
-pub fn pipeline(stages: &[Toil], items: u64) -> Pipeline<'_, u64> {
+pub fn pipeline(stages: &[SyntheticStage], items: u64) -> Pipeline<'_, u64> {
     let source = Pipeline::source("numbers", move || 0..items);
     stages.iter().fold(source, |pipeline, stage| {
         let steps = stage.steps;
@@ -78,10 +78,10 @@ pub fn pipeline(stages: &[Toil], items: u64) -> Pipeline<'_, u64> {
 }
 
 /// Returns the specification of the pipeline for a planner; work is in steps.
-pub fn spec(stages: &[Toil]) -> PipelineSpec {
-    let stage = |toil: &Toil| {
-        let spec = StageSpec::new(toil.name, toil.steps as f64, ITEM);
-        match toil.place {
+pub fn spec(stages: &[SyntheticStage]) -> PipelineSpec {
+    let stage = |stage: &SyntheticStage| {
+        let spec = StageSpec::new(stage.name, stage.steps as f64, ITEM);
+        match stage.place {
             Place::Free => spec,
             Place::Serial => spec.serial(),
             Place::Root => spec.serial().pinned(0),
@@ -91,11 +91,11 @@ pub fn spec(stages: &[Toil]) -> PipelineSpec {
 }
 
 /// Returns the checksum that [`fold`] computes from the results of `items` items.
-pub fn expected(stages: &[Toil], items: u64) -> u64 {
+pub fn expected(stages: &[SyntheticStage], items: u64) -> u64 {
     let mut seen = vec![0; stages.len()];
     let jumps: Vec<Affine> = stages.iter().map(|stage| Affine::STEP.power(stage.steps)).collect();
     let result = |item: u64| {
-        let one = |item: u64, (at, stage): (usize, &Toil)| match stage.place {
+        let one = |item: u64, (at, stage): (usize, &SyntheticStage)| match stage.place {
             Place::Free => jumps[at].apply(item),
             Place::Serial | Place::Root => follow(&mut seen[at], item, jumps[at].apply(item)),
         };
@@ -110,7 +110,7 @@ pub fn fold(sum: u64, result: u64) -> u64 {
 }
 
 /// Returns the seconds per item on an undisturbed core, as the minimum of several measurements.
-pub fn seconds_per_item(stages: &[Toil]) -> f64 {
+pub fn seconds_per_item(stages: &[SyntheticStage]) -> f64 {
     let steps = stages.iter().map(|stage| stage.steps).sum();
     let once = |_| {
         let start = Instant::now();
