@@ -18,13 +18,13 @@ use crate::environment::{Environment, search_path};
 use crate::error::LaunchError;
 use crate::execute::Call;
 use crate::hostfile::Hostfile;
+use crate::job_state::ExitCodeRecord;
+use crate::message::print_message;
 use crate::plan::{self, PlanWorkflow};
 use crate::report::{self, Events, Report, Trace};
-use crate::say::say;
-use crate::standing::StatusKeeper;
 use crate::supervise::{self, Terms};
 use crate::top::{self, Top};
-use crate::{Mpi, detect, explain, stage, workflow};
+use crate::{Mpi, detect, explain, intermediate, workflow};
 
 /// Default time limit for all ranks to start and connect to each other. The limit allows for a large job that starts on a busy machine, and
 /// for a program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
@@ -177,7 +177,7 @@ struct Explain {
 
 /// Parses the arguments of this process and runs the requested command.
 pub fn main() -> ExitCode {
-    if let Some(code) = stage::enter(std::env::args_os()) {
+    if let Some(code) = intermediate::enter(std::env::args_os()) {
         return code;
     }
     let result = match Cli::parse().command {
@@ -196,7 +196,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            say(&error);
+            print_message(&error);
             ExitCode::from(error.exit_code())
         }
     }
@@ -244,7 +244,7 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     let job = Job { ranks, hosts, bind, launcher, recover, job_status, ..job };
     let line = command_line(&job, mpi, &environment)?;
     if let Some(warning) = &line.warning {
-        say(warning);
+        print_message(warning);
     }
     if run.dry_run {
         let mut text = String::new();
@@ -255,15 +255,15 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
         return print(&format!("{text}{}\n", line.display("hosts")));
     }
     if run.verbose {
-        say(line.display("hosts"));
+        print_message(line.display("hosts"));
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let (ranks, all_here) = (line.ranks, line.all_here);
     let mut call = Call::new(line)?.reads_stdin(run.stdin).bound_to_this_process(program);
-    let keeper = StatusKeeper::of_environment();
+    let record = ExitCodeRecord::of_environment();
     let keep = |code: u8| {
-        if let Some(keeper) = keeper {
-            keeper.leave(code);
+        if let Some(record) = record {
+            record.write(code);
         }
         code
     };

@@ -15,8 +15,8 @@ use tempfile::NamedTempFile;
 use crate::command_line::CommandLine;
 use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
-use crate::say::say;
-use crate::stage;
+use crate::intermediate;
+use crate::message::print_message;
 use crate::supervise::{adopt_orphans, clear};
 
 /// Exit code of a job that exceeded its time limit, as of coreutils' `timeout`.
@@ -49,7 +49,7 @@ pub struct Call {
     signals: Signals,
     from_terminal: bool,
     reads_stdin: bool,
-    stage: Option<PathBuf>,
+    intermediate: Option<PathBuf>,
 }
 
 impl Call {
@@ -73,8 +73,8 @@ impl Call {
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
-        let (overrides, stage) = (Overrides::new(), None);
-        Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin: false, stage })
+        let (overrides, intermediate) = (Overrides::new(), None);
+        Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin: false, intermediate })
     }
 
     /// Sets whether the launcher, and with it rank 0, inherits this process's standard input.
@@ -85,7 +85,7 @@ impl Call {
     /// Makes the launcher end when this process ends, even by SIGKILL. The launcher is started through `program`, which is
     /// the file of this program; its `main` must call [`cli::main`](crate::cli::main).
     pub fn bound_to_this_process(self, program: PathBuf) -> Self {
-        Call { stage: Some(program), ..self }
+        Call { intermediate: Some(program), ..self }
     }
 
     /// Replaces the command of later starts, and sets variables of the batch job. The new command must not need a hostfile.
@@ -97,7 +97,8 @@ impl Call {
     pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         let launcher = &self.line.program;
-        let command = self.stage.as_ref().map(|stage| stage::command(stage, launcher));
+        let command =
+            self.intermediate.as_ref().map(|intermediate| intermediate::command(intermediate, launcher));
         let stdin = match (self.reads_stdin, self.line.minds_end_of_input) {
             (true, _) => Stdio::inherit(),
             (false, true) => Stdio::piped(),
@@ -158,7 +159,7 @@ impl Call {
             if let Some(status) = child.try_wait()? {
                 if let Some(signal) = status.signal() {
                     let left = clear(child);
-                    say(format_args!("the launcher was ended by signal {signal}; {left}"));
+                    print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
                 }
                 return Ok(if told_to_end { TIMED_OUT } else { code(status) });
             }
@@ -167,7 +168,7 @@ impl Call {
             }
             if let Some(limit) = limit {
                 if !told_to_end && start.elapsed() >= limit {
-                    say(format_args!(
+                    print_message(format_args!(
                         "the job has not ended within {} s and is being ended",
                         limit.as_secs_f64()
                     ));

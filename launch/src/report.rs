@@ -8,7 +8,7 @@ use armature_report::{Figure, Job, Run, chrome, csv, figure, page, perfetto, tre
 use clap::{Args, ValueEnum};
 
 use crate::error::LaunchError;
-use crate::standing::{Standing, alive_here, beside};
+use crate::job_state::{JobState, alive_here, status_in};
 
 /// Create a page that shows what a run did.
 ///
@@ -108,12 +108,12 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
     } else {
         let path = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
         let title = asked.title.clone().unwrap_or_else(|| path.display().to_string());
-        let status = beside(&directory).unwrap_or_else(|error| {
-            crate::say::say(error.to_string());
+        let status = status_in(&directory).unwrap_or_else(|error| {
+            crate::message::print_message(error.to_string());
             None
         });
-        let standing = Standing::of(status.as_ref(), alive_here);
-        let verdict = (standing != Standing::Unknown).then(|| standing.to_string());
+        let state = JobState::of(status.as_ref(), alive_here);
+        let verdict = (state != JobState::Unknown).then(|| state.to_string());
         let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
         let job = Job { title, verdict, restarts };
         (page(&log, &job), Some(asked.output.clone().unwrap_or_else(|| directory.join("report.html"))))
@@ -138,7 +138,7 @@ pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
 /// Reads the log. Notes about missing parts are printed to standard error.
 fn read(directory: &Path) -> Result<Log, LaunchError> {
     let log = observe::read(directory).map_err(LaunchError::Events)?;
-    log.notes.iter().for_each(crate::say::say);
+    log.notes.iter().for_each(crate::message::print_message);
     Ok(log)
 }
 

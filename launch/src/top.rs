@@ -16,8 +16,8 @@ use rustix::termios::tcgetwinsize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::LaunchError;
+use crate::job_state::{JobState, alive_here, status_in};
 use crate::report::directory;
-use crate::standing::{Standing, alive_here, beside};
 
 /// Time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ struct Watched {
     status: Option<JobStatus>,
     /// Error message if the job status cannot be read.
     complaint: Option<String>,
-    standing: Standing,
+    state: JobState,
     /// Time at which new data was last found.
     heard: Instant,
     /// Time since which rank 0 and the process that started the job have been dead.
@@ -79,7 +79,7 @@ impl Watched {
             live: Live::default(),
             status: None,
             complaint: None,
-            standing: Standing::Unknown,
+            state: JobState::Unknown,
             heard: Instant::now(),
             gone: None,
             is_attended: false,
@@ -87,8 +87,8 @@ impl Watched {
     }
 
     /// Reads the job status. A damaged status counts as missing.
-    fn status_beside(&mut self) -> Option<JobStatus> {
-        let status = beside(&self.directory);
+    fn read_status(&mut self) -> Option<JobStatus> {
+        let status = status_in(&self.directory);
         self.complaint = status.as_ref().err().map(ToString::to_string);
         status.ok().flatten()
     }
@@ -96,13 +96,13 @@ impl Watched {
     /// Reads new data. Returns true if there is any.
     fn look(&mut self) -> Result<bool, LaunchError> {
         // The status is read before the events, so that all events before a final status are included.
-        let mut status = self.status_beside();
+        let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
             // The process that started the job may have written a final status before it ended.
-            status = self.status_beside();
+            status = self.read_status();
         }
         let news = self.follower.look().map_err(LaunchError::Events)?;
         let is_new = news.anew || !news.records.is_empty() || status != self.status;
@@ -114,8 +114,8 @@ impl Watched {
         if is_new {
             self.heard = Instant::now();
         }
-        self.standing = Standing::of(self.status.as_ref(), alive_here);
-        let is_gone = self.standing == Standing::Killed;
+        self.state = JobState::of(self.status.as_ref(), alive_here);
+        let is_gone = self.state == JobState::Killed;
         self.gone = if is_gone { self.gone.or_else(|| Some(Instant::now())) } else { None };
         Ok(is_new)
     }
@@ -127,10 +127,10 @@ impl Watched {
         }
         if let Some(gone) = self.gone {
             let is_sure = gone.elapsed() >= GRACE;
-            return self.standing.code().filter(|_| is_sure).map(|code| (self.standing.to_string(), code));
+            return self.state.code().filter(|_| is_sure).map(|code| (self.state.to_string(), code));
         }
-        if let Some(code) = self.standing.code() {
-            return Some((self.standing.to_string(), code));
+        if let Some(code) = self.state.code() {
+            return Some((self.state.to_string(), code));
         }
         if self.status.is_none() && self.live.is_between_runs() && self.live.seconds() > 0.0 {
             return Some(("its last run has ended, and the log has no later events".to_string(), 0));
@@ -145,7 +145,7 @@ impl Watched {
     }
 
     fn picture(&self, height: usize) -> String {
-        let mut text = armature_text::line(format_args!("{}: {}", self.directory.display(), self.standing));
+        let mut text = armature_text::line(format_args!("{}: {}", self.directory.display(), self.state));
         if let Some(status) = &self.status {
             if status.restarts > 0 {
                 let _ = write!(text, ", restarted {}", count(status.restarts.into(), "time"));

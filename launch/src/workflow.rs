@@ -43,15 +43,15 @@ pub(crate) fn command(
 ) -> Result<Vec<OsString>, LaunchError> {
     let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
     read_workflow(file)?;
-    let program = program.unwrap_or_else(beside_this);
+    let program = program.unwrap_or_else(next_to_this_program);
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
 }
 
 /// Returns the program in the directory of this one, because both are installed together; otherwise its name, which is searched in the
 /// `PATH`.
-fn beside_this() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
-    beside.filter(|program| program.is_file()).unwrap_or_else(|| PROGRAM.into())
+fn next_to_this_program() -> PathBuf {
+    let program = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
+    program.filter(|program| program.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
 /// Shows the requested output. Returns the exit code.

@@ -22,7 +22,7 @@ use crate::command_line::CommandLine;
 use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
-use crate::say::say;
+use crate::message::print_message;
 use memory::{MemoryGroup, Usage};
 pub(crate) use process_tree::is_alive;
 use restart_policy::{Ended, Next, RestartPolicy};
@@ -99,14 +99,14 @@ pub(crate) fn supervise(
         match policy.decide(&ended) {
             Next::Exit(code, text) => {
                 if let Some(text) = text {
-                    say(text);
+                    print_message(text);
                 }
                 return Ok(code);
             }
             Next::Restart(text) => {
-                say(text);
+                print_message(text);
                 if let Some((line, overrides)) = renew()? {
-                    say(format_args!(
+                    print_message(format_args!(
                         "the allocation has lost nodes: {} ranks are started on the remaining nodes",
                         line.ranks
                     ));
@@ -142,7 +142,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
     // The launcher may have left processes behind, most of which are about to end.
     let left = clear(&child);
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
-        say(format_args!("the launcher was ended by signal {signal}; {left}"));
+        print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
     }
     watch.look();
     call.signals().into_iter().for_each(|signal| watch.signalled(signal));
@@ -210,7 +210,7 @@ impl<'a> Watch<'a> {
         }
         if self.terms.limit.is_some_and(|limit| self.start.elapsed() >= limit) && !self.timed_out {
             self.timed_out = true;
-            say("the job has not ended within its time limit and is being ended");
+            print_message("the job has not ended within its time limit and is being ended");
             self.until = Some(Instant::now());
         }
         self.by_us = self.until.is_some_and(|until| Instant::now() >= until);
@@ -251,7 +251,7 @@ impl<'a> Watch<'a> {
                     self.has_foreign_status = true;
                     let by = if foreign.started_by.is_empty() { "hand" } else { &foreign.started_by };
                     let file = self.terms.job_status.display();
-                    say(format_args!(
+                    print_message(format_args!(
                         "the job status {file} was written by another job, started by {by}, and is ignored. Each job needs a file of its own"
                     ));
                 }
@@ -271,7 +271,7 @@ impl<'a> Watch<'a> {
         let rank = self.start_watch.only_missing(&process_tree::ranks(self.terms.job_status));
         if let Some(text) = usage.since(before, rank, &host()) {
             self.out_of_memory = true;
-            say(text);
+            print_message(text);
         }
     }
 

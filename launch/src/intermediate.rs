@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
-use crate::say::say;
+use crate::message::print_message;
 
 /// First argument of an intermediate process. It is followed by the process number of the parent, the launcher and the launcher's
 /// arguments.
@@ -21,9 +21,9 @@ const WORD: &str = "--become-a-launcher";
 /// themselves. On SIGKILL they would leave their ranks behind.
 const SIGNAL: Signal = Signal::TERM;
 
-/// Returns a command that becomes `launcher` and ends when this process ends. `stage` is the file of this program.
-pub(crate) fn command(stage: &Path, launcher: &Path) -> Command {
-    let mut command = Command::new(stage);
+/// Returns a command that becomes `launcher` and ends when this process ends. `intermediate` is the file of this program.
+pub(crate) fn command(intermediate: &Path, launcher: &Path) -> Command {
+    let mut command = Command::new(intermediate);
     command.arg(WORD).arg(getpid().to_string()).arg(launcher);
     command
 }
@@ -39,14 +39,14 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
         // The job can run without the signal.
-        say(format_args!("the launcher will not end if this command is killed: {error}"));
+        print_message(format_args!("the launcher will not end if this command is killed: {error}"));
     }
     // If the parent died before the request, the signal is never sent.
     if getppid() != Some(parent) {
         return Some(ExitCode::FAILURE);
     }
     let error = Command::new(&launcher).args(args).exec();
-    say(format_args!("cannot start {}: {error}", launcher.display()));
+    print_message(format_args!("cannot start {}: {error}", launcher.display()));
     Some(ExitCode::FAILURE)
 }
 
