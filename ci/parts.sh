@@ -173,16 +173,16 @@ part_smpi() {
 }
 
 part_slurm() {
-  binaries openmpi armature ferret mandelbrot
-  binaries mpich ferret
+  binaries openmpi armature armature-probe ferret mandelbrot
+  binaries mpich armature-probe ferret
   "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
 }
 
 part_hosts() {
-  binaries openmpi ferret sor armature-workflow
+  binaries openmpi ferret sor armature-workflow armature-probe
   local built
   built=$(target_of openmpi)/debug
-  "$CI_DIR/hosts/test.sh" "$built/ferret" "$built/sor" "$built/armature-workflow"
+  "$CI_DIR/hosts/test.sh" "$built/ferret" "$built/sor" "$built/armature-workflow" "$built/armature-probe"
 }
 
 # is_changed EXPERIMENT: true if the last 30 commits changed the file, or the directory, that defines it.

@@ -5,7 +5,7 @@
 # directory. Takes the hosts down again. Less than a minute. Fails where the machine does
 # not let anybody play several hosts.
 #
-#   ci/hosts/test.sh FERRET SOR WORKFLOW       the programs, built for Open MPI
+#   ci/hosts/test.sh FERRET SOR WORKFLOW PROBE       the programs, built for Open MPI
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -13,10 +13,10 @@ set -euo pipefail
 . "$CI_DIR/checks.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-usage="usage: ci/hosts/test.sh FERRET SOR WORKFLOW"
-ferret=${1:?$usage} sor=${2:?$usage} workflow=${3:?$usage}
-for program in "$ferret" "$sor" "$workflow"; do [ -x "$program" ] || die "$program is missing; build it first"; done
-ferret=$(readlink -f "$ferret") sor=$(readlink -f "$sor") workflow=$(readlink -f "$workflow")
+usage="usage: ci/hosts/test.sh FERRET SOR WORKFLOW PROBE"
+ferret=${1:?$usage} sor=${2:?$usage} workflow=${3:?$usage} probe=${4:?$usage}
+for program in "$ferret" "$sor" "$workflow" "$probe"; do [ -x "$program" ] || die "$program is missing; build it first"; done
+ferret=$(readlink -f "$ferret") sor=$(readlink -f "$sor") workflow=$(readlink -f "$workflow") probe=$(readlink -f "$probe")
 
 work=$(mktemp -d)
 export HOSTS_DIR=$work/hosts HOSTS_PREFIX=arm-
@@ -90,6 +90,20 @@ echo "2 MB take $fast ms from h2 and $slow ms from h4"
 # 16 Mbit at 20 Mbit/s, of which 1 Mbit may come at once.
 check "the link of h4 carries 20 Mbit/s at most" between 700 20000 "$slow"
 check "that of h2 more than twice as much" between 2 1000 "$(awk "BEGIN { print $slow / $fast }")"
+
+say "a platform file of all four"
+probe_runs() { timeout 60 "$CI_DIR/hosts/run.sh" -n 4 "$probe" --platform -o platform.toml >probe.log 2>&1 || { cat probe.log; return 1; }; }
+check "the hosts are measured" probe_runs
+cat platform.toml
+# speed_of HOST, megabytes_of A B: from the file.
+speed_of() { awk -v host="name = \"$1\"" '$0 == host { found = 1 } found && /^speed/ { print $3; exit }' platform.toml; }
+megabytes_of() { awk -v a="$1" -v b="$2" '$1 == "#" && $2 == a && $4 == b":" { print $8 }' platform.toml; }
+check "h2 is as fast as h1" between 0.85 1.15 "$(speed_of h2)"
+check "h3 is half as fast" between 0.425 0.575 "$(speed_of h3)"
+check "h4 is 0.24 times as fast" between 0.204 0.276 "$(speed_of h4)"
+check "the link of h1 and h2 has 1 Gbit/s" between 106 144 "$(megabytes_of h1 h2)"
+check "that of h3 has 100 Mbit/s" between 10.6 14.4 "$(megabytes_of h1 h3)"
+check "that of h4 has 20 Mbit/s" between 2.1 2.9 "$(megabytes_of h1 h4)"
 
 say "Ferret on all four"
 # hosts_in LOG: the hosts in the table that armature prints at its start, a word a rank.

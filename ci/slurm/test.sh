@@ -5,7 +5,8 @@
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The directories hold armature, ferret and mandelbrot, built for Open MPI, and ferret, built for MPICH. About a minute.
+# The directories hold armature, armature-probe, ferret and mandelbrot, built for Open MPI, and ferret and armature-probe, built for MPICH. About a
+# minute.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -18,7 +19,7 @@ set -euo pipefail
 LIMIT=${SLURM_TEST_LIMIT:-180}
 
 usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
-for program in "${1:?$usage}/armature" "$1/ferret" "$1/mandelbrot" ${2:+"$2/ferret"}; do
+for program in "${1:?$usage}/armature" "$1/armature-probe" "$1/ferret" "$1/mandelbrot" ${2:+"$2/ferret"}; do
   [ -x "$program" ] || die "$program is missing; build it first"
 done
 work=$(mktemp -d)
@@ -29,8 +30,13 @@ trap 'exit 130' INT TERM HUP
 # --- a shared directory as the job script wants it
 shared=$work/shared
 mkdir -p "$shared/bin"
-cp "$1/armature" "$1/ferret" "$1/mandelbrot" "$shared/bin/"
-if [ -n "${2:-}" ]; then cp "$2/ferret" "$shared/bin/ferret-mpich"; fi
+cp "$1/armature" "$1/armature-probe" "$1/ferret" "$1/mandelbrot" "$shared/bin/"
+if [ -n "${2:-}" ]; then
+  cp "$2/ferret" "$shared/bin/ferret-mpich"
+  # The doctor starts the probe that is in its own directory.
+  mkdir "$shared/bin-mpich"
+  cp "$1/armature" "$2/armature-probe" "$shared/bin-mpich/"
+fi
 cd "$shared"
 tango_pictures pictures queries 60
 bin/ferret index pictures -o pictures.db >"$work/index.log" 2>&1 || { cat "$work/index.log"; die "ferret index failed"; }
@@ -94,6 +100,22 @@ say "four nodes, eight ranks"
 job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --mpi openmpi /bin/hostname")
 check "a job gets its ranks" completed "$job"
 check "two ranks run on each of four hosts" equal "$hosts" "$(sort "$work/$job.log" | tr '\n' ' ')"
+
+say "the doctor"
+job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature doctor -n 8")
+check "no check fails in a job of Open MPI" completed "$job"
+cat "$work/$job.log"
+check "ranks found each other" grep -q "^ok .* world-size " "$work/$job.log"
+check "under srun and under mpirun" equal "mpirun srun " "$(awk '/^(srun|mpirun) / { print $1 }' "$work/$job.log" | sort -u | tr '\n' ' ')"
+check "srun has the plug-in of Open MPI" grep -Eq "^(ok|warn) .* pmi-plugin .*srun has pmix" "$work/$job.log"
+if [ -d bin-mpich ]; then
+  job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin-mpich/armature doctor -n 8 --only world-size,thread-level,ports,shared-directory")
+  check "no check fails in a job of MPICH" completed "$job"
+  check "its ranks found each other" grep -q "^ok .* world-size " "$work/$job.log"
+fi
+job=$(submit --nodes=2 --ntasks-per-node=1 --wrap "srun bin/armature doctor --only step")
+check "the doctor inside a step fails" equal FAILED "$(ended "$job")"
+check "it says what to do instead" grep -q "without srun" "$work/$job.log"
 
 say "Ferret by the job script"
 for mapping in serial auto; do

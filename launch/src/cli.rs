@@ -14,6 +14,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::command_line::{Bind, Job, Launcher, command_line};
+use crate::doctor::{self, Doctor};
 use crate::environment::{Environment, search_path};
 use crate::error::LaunchError;
 use crate::execute::Call;
@@ -46,6 +47,8 @@ enum Action {
     Events(Events),
     Trace(Trace),
     Top(Top),
+    Doctor(Doctor),
+    Probe(Probe),
     #[command(subcommand)]
     Plan(Plan),
     #[command(subcommand)]
@@ -127,6 +130,21 @@ struct LaunchArgs {
     verbose: bool,
 }
 
+/// Measure the speeds, memory and connections of the hosts of a job, and write them to a platform file for the planners.
+///
+/// Ranks of the program armature-probe are started as with `armature run`. Start as many on each host as the job will have: speeds and memory are those
+/// of a rank beside the others. Connections are measured between one rank of each host.
+///
+/// Exit code: 0 if the file is written; otherwise as with `armature run`.
+#[derive(Debug, Args)]
+struct Probe {
+    #[command(flatten)]
+    launch: LaunchArgs,
+    /// File to write, which rank 0 must be able to write
+    #[arg(short, long, value_name = "FILE", default_value = "platform.toml")]
+    output: PathBuf,
+}
+
 /// Run workflows, and show the output of their tasks.
 #[derive(Debug, Subcommand)]
 enum WorkflowAction {
@@ -187,10 +205,15 @@ pub fn main() -> ExitCode {
         Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
         Action::Events(asked) => report::events(&asked).and_then(|text| print(&text)),
         Action::Top(asked) => top::top(&asked),
+        Action::Doctor(asked) => doctor::doctor(&asked).and_then(|(text, code)| print(&text).map(|_| code)),
         Action::Workflow(WorkflowAction::Run(run)) => {
             workflow::command(run.program, run.arguments).and_then(|command| start(run.launch, command))
         }
         Action::Workflow(WorkflowAction::Output(asked)) => workflow::output(&asked),
+        Action::Probe(asked) => detect::companion(doctor::PROBE).and_then(|program| {
+            let command = [program.into(), "--platform".into(), "--output".into(), asked.output.into()];
+            start(asked.launch, command.into())
+        }),
         Action::Plan(Plan::Workflow(asked)) => plan::run(&asked).and_then(|text| print(&text)),
     };
     match result {

@@ -74,6 +74,8 @@ pub enum LaunchError {
         /// Directory of the log.
         directory: PathBuf,
     },
+    /// `armature doctor` has no check of this name.
+    NoCheck(String),
     /// A hostfile does not contain the memory of a host.
     NoMemory {
         /// The host.
@@ -109,6 +111,7 @@ impl LaunchError {
             | LaunchError::NoRun { .. }
             | LaunchError::NoMoment { .. }
             | LaunchError::NoMemory { .. }
+            | LaunchError::NoCheck(_)
             | LaunchError::NoRecovery(_) => 2,
             LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
             LaunchError::Plan(_) => 2,
@@ -152,6 +155,10 @@ impl fmt::Display for LaunchError {
                  ARMATURE_EVENTS names this directory",
                 directory.display()
             ),
+            LaunchError::NoCheck(id) => {
+                let id = armature_text::quoted(id);
+                write!(f, "there is no check {id}: `armature doctor` prints the names of all checks")
+            }
             LaunchError::NoMemory { host, file } => write!(
                 f,
                 "{}: host {host} has no memory=: expected memory=M, such as memory=64GiB, as the limit for the tasks",

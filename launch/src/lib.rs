@@ -27,6 +27,7 @@
 pub mod cli;
 pub mod command_line;
 pub mod detect;
+mod doctor;
 pub mod environment;
 pub mod error;
 pub mod execute;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use armature_commands::{OutputKey, OutputLog, Stream};
 use clap::Args;
 
+use crate::detect;
 use crate::error::LaunchError;
 use crate::plan::read_workflow;
 
@@ -43,15 +44,8 @@ pub(crate) fn command(
 ) -> Result<Vec<OsString>, LaunchError> {
     let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
     read_workflow(file)?;
-    let program = program.unwrap_or_else(next_to_this_program);
+    let program = program.map_or_else(|| detect::companion(PROGRAM), Ok)?;
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
-}
-
-/// Returns the program in the directory of this one, because both are installed together; otherwise its name, which is searched in the
-/// `PATH`.
-fn next_to_this_program() -> PathBuf {
-    let program = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
-    program.filter(|program| program.is_file()).unwrap_or_else(|| PROGRAM.into())
 }
 
 /// Shows the requested output. Returns the exit code.

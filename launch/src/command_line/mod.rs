@@ -74,6 +74,17 @@ pub enum Launcher {
     Srun,
 }
 
+impl Launcher {
+    /// Returns the name of the option's value.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Launcher::Auto => "auto",
+            Launcher::Mpirun => "mpirun",
+            Launcher::Srun => "srun",
+        }
+    }
+}
+
 /// A command that starts a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {

@@ -5,7 +5,7 @@ mod elf;
 use std::path::{Path, PathBuf};
 
 use crate::Mpi;
-use crate::environment::Environment;
+use crate::environment::{Environment, search_path};
 use crate::error::LaunchError;
 
 /// Finds the file of a program as a launcher does. A name with a slash is a path. Any other name is searched in the directories of `path`
@@ -24,6 +24,16 @@ pub fn program(name: &str, path: &[PathBuf]) -> Result<PathBuf, LaunchError> {
             .find(|file| file.is_file())
     };
     found.ok_or_else(|| LaunchError::NoProgram(name.to_owned()))
+}
+
+/// Finds a program that is installed together with this one: in the directory of this program, otherwise as [`program`] does.
+///
+/// # Errors
+/// [`LaunchError::NoProgram`] if there is no such file.
+pub(crate) fn companion(name: &str) -> Result<PathBuf, LaunchError> {
+    let file =
+        std::env::current_exe().ok().map(|this| this.with_file_name(name)).filter(|file| file.is_file());
+    file.map_or_else(|| program(name, &search_path()), Ok)
 }
 
 /// Returns the MPI that the file is linked to. `None` if the file is not an ELF file (such as a script), or does not list an MPI library

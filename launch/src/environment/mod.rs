@@ -134,7 +134,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
 }
 
 /// Returns the Slurm job step that the variables describe.
-fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
+pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     /// Step ids of the shell of an interactive `salloc` and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
     let id = get("SLURM_STEP_ID").filter(|id| !id.trim().is_empty())?;

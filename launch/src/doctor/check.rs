@@ -1,0 +1,132 @@
+//! A check of the doctor and what it found.
+
+use std::path::Path;
+
+use super::probe::Probe;
+use super::site::Site;
+
+/// What a check examines.
+pub(super) struct Facts<'a> {
+    /// This machine.
+    pub(super) site: &'a dyn Site,
+    /// Number of ranks that the user wants to start, if it is known.
+    pub(super) ranks: Option<usize>,
+    /// Program that the user wants to start.
+    pub(super) program: Option<&'a Path>,
+    /// Hosts of the job: those of the hostfile or of the batch job; empty for this machine alone.
+    pub(super) hosts: &'a [String],
+    /// Results of the ranks that were started for the active checks; `None` if none were started.
+    pub(super) probes: Option<&'a [Probe]>,
+}
+
+impl Facts<'_> {
+    /// Returns the number of hosts of the job.
+    pub(super) fn host_count(&self) -> usize {
+        let nodes = self.site.variable("SLURM_JOB_NUM_NODES").and_then(|nodes| nodes.trim().parse().ok());
+        nodes.unwrap_or(1).max(self.hosts.len())
+    }
+
+    /// Returns the number of ranks that the job has on each host, rounded up.
+    pub(super) fn ranks_per_host(&self) -> Option<usize> {
+        self.ranks.map(|ranks| ranks.div_ceil(self.host_count()))
+    }
+}
+
+/// Result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// There is no problem. The text says what was found.
+    Ok(String),
+    /// The check does not apply here, for the given reason.
+    Skipped(String),
+    /// Something costs speed, or fails in some cases.
+    Warn(Problem),
+    /// Jobs fail because of this.
+    Fail(Problem),
+}
+
+/// Problem with its remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// What was found.
+    pub(super) found: String,
+    /// Command, setting or line of a job script that helps.
+    pub(super) remedy: String,
+}
+
+impl Finding {
+    pub(super) fn ok(found: impl Into<String>) -> Self {
+        Finding::Ok(found.into())
+    }
+
+    pub(super) fn skipped(reason: impl Into<String>) -> Self {
+        Finding::Skipped(reason.into())
+    }
+
+    pub(super) fn warn(found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Finding::Warn(Problem { found: found.into(), remedy: remedy.into() })
+    }
+
+    pub(super) fn fail(found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Finding::Fail(Problem { found: found.into(), remedy: remedy.into() })
+    }
+
+    /// Returns the word of the result in the table.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Finding::Ok(_) => "ok",
+            Finding::Skipped(_) => "skipped",
+            Finding::Warn(_) => "warn",
+            Finding::Fail(_) => "fail",
+        }
+    }
+
+    /// Returns the sentence of the result, without the remedy.
+    pub(super) fn found(&self) -> &str {
+        match self {
+            Finding::Ok(text) | Finding::Skipped(text) => text,
+            Finding::Warn(problem) | Finding::Fail(problem) => &problem.found,
+        }
+    }
+
+    /// Returns the remedy, if there is a problem.
+    pub(super) fn remedy(&self) -> Option<&str> {
+        match self {
+            Finding::Ok(_) | Finding::Skipped(_) => None,
+            Finding::Warn(problem) | Finding::Fail(problem) => Some(&problem.remedy),
+        }
+    }
+}
+
+/// Check of one cause for which jobs fail or are slow.
+#[derive(Debug)]
+pub(super) struct Check {
+    /// Name for `--only` and `--explain`.
+    pub(super) id: &'static str,
+    /// What a user sees if the check fails.
+    pub(super) symptom: &'static str,
+    /// What is examined, why it matters, and what helps.
+    pub(super) about: &'static str,
+    pub(super) examine: fn(&Facts<'_>) -> Finding,
+}
+
+/// Version of a program or library as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version(pub(super) u32, pub(super) u32, pub(super) u32);
+
+impl Version {
+    /// Returns the first version number, such as `4.1.4`, in a text. A number without a point is no version.
+    pub(super) fn find(text: &str) -> Option<Self> {
+        text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(|word| {
+            let mut numbers = word.trim_matches('.').split('.').map(str::parse::<u32>);
+            let (first, second) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+            Some(Version(first, second, numbers.next().and_then(Result::ok).unwrap_or(0)))
+        })
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}

@@ -1,0 +1,129 @@
+//! What a check can see of the machine: variables, files, programs and a few facts of the system.
+//!
+//! Checks use [`Site`] only, so that each of them can be tested for a machine that does not exist.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, getpid};
+
+use crate::{Mpi, detect};
+
+/// Time limit of a program that a check starts. Batch systems that take longer do not answer at all.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// Interval at which an unfinished program is polled.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Machine and environment that checks examine.
+pub(super) trait Site {
+    /// Returns an environment variable; an empty one counts as not set.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// Returns the names of all environment variables that begin with `prefix`, in alphabetical order.
+    fn variables(&self, prefix: &str) -> Vec<String>;
+    /// Returns the text of a file, or `None` if it cannot be read.
+    fn read(&self, path: &str) -> Option<String>;
+    /// Returns the names in a directory, in alphabetical order; none if it cannot be read.
+    fn list(&self, path: &str) -> Vec<String>;
+    /// Returns the standard output and standard error of a program, or `None` if it does not exist, fails or takes too long.
+    fn run(&self, program: &str, arguments: &[&str]) -> Option<String>;
+    /// Returns the MPI to which the file of a program is linked.
+    fn linked_mpi(&self, program: &Path) -> Option<Mpi>;
+    /// Returns the free bytes of the file system of a directory.
+    fn free_bytes(&self, path: &str) -> Option<u64>;
+    /// Returns true if this process runs as root.
+    fn is_root(&self) -> bool;
+    /// Returns true if this process may read the memory of its children, as MPI libraries do for large messages within a host.
+    fn reads_memory_of_children(&self) -> bool;
+    /// Returns true if another process holds the lock of a file.
+    fn is_locked(&self, path: &str) -> bool;
+}
+
+/// This machine and the environment of this process.
+pub(super) struct Here;
+
+impl Site for Here {
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+    }
+
+    fn variables(&self, prefix: &str) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+        names.retain(|name| name.starts_with(prefix));
+        names.sort();
+        names
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        output_within(command, LIMIT)
+    }
+
+    fn linked_mpi(&self, program: &Path) -> Option<Mpi> {
+        detect::linked_mpi(program)
+    }
+
+    fn free_bytes(&self, path: &str) -> Option<u64> {
+        let found = rustix::fs::statvfs(path).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn reads_memory_of_children(&self) -> bool {
+        let Ok(mut child) = Command::new("sleep").arg("10").stdin(Stdio::null()).spawn() else { return true };
+        let readable = Pid::from_raw(child.id().cast_signed()).is_none_or(is_readable);
+        let _ = child.kill();
+        let _ = child.wait();
+        readable
+    }
+
+    fn is_locked(&self, path: &str) -> bool {
+        let Ok(file) = std::fs::File::open(Path::new(path)) else { return false };
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared)
+            == Err(rustix::io::Errno::WOULDBLOCK)
+    }
+}
+
+/// Returns true if this process may read the memory of `process`. The kernel applies the same rule to `/proc/PID/mem` as to `process_vm_readv`.
+fn is_readable(process: Pid) -> bool {
+    process == getpid() || std::fs::File::open(format!("/proc/{}/mem", process.as_raw_nonzero())).is_ok()
+}
+
+/// Runs a program and returns what it printed, or `None` if it does not exist, fails or takes longer than `limit`.
+pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
+    let mut child = command.spawn().ok()?;
+    let end = Instant::now() + limit;
+    // The answers of these programs are shorter than the buffer of a pipe.
+    let status = loop {
+        match child.try_wait().ok()? {
+            Some(status) => break status,
+            None if Instant::now() < end => std::thread::sleep(POLL),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+        }
+    };
+    let output = child.wait_with_output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    status.success().then(|| String::from_utf8_lossy(&text).into_owned())
+}
