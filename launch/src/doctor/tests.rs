@@ -188,7 +188,8 @@ fn names_of_checks_are_unique_and_all_checks_run_on_an_empty_machine() {
 fn page_of_the_book_lists_all_checks_with_their_symptoms() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/doctor.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let expected: Vec<String> = all().map(|check| format!("| `{}` | {} |", check.id, check.symptom)).collect();
+    let expected: Vec<String> =
+        all().map(|check| format!("| `{}` | {} |", check.id, check.symptom)).collect();
     assert_eq!(rows, expected);
 }
 
