@@ -173,7 +173,7 @@ impl<S> Drop for Watched<S> {
 
 fn product(size: u64) -> (Shape, Factors) {
     let shape = Shape { rows: size, inner: size, columns: size };
-    (shape, Factors { a: Matrix::made(size, 1), b: Matrix::made(size, 2) })
+    (shape, Factors { a: Matrix::generated(size, 1), b: Matrix::generated(size, 2) })
 }
 
 fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
@@ -229,8 +229,8 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
 ///
 /// # Errors
 /// If the arguments are wrong, or there are too few ranks.
-pub fn main(words: &[String]) -> Outcome {
-    let [name, size] = words else { return Err("expected APPLICATION SIZE".into()) };
+pub fn main(arguments: &[String]) -> Outcome {
+    let [name, size] = arguments else { return Err("expected APPLICATION SIZE".into()) };
     let (app, size) = (App::of(name)?, size.parse()?);
     let mapping = App::ALL.iter().find(|(known, ..)| *known == app).map(|(_, _, mapping, _)| *mapping);
     let mapping = MappingChoice::Text(mapping.unwrap_or_default().into());

@@ -1,16 +1,16 @@
 //! Command line of the program.
 
 use crate::fasta::{self, Sequence, Unknown};
-use crate::kept;
 use crate::kernel::{Best, serial};
 use crate::lines::{Format, line};
+use crate::saved;
 use crate::scores::{Gaps, LARGEST, Scores};
 use crate::table::align;
 use armature::loops::{Settings, Summary};
 use armature::{BoxError, Session};
 use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
 use armature_apps::names;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use armature_files::output::Output;
 use clap::Parser;
 use std::io::{self, Write};
@@ -96,10 +96,10 @@ impl Cli {
     /// Opens the file for the alignments, if one was requested, before the computation begins.
     fn output(&self) -> Result<Option<Output>, String> {
         let file = self.output.as_ref().map(|path| Output::create(path)).transpose();
-        file.map_err(|error| self.refused(&error))
+        file.map_err(|error| self.write_error(&error))
     }
 
-    fn refused(&self, error: &io::Error) -> String {
+    fn write_error(&self, error: &io::Error) -> String {
         let path = self.output.as_ref().map(|path| names::path(path)).unwrap_or_default();
         format!("cannot write {path}: {error}")
     }
@@ -108,7 +108,7 @@ impl Cli {
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
-            true => self.checkpoint.within(&pair.place).add_to(settings, &pair.of),
+            true => self.checkpoint.within(&pair.directory).add_to(settings, &pair.fingerprint),
             false => settings,
         }
     }
@@ -118,8 +118,8 @@ impl Cli {
 struct Pair<'p> {
     one: &'p Sequence,
     other: &'p Sequence,
-    place: String,
-    of: String,
+    directory: String,
+    fingerprint: String,
 }
 
 /// Returns all pairs in the order of the files.
@@ -127,8 +127,8 @@ fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Ite
     let numbered = |all: &'p [Sequence]| all.iter().enumerate();
     numbered(first).flat_map(move |(i, one)| {
         numbered(second).map(move |(k, other)| {
-            let of = kept::fingerprint(one, other, scores, gaps);
-            Pair { one, other, place: format!("{i}-{k}"), of }
+            let fingerprint = saved::fingerprint(one, other, scores, gaps);
+            Pair { one, other, directory: format!("{i}-{k}"), fingerprint }
         })
     })
 }
@@ -144,17 +144,22 @@ fn read(cli: &Cli) -> Result<Read, String> {
     if !unknown.is_empty() {
         let counts: Vec<String> =
             unknown.iter().map(|(letter, count)| format!("{letter} ({count})")).collect();
-        tell(format_args!("align: letters without scores in the matrix count as X: {}", counts.join(", ")));
+        eprint_line(format_args!(
+            "align: letters without scores in the matrix count as X: {}",
+            counts.join(", ")
+        ));
     }
     Ok((scores, first, second))
 }
 
 fn run(cli: &Cli) -> Result<(), armature::BoxError> {
-    let done = cli.args.run(|session, verify| on_rank(session, cli, verify), |seconds| Ok(*seconds))?;
+    let done = cli.args.run(|session, verify| align_pairs(session, cli, verify), |seconds| Ok(*seconds))?;
     if let Some((summary, serial)) = done {
-        cli.args.tell_aside("the last pair", &summary);
+        cli.args.eprint_result("the last pair", &summary);
         if let Some(seconds) = serial {
-            tell(format_args!("the same bits as the serial loop, which takes {seconds:.3} s row by row"));
+            eprint_line(format_args!(
+                "the same bits as the serial loop, which takes {seconds:.3} s row by row"
+            ));
         }
     }
     Ok(())
@@ -162,7 +167,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
 
 /// Aligns all pairs on this rank together with the other ranks. Rank 0 reads the files and prints the alignments. If verification was requested, rank
 /// 0 compares them with the serial program and returns the time of the serial program in seconds.
-fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
+fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
@@ -182,17 +187,17 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
             continue;
         }
         if let (Some(dir), None) = (cli.checkpoint.dir(), known) {
-            kept::write(&dir.join(&pair.place), &pair.of, best)?;
+            saved::write(&dir.join(&pair.directory), &pair.fingerprint, best)?;
         }
         let line = line(cli.format, one, other, best);
         match &mut output {
-            Some(file) => file.write_all(line.as_bytes()).map_err(|error| cli.refused(&error))?,
+            Some(file) => file.write_all(line.as_bytes()).map_err(|error| cli.write_error(&error))?,
             None => print(line)?,
         }
         if verify {
-            let begun = Instant::now();
+            let start = Instant::now();
             let expected = serial(&one.letters, &other.letters, &read.0, gaps);
-            seconds += begun.elapsed().as_secs_f64();
+            seconds += start.elapsed().as_secs_f64();
             if best != expected {
                 return Err(format!(
                     "{} and {}: {best:?}, where the serial program finds {expected:?}",
@@ -203,10 +208,10 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
         }
     }
     if let Some(file) = output {
-        file.commit().map_err(|error| cli.refused(&error))?;
+        file.commit().map_err(|error| cli.write_error(&error))?;
     }
     if session.is_root() && last.is_none() {
-        tell("all pairs were aligned by earlier jobs");
+        eprint_line("all pairs were aligned by earlier jobs");
     }
     Ok(last.map(|summary| (summary, seconds)))
 }
@@ -214,7 +219,7 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
 /// Returns the alignments that earlier jobs have saved, one entry for each pair.
 fn known(session: &mut Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
-    let known = |pair: Pair<'_>| kept::read(&dir.join(&pair.place), &pair.of);
+    let known = |pair: Pair<'_>| saved::read(&dir.join(&pair.directory), &pair.fingerprint);
     let known = session.is_root().then(|| pairs(read, cli.gaps()).map(known).collect::<Result<_, _>>());
     Ok(session.broadcast(known.transpose()?)?)
 }
@@ -224,8 +229,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["align"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["align"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|error| error.to_string())
     }
 
@@ -242,7 +247,7 @@ mod tests {
 
     #[test]
     fn unusable_options_are_refused() {
-        for (words, expected) in [
+        for (arguments, expected) in [
             ("a", "FILE"),
             ("a b --match -1", "unexpected argument '-1'"),
             ("a b --gap-open 10001", "0..=10000"),
@@ -251,8 +256,8 @@ mod tests {
             ("a b --matrix x --match 3", "cannot be used with"),
             ("a b --format xml", "possible values: tsv, json"),
         ] {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
     }
 }

@@ -105,8 +105,9 @@ mod tests {
         let scores = Scores::blosum62();
         let mut unknown = Unknown::new();
         let sequences = parse(b">a\nMuOJ\n>b\nUX\n", &scores, &mut unknown).unwrap();
-        let told = |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
-        assert_eq!((told(0), told(1)), ("MXXX".into(), "XX".into()));
+        let shown_letters =
+            |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
+        assert_eq!((shown_letters(0), shown_letters(1)), ("MXXX".into(), "XX".into()));
         assert_eq!(unknown, Unknown::from([('J', 1), ('O', 1), ('U', 2)]));
         // The matrix of this test has no X, so that J, O and U are errors.
         let own = Scores::parse("A B\nA 1 0\nB 0 1\n").unwrap();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named() {
+    fn errors_name_an_unreadable_file() {
         let error = read(Path::new("nowhere/at.fa"), &Scores::dna(1, -1), &mut Unknown::new()).unwrap_err();
         assert!(error.starts_with("cannot read nowhere/at.fa: "), "{error}");
     }

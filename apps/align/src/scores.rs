@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_matrix_is_named_with_its_line() {
+    fn errors_name_the_broken_line_of_a_matrix() {
         assert_eq!(score(&Scores::parse("# two\n a b # letters\nB 3 4\nA 1 2\n").unwrap(), b'A', b'b'), 2);
         for (text, expected) in [
             ("", " has no matrix, expected a line of letters"),

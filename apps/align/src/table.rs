@@ -82,7 +82,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_number_of_ranks_finds_the_serial_scores(
+        fn scores_equal_serial_scores_for_any_rank_count(
             ranks in 1..6_usize, first in proptest::collection::vec(0..4_u8, 1..70),
             second in proptest::collection::vec(0..4_u8, 1..90),
             open in 0..6, extend in 0..3, panel in 1..100_u64, seed in any::<Option<u64>>()
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_that_may_be_too_large_is_refused() {
+    fn scores_that_could_overflow_are_refused() {
         let (scores, gaps) = (Scores::dna(10_000, -1), Gaps { open: 1, extend: 1 });
         let long = vec![0; 214_749];
         let error = armature::run(&Config::new(), |session| {

@@ -11,12 +11,12 @@ use crate::database::Database;
 use crate::files::{Listing, Skipped};
 use crate::fingerprint::Fingerprint;
 use crate::index::Index;
-use crate::record::{Bytes, Recorded, Tape};
+use crate::record::{Bytes, CostRecorder, RecordingStage};
 use crate::stages::{self, Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult, Summary};
 use armature::{BoxError, Session};
 use armature_apps::names;
-use armature_apps::terminal::{Reader, tell};
+use armature_apps::terminal::{Reader, eprint_line};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ pub struct Search {
     /// Mapping of the stages.
     pub mapping: MappingChoice,
     /// Recorder of the cost of every item, for a run on one rank.
-    pub tape: Option<Tape>,
+    pub recorder: Option<CostRecorder>,
 }
 
 /// Data of a search that only rank 0 has.
@@ -78,7 +78,7 @@ pub fn search(
     root: Option<Root<'_>>,
     search: &Search,
 ) -> Result<Option<Found>, BoxError> {
-    if search.tape.is_some() && session.size() > 1 {
+    if search.recorder.is_some() && session.size() > 1 {
         let ranks = session.size();
         return Err(format!(
             "a profile is recorded on one rank, so that stages do not disturb each other, not on {ranks}"
@@ -90,7 +90,7 @@ pub fn search(
         Some(Root { listing, output, reader }) => {
             let database = Fingerprint::read(&search.db)?;
             for image in listing.skipped() {
-                unusable(image, search.strict)?;
+                report_unusable(image, search.strict)?;
             }
             (Some((listing, database, reader)), output)
         }
@@ -99,21 +99,21 @@ pub fn search(
     let left_out = queries.as_ref().map_or(0, |(listing, ..)| listing.skipped().len());
     let files = || {
         queries.iter().flat_map(|(listing, database, reader)| {
-            let names = listing.names().iter().take_while(|_| !reader.has_left());
+            let names = listing.names().iter().take_while(|_| !reader.has_closed());
             names.map(|name| Asked { database: *database, item: QueryFile::read(listing, name) })
         })
     };
     let index = SharedIndex::new(&search.db);
     let (for_ind, for_rank, k, strict) = (index.clone(), index, search.k, search.strict);
-    let tape = &search.tape;
+    let recorder = &search.recorder;
     let run = Pipeline::source("files", files)
-        .stage("load", move || Ok(Recorded::new(Load { strict }, 0, tape)))
+        .stage("load", move || Ok(RecordingStage::new(Load { strict }, 0, recorder)))
         .serial()
-        .stage("seg", || Ok(Recorded::new(Segment, 1, tape)))
-        .stage("ext", || Ok(Recorded::new(Extract, 2, tape)))
-        .stage("ind", move || Ok(Recorded::new(Probe { opened: for_ind.get()? }, 3, tape)))
-        .stage("rank", move || Ok(Recorded::new(Rank { opened: for_rank.get()?, k }, 4, tape)))
-        .stage("out", || Ok(Recorded::new(Format, 5, tape)))
+        .stage("seg", || Ok(RecordingStage::new(Segment, 1, recorder)))
+        .stage("ext", || Ok(RecordingStage::new(Extract, 2, recorder)))
+        .stage("ind", move || Ok(RecordingStage::new(Probe { opened: for_ind.get()? }, 3, recorder)))
+        .stage("rank", move || Ok(RecordingStage::new(Rank { opened: for_rank.get()?, k }, 4, recorder)))
+        .stage("out", || Ok(RecordingStage::new(Format, 5, recorder)))
         .serial()
         .mapping(search.mapping.clone())
         .try_for_each(session, "write", |lines| Ok(output.write_all(lines.as_bytes())?))?;
@@ -125,12 +125,12 @@ pub fn search(
 }
 
 /// Handles an unusable image: returns an error if `strict` is true, and prints a line on stderr otherwise.
-fn unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
+fn report_unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     let Skipped { name, reason } = image;
     if strict {
         return Err(format!("cannot use {name}: {reason}").into());
     }
-    tell(format_args!("skipped {name}: {reason}"));
+    eprint_line(format_args!("skipped {name}: {reason}"));
     Ok(())
 }
 
@@ -201,7 +201,7 @@ impl Stage for Load {
                 let flops = cost::load(bytes.len(), item.picture.width, item.picture.height);
                 Ok(Some(cx.declare(flops, || Asked { database, item })))
             }
-            Err(reason) => unusable(&Skipped::new(&name, reason), self.strict).map(|()| None),
+            Err(reason) => report_unusable(&Skipped::new(&name, reason), self.strict).map(|()| None),
         }
     }
 

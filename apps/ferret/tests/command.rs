@@ -67,7 +67,7 @@ fn repeated_commands_give_identical_files() {
 }
 
 #[test]
-fn every_mapping_gives_the_answers_of_the_plain_loop() {
+fn answers_equal_serial_answers_for_any_mapping() {
     use ferret::{database::Database, files::Listing, index::Index, query::query_serial};
     let dir = collection();
     fs::write(dir.path().join("set/queries/scene-0004/broken.png"), b"\x89PNG\r\n\x1a\nrubbish").unwrap();
@@ -262,7 +262,7 @@ fn a_recorded_profile_is_replayed_on_any_ranks() {
 }
 
 #[test]
-fn profiles_that_cannot_be_made_or_read_say_why() {
+fn profile_errors_name_the_reason() {
     let dir = collection();
     let record = ["query", "set/queries", "--db", "db", "-o", "out.tsv", "--record-profile", "run.csv"];
     let messages = bad(dir.path(), &[&record[..], &["--ranks", "2"]].concat());
@@ -313,12 +313,13 @@ fn search_quality_is_high_on_scenes_and_icons() {
     let plan = Plan { scenes: 500, seed: 1, width: 192, height: 128, all_variants: false };
     let (index, questions) = eval::synthetic(&plan, Settings::default()).unwrap();
     let scenes = eval::evaluate(&index, &questions).all;
-    assert!(scenes.first_rate() >= 0.9 && scenes.among_rate() >= 0.98, "{scenes:?}");
+    assert!(scenes.first_right_rate() >= 0.9 && scenes.in_top_rate() >= 0.98, "{scenes:?}");
     let list = |size: &str| Listing::of(&Path::new("/usr/share/icons/Tango").join(size)).unwrap();
-    let exam =
-        pairs::examine(&list("32x32"), &list("22x22"), &pairs::Key::SameName, Settings::default()).unwrap();
-    let icons = eval::evaluate(&exam.index, &exam.questions).all;
-    assert!(icons.queries >= 200 && icons.among_rate() >= 0.7, "{icons:?}");
+    let set =
+        pairs::prepare_evaluation(&list("32x32"), &list("22x22"), &pairs::Key::SameName, Settings::default())
+            .unwrap();
+    let icons = eval::evaluate(&set.index, &set.questions).all;
+    assert!(icons.queries >= 200 && icons.in_top_rate() >= 0.7, "{icons:?}");
     for set in [scenes, icons] {
         assert!(set.recall() >= 0.95 && set.ranked_share() < 0.2, "{set:?}");
     }

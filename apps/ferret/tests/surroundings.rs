@@ -192,7 +192,7 @@ fn different_database_on_one_thread_is_refused() {
             let db = dir.path().join(if session.rank() == other { "other" } else { "db" });
             let mapping =
                 armature::pipeline::MappingChoice::from_arg(&dir.path().join("map").display().to_string());
-            let wanted = Search { db, k: 3, strict: false, mapping, tape: None };
+            let wanted = Search { db, k: 3, strict: false, mapping, recorder: None };
             let mut output = Vec::new();
             let root = Root { listing: &listing, output: &mut output, reader: Default::default() };
             let root = session.is_root().then_some(root);

@@ -11,7 +11,7 @@ const PROGRAM: LoopProgram = LoopProgram {
 };
 
 #[test]
-fn every_number_of_ranks_makes_the_same_grid() {
+fn grid_is_equal_for_any_rank_count() {
     PROGRAM.agrees(&[
         &[],
         &["--ranks", "2"],
@@ -41,6 +41,6 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_grid() {
+fn grid_equals_the_serial_grid_under_mpirun() {
     PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--steps", "100", "--forced", "3"]);
 }

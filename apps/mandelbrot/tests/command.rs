@@ -25,7 +25,7 @@ fn bad(directory: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_rank_count_and_chunking_draws_the_same_picture() {
+fn picture_is_equal_for_any_rank_count_and_chunking() {
     let dir = tempfile::tempdir().unwrap();
     let messages = good(dir.path(), &["-o", "one.png", "--check"]);
     assert!(messages.contains("90x60 pixels in") && messages.contains("the same bytes"), "{messages}");
@@ -62,16 +62,16 @@ fn different_views_and_colours_give_different_pictures() {
 }
 
 #[test]
-fn rows_in_the_journal_are_not_computed_again() {
+fn rows_in_the_journal_are_not_recomputed() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
-    let first = good(dir.path(), &[&kept[..], &["-o", "first.png"]].concat());
+    let journal_options = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
+    let first = good(dir.path(), &[&journal_options[..], &["-o", "first.png"]].concat());
     assert!(!first.contains("restored from the journal"), "{first}");
     let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
     // The journal is cut to half its length, as if the job had been killed during the run.
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
     journal.set_len(whole / 2).unwrap();
-    let again = good(dir.path(), &[&kept[..], &["-o", "again.png", "--check"]].concat());
+    let again = good(dir.path(), &[&journal_options[..], &["-o", "again.png", "--check"]].concat());
     let known = again.lines().find_map(|line| line.strip_suffix(" restored from the journal"));
     let known: u32 = known.expect(&again).parse().unwrap();
     assert!((25..=30).contains(&known), "{again}");
@@ -81,7 +81,7 @@ fn rows_in_the_journal_are_not_computed_again() {
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()
     );
     // Rows of another picture are rejected.
-    let refused = bad(dir.path(), &[&kept[..], &["--zoom", "2", "-o", "other.png"]].concat());
+    let refused = bad(dir.path(), &[&journal_options[..], &["--zoom", "2", "-o", "other.png"]].concat());
     assert!(refused.contains("rows.journal: it belongs to another job"), "{refused}");
     let view = r#"{"width":90,"height":60,"center":[-0.7,0.0],"zoom":2.0}"#;
     assert!(refused.contains(&format!(r#"{{"view":{view},"limit":300,"#)), "{refused}");
@@ -164,7 +164,7 @@ fn options_without_effect_are_reported() {
 }
 
 #[test]
-fn under_mpirun_it_draws_the_same_picture() {
+fn picture_is_equal_under_mpirun() {
     let dir = tempfile::tempdir().unwrap();
     good(dir.path(), &["-o", "one.png"]);
     let one = fs::read(dir.path().join("one.png")).unwrap();

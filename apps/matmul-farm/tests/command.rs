@@ -21,7 +21,7 @@ fn good(arguments: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn every_number_of_ranks_and_blocks_finds_the_same_places() {
+fn central_places_are_equal_for_any_rank_and_block_count() {
     let (one, _) = good(&[]);
     assert!(one.starts_with("largest eigenvalue ") && one.lines().count() == 6, "{one}");
     for more in [
@@ -55,7 +55,7 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_finds_the_same_places() {
+fn central_places_are_equal_under_mpirun() {
     let (one, _) = good(&[]);
     for ranks in [2, 3] {
         let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();

@@ -26,7 +26,7 @@ fn checksum(printed: &str) -> &str {
 }
 
 #[test]
-fn any_ranks_and_items_make_the_same_product() {
+fn product_is_equal_for_any_rank_count_and_item_kind() {
     let dir = tempfile::tempdir().unwrap();
     let shape = ["--shape", "37x29x41", "--verify"];
     let one = good(dir.path(), &shape);
@@ -40,9 +40,9 @@ fn any_ranks_and_items_make_the_same_product() {
         let printed = good(dir.path(), &[&shape[..], more].concat());
         assert!(printed.contains(SAME) && checksum(&printed) == checksum(&one), "{more:?}: {printed}");
     }
-    let said =
+    let output =
         succeeds(&mut command(dir.path(), &["--size", "50", "--block", "20", "--ranks", "2", "--summary"]));
-    assert!(said.messages.contains("pipeline matmul-stream: 9 items"), "{}", said.messages);
+    assert!(output.messages.contains("pipeline matmul-stream: 9 items"), "{}", output.messages);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn matrices_larger_than_the_memory_are_multiplied() {
     for (name, elements) in [("a", 60_000 * 5_000), ("b", 5_000 * 2)] {
         fs::File::create(dir.path().join(name)).unwrap().set_len(elements * 4).unwrap();
     }
-    let words = "--shape 60000x5000x2 --a a --b b --block 64 -o c --ranks 2";
-    let line = format!("ulimit -v 800000; exec {PROGRAM} {words}");
+    let arguments = "--shape 60000x5000x2 --a a --b b --block 64 -o c --ranks 2";
+    let line = format!("ulimit -v 800000; exec {PROGRAM} {arguments}");
     let mut shell = Command::new("sh");
     succeeds(shell.args(["-c", &line]).current_dir(dir.path()));
     assert_eq!(fs::metadata(dir.path().join("c")).unwrap().len(), 60_000 * 2 * 4);
@@ -106,12 +106,13 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_product() {
+fn product_equals_the_serial_product_under_mpirun() {
     let dir = tempfile::tempdir().unwrap();
     let one = good(dir.path(), &["--size", "90"]);
     for (ranks, item) in [(2, "row"), (3, "block")] {
-        let words = ["--size", "90", "--block", "16", "--item", item, "--verify"];
-        let outcome = words.into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word)).succeeds();
+        let arguments = ["--size", "90", "--block", "16", "--item", item, "--verify"];
+        let outcome =
+            arguments.into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word)).succeeds();
         assert!(outcome.stdout.contains(SAME) && checksum(&outcome.stdout) == checksum(&one), "{outcome}");
     }
 }

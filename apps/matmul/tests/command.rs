@@ -11,7 +11,7 @@ const PROGRAM: LoopProgram = LoopProgram {
 };
 
 #[test]
-fn every_number_of_ranks_makes_the_same_product() {
+fn product_is_equal_for_any_rank_count() {
     PROGRAM.agrees(&[
         &[],
         &["--ranks", "2", "--passes", "5"],
@@ -34,6 +34,6 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_product() {
+fn product_equals_the_serial_product_under_mpirun() {
     PROGRAM.agrees_under_mpirun(&["--size", "120", "--passes", "300", "--forced", "3", "--block", "2"]);
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use armature::RunSummary;
 use armature_apps::farm::FarmArgs;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use clap::Parser;
 
 use crate::board::{KNOWN, LARGEST};
@@ -47,10 +47,10 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     })?;
     let Some((ways, summary)) = counted else { return Ok(()) };
     if args.farm.summary() {
-        tell(&summary);
+        eprint_line(&summary);
     }
     let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
-    tell(format_args!("{} rows in {seconds:.2} s, efficiency {efficiency:.1} %", args.rows));
+    eprint_line(format_args!("{} rows in {seconds:.2} s, efficiency {efficiency:.1} %", args.rows));
     print(format_args!("{ways}\n"))?;
     let known = KNOWN.get(args.rows as usize).filter(|&&known| args.check && known != ways);
     known.map_or(Ok(()), |known| Err(format!("{ways} ways counted, expected {known}").into()))

@@ -37,22 +37,22 @@ impl Patterns {
         if !(1..=MOST_BITS).contains(&bits) {
             return Err(PatternError::Bits(bits));
         }
-        let mut kept: Vec<Vec<u8>> = Vec::new();
+        let mut distinct: Vec<Vec<u8>> = Vec::new();
         let mut known = std::collections::HashSet::new();
         for (number, pattern) in patterns.into_iter().enumerate() {
             match pattern.len() {
                 0 => return Err(PatternError::Empty(number)),
-                1..=LONGEST if known.insert(pattern.clone()) => kept.push(pattern),
+                1..=LONGEST if known.insert(pattern.clone()) => distinct.push(pattern),
                 1..=LONGEST => {}
                 long => return Err(PatternError::Long(number, long)),
             }
         }
-        let lengths = || kept.iter().map(Vec::len);
+        let lengths = || distinct.iter().map(Vec::len);
         let (Some(shortest), Some(longest)) = (lengths().min(), lengths().max()) else {
             return Err(PatternError::None);
         };
         let roll = Roll::new(shortest, bits);
-        let mut printed: Vec<(u64, u32)> = (0..).zip(&kept).map(|(n, p)| (roll.print(p), n)).collect();
+        let mut printed: Vec<(u64, u32)> = (0..).zip(&distinct).map(|(n, p)| (roll.print(p), n)).collect();
         printed.sort_unstable();
         let (mut prints, mut buckets): (Vec<u64>, Vec<Vec<u32>>) = Default::default();
         let mut filter = vec![0; 1 << (FILTER_BITS - 6)];
@@ -65,7 +65,7 @@ impl Patterns {
             }
             buckets.last_mut().expect("a bucket has just been made").push(number);
         }
-        Ok(Patterns { patterns: kept, roll, longest, prints, buckets, filter })
+        Ok(Patterns { patterns: distinct, roll, longest, prints, buckets, filter })
     }
 
     /// Returns the distinct patterns in the order in which they were given.
@@ -84,7 +84,7 @@ impl Patterns {
     }
 
     /// Returns the fingerprint of all patterns, if they have the same one.
-    pub(crate) fn only_print(&self) -> Option<u64> {
+    pub(crate) fn single_fingerprint(&self) -> Option<u64> {
         (self.prints.len() == 1).then(|| self.prints[0])
     }
 

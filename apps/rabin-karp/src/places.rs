@@ -3,7 +3,7 @@
 use crate::text::{Cut, Part, Segment};
 use armature::BoxError;
 use armature_apps::names;
-use armature_apps::terminal::{Reader, tell};
+use armature_apps::terminal::{Reader, eprint_line};
 use armature_files::regular;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -77,7 +77,7 @@ impl Places {
             match open(path) {
                 Ok((_, seen)) => files.push((number as u32, seen)),
                 Err(e) if named => return Err(format!("cannot read {}: {e}", names::path(path)).into()),
-                Err(e) => tell(format_args!("skipped {}: {e}", names::path(path))),
+                Err(e) => eprint_line(format_args!("skipped {}: {e}", names::path(path))),
             }
         }
         let segments: u64 = files.iter().map(|(_, seen)| seen.size.div_ceil(cut.segment as u64)).sum();
@@ -90,7 +90,7 @@ impl Iterator for Places {
     type Item = Place;
 
     fn next(&mut self) -> Option<Place> {
-        if self.reader.has_left() {
+        if self.reader.has_closed() {
             return None;
         }
         loop {
@@ -184,12 +184,12 @@ mod tests {
         for (segment, overlap) in [(1, 0), (3, 5), (4, 1), (11, 2), (100, 7)] {
             let cut = Cut { segment, overlap };
             let places = Places::new(&parts, cut, Reader::default()).unwrap();
-            let told = places.len();
+            let declared = places.len();
             let mut reader = PlaceReader::default();
             let found: Vec<_> = places.map(|place| reader.read(place).unwrap()).collect();
             let expected: Vec<_> =
                 Segments::new(&parts, cut, Reader::default()).map(Result::unwrap).collect();
-            assert_eq!((&found, told), (&expected, expected.len()), "{cut:?}");
+            assert_eq!((&found, declared), (&expected, expected.len()), "{cut:?}");
         }
     }
 

@@ -49,7 +49,7 @@ texts/bytes\t11\tbra
 ";
 
 #[test]
-fn any_ranks_segments_and_hashes_print_the_same_matches() {
+fn matches_are_equal_for_any_rank_count_segment_and_hash() {
     let dir = texts();
     fs::write(dir.path().join("words"), "abra\nbra\n").unwrap();
     for more in [
@@ -121,9 +121,9 @@ fn generated_text_is_searched_in_bounded_memory() {
     shell.args(["-c", &line]).current_dir(dir.path());
     assert_eq!(succeeds(&mut shell).printed, format!("generated\t{}\n", (640 << 20) / 6));
     let both = ["oo", "x", "--generate", "foo:10", "--generate", "x:2", "--ranks", "2", "--summary"];
-    let said = succeeds(&mut command(dir.path(), &both));
-    assert_eq!(said.printed.lines().count(), 5, "{}", said.printed);
-    assert!(said.messages.contains("pipeline rabin-karp: 1 item") && said.messages.contains("5 matches"));
+    let output = succeeds(&mut command(dir.path(), &both));
+    assert_eq!(output.printed.lines().count(), 5, "{}", output.printed);
+    assert!(output.messages.contains("pipeline rabin-karp: 1 item") && output.messages.contains("5 matches"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_prints_the_same_matches() {
+fn matches_are_equal_under_mpirun() {
     let dir = texts();
     let texts = dir.path().join("texts/bytes");
     let mut alone = command(dir.path(), &["ra", "abra", "a"]);

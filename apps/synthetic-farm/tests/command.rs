@@ -48,7 +48,7 @@ fn number(value: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn every_rank_count_and_chunking_gives_the_same_results() {
+fn results_are_equal_for_any_rank_count_and_chunking() {
     let one = good(&[]);
     assert_eq!((&one["tasks"], &one["iterations"], &one["workers"]), (&120.into(), &3.into(), &1.into()));
     for more in [
@@ -98,7 +98,7 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_gives_the_same_results() {
+fn results_are_equal_under_mpirun() {
     let one = good(&[]);
     for ranks in [2, 3] {
         let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();

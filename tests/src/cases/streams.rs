@@ -57,7 +57,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
 /// Multiplies matrices by single dot products and by blocks that do not divide the product evenly.
 fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
-    let factors = Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) };
+    let factors = Factors { a: Matrix::generated(shape.inner, 1), b: Matrix::generated(shape.columns, 2) };
     let a = factors.a.block(0..shape.rows, 0..shape.inner)?;
     let b = factors.b.block(0..shape.inner, 0..shape.columns)?;
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
