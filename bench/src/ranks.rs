@@ -148,7 +148,7 @@ fn open_mpi() -> Outcome<&'static str> {
 /// If the command cannot be started, fails, or does not end within `limit`; in the last case the command is stopped
 /// with its children.
 pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
-    let what = format!("{} {}", command.get_program().display(), words(&command));
+    let what = format!("{} {}", command.get_program().display(), command_line(&command));
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -167,7 +167,7 @@ pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
     if status.success() { Ok(output) } else { Err(format!("{what}: {status}\n{output}").into()) }
 }
 
-fn words(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 

@@ -81,7 +81,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let columns = ["tasks", "who", "chunk", "median [tasks/s]", "low", "high", "of chunks of 32 by hand"];
     let mut table = Table::new(&columns);
     let (mut names, mut all) = (Vec::new(), Vec::new());
-    let cases: Vec<&Case> = CASES.iter().filter(|case| report.wants(case.name)).collect();
+    let cases: Vec<&Case> = CASES.iter().filter(|case| report.selects(case.name)).collect();
     for case in cases {
         let field = case.field(smoke, peers.as_deref())?;
         let contestants =

@@ -111,10 +111,10 @@ fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f6
 fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
     let mut ranks = Vec::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("watched ")) {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let fields: Vec<&str> = line.split_whitespace().collect();
         let value = |name: &str| {
-            let at = words.iter().position(|word| *word == name);
-            let value = at.and_then(|at| words.get(at + 1)?.parse::<f64>().ok());
+            let at = fields.iter().position(|word| *word == name);
+            let value = at.and_then(|at| fields.get(at + 1)?.parse::<f64>().ok());
             value.ok_or_else(|| format!("expected {name} in `{line}`"))
         };
         let seen = Seen {
@@ -141,12 +141,12 @@ fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
     let events = folder("rate-applications")?.join("events");
     let _ = std::fs::remove_dir_all(&events);
     let (segment, size) = (64 << 10, if smoke { "4M" } else { "64M" });
-    let words = format!(
+    let fields = format!(
         "foobar --generate foobar:{size} --count --segment {segment} --mapping auto --balance live --events {}",
         events.display()
     );
-    let words: Vec<String> = words.split(' ').map(String::from).collect();
-    simulated("rabin-karp", 7, &words)?;
+    let fields: Vec<String> = fields.split(' ').map(String::from).collect();
+    simulated("rabin-karp", 7, &fields)?;
     let candidates = segment / "foobar".len();
     let declared = [("hash", cost::hash(segment, candidates)), ("verify", cost::verify(candidates, 6))];
     let mut table = Table::new(&["stage", "estimates", "lowest / declared", "highest / declared"]);

@@ -81,7 +81,7 @@ const SIMULATED: Place = Place {
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rate-phases")?;
     for (part, mut place) in [("real", REAL), ("simulated", SIMULATED)] {
-        if !report.wants(part) {
+        if !report.selects(part) {
             continue;
         }
         if smoke {
@@ -106,7 +106,7 @@ fn compare(
     for half in [[first, 0], [0, second]] {
         let mut fastest = (f64::INFINITY, place.fixed);
         for candidate in std::iter::once(&place.fixed).chain(place.others) {
-            let took = once(place, folder, half, candidate, &[])?;
+            let took = measure_once(place, folder, half, candidate, &[])?;
             if took < fastest.0 {
                 fastest = (took, candidate);
             }
@@ -118,14 +118,16 @@ fn compare(
     let both = [first, second];
     let events: RefCell<PathBuf> = RefCell::new(folder.join(format!("events-{part}")));
     let live = || {
-        let words = ["--balance".into(), "live".into(), "--events".into()];
+        let arguments = ["--balance".into(), "live".into(), "--events".into()];
         let events = events.borrow().display().to_string();
-        once(place, folder, both, place.fixed, &[&words[..], &[events]].concat())
+        measure_once(place, folder, both, place.fixed, &[&arguments[..], &[events]].concat())
     };
     let contestants = vec![
-        Contestant::new(STATIC, || once(place, folder, both, place.fixed, &[])),
+        Contestant::new(STATIC, || measure_once(place, folder, both, place.fixed, &[])),
         Contestant::new(LIVE, live),
-        Contestant::new(KNOWN, || once(place, folder, both, best[0], &["--remap".into(), later.clone()])),
+        Contestant::new(KNOWN, || {
+            measure_once(place, folder, both, best[0], &["--remap".into(), later.clone()])
+        }),
     ];
     let rounds = round_robin(rounds, contestants)?;
     let mut table = Table::new(&["mapping", "median [s]", "low", "high"]);
@@ -154,16 +156,22 @@ fn compare(
 }
 
 /// Returns the seconds of a search with the given number of segments in each half.
-fn once(place: &Place, folder: &Path, halves: [u64; 2], first: &str, more: &[String]) -> Outcome<f64> {
+fn measure_once(
+    place: &Place,
+    folder: &Path,
+    halves: [u64; 2],
+    first: &str,
+    more: &[String],
+) -> Outcome<f64> {
     let pattern = "a".repeat(PATTERN);
     let quiet = format!("{pattern}{}", "b".repeat(PATTERN));
-    let mut words = vec![pattern, "--count".into(), "--segment".into(), SEGMENT.to_string()];
+    let mut arguments = vec![pattern, "--count".into(), "--segment".into(), SEGMENT.to_string()];
     for (text, segments) in [(quiet.as_str(), halves[0]), ("a", halves[1])] {
         if segments > 0 {
-            words.extend(["--generate".into(), format!("{text}:{}", segments * SEGMENT)]);
+            arguments.extend(["--generate".into(), format!("{text}:{}", segments * SEGMENT)]);
         }
     }
-    words.extend(["--mapping".into(), mapping(folder, first)?]);
-    words.extend(more.iter().cloned());
-    seconds(&(place.start)("rabin-karp", place.ranks, &words)?)
+    arguments.extend(["--mapping".into(), mapping(folder, first)?]);
+    arguments.extend(more.iter().cloned());
+    seconds(&(place.start)("rabin-karp", place.ranks, &arguments)?)
 }

@@ -14,7 +14,7 @@ use crate::{
     pairs::{Contestant, Rounds, round_robin},
     remap_run::{Job, Run},
     stats::{mean, median, median_interval},
-    synthetic_work::{MOVED, spec},
+    synthetic_work::{REMAPPED, spec},
     table::digits,
 };
 
@@ -88,10 +88,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let in_ms = |seconds: &[f64]| median_interval(&seconds.iter().map(|s| 1e3 * s).collect::<Vec<_>>());
         let (cost, window) = (in_ms(&cost), in_ms(&window));
         let accounts = |pick: fn(&Run) -> Option<f64>| {
-            let told: Vec<f64> = runs.iter().filter_map(pick).collect();
-            match told.is_empty() {
+            let reported: Vec<f64> = runs.iter().filter_map(pick).collect();
+            match reported.is_empty() {
                 true => Err(format!("{}: the framework reported the cost of no change", case.name)),
-                false => Ok(told),
+                false => Ok(reported),
             }
         };
         let own = in_ms(&accounts(|run| run.cost)?);
@@ -139,7 +139,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
     let [one, other] = case.mappings;
     for text in case.mappings {
-        Mapping::parse(text, &spec(MOVED)).map_err(|e| format!("{text}: {e}"))?;
+        Mapping::parse(text, &spec(REMAPPED)).map_err(|e| format!("{text}: {e}"))?;
     }
     let job = |mapping: &str| Job::fixed("moved", items, mapping);
     let start = |job: Job| if case.mpi { job.on_mpi(case.ranks) } else { job.on_threads(case.ranks) };

@@ -36,11 +36,11 @@ const EVERY: [u64; 2] = [1, 10];
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let cores = two_cores()?;
     let (broadcasts, size, steps) = if smoke { (200, 64, 10) } else { (20_000, 1_000, 200) };
-    let words = [broadcasts, size, steps, cores[0], cores[1]].map(|word| word.to_string());
+    let arguments = [broadcasts, size, steps, cores[0], cores[1]].map(|word| word.to_string());
     let names = ["by_hand", "broadcast", "fixed", "every_1", "every_10"];
     let mut samples = names.map(|_| Vec::new());
     for round in 0..=report.rounds(ROUNDS) {
-        let values = Launch::ranks(2).run("values", &words)?;
+        let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
             // The first round is a warm-up.
@@ -72,10 +72,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a value is wrong.
-pub(crate) fn main(words: &[String]) -> Outcome {
-    let numbers: Vec<usize> = words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+pub(crate) fn main(arguments: &[String]) -> Outcome {
+    let numbers: Vec<usize> = arguments.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
     let [broadcasts, size, steps, cores @ ..] = &numbers[..] else {
-        return Err(format!("expected broadcasts, size, steps and cores, not {words:?}").into());
+        return Err(format!("expected broadcasts, size, steps and cores, not {arguments:?}").into());
     };
     pin_rank(cores)?;
     let config = Config::from_env()?.progress(Progress::Off);
@@ -97,13 +97,17 @@ pub(crate) fn main(words: &[String]) -> Outcome {
 /// Returns the microseconds of a broadcast and its answer, by hand and with the session.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
-    let answer = |world: &armature::Communicator, given: u64, expected: u64| {
+    let answer = |world: &armature::Communicator, sent: u64, expected: u64| {
         let other = world.process_at_rank(1 - world.rank());
         if is_root {
-            let (told, _) = other.receive::<u64>();
-            return if told == expected { Ok(()) } else { Err(format!("{told} came, not {expected}")) };
+            let (received, _) = other.receive::<u64>();
+            return if received == expected {
+                Ok(())
+            } else {
+                Err(format!("{received} came, not {expected}"))
+            };
         }
-        other.send(&given);
+        other.send(&sent);
         Ok(())
     };
     // The measurements alternate, so that both sides are measured under the same conditions.

@@ -42,7 +42,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["loop", "who", "time [s]", "low", "high"]);
     let (mut names, mut by_hand, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for (name, size, settle, passes) in CASES {
-        if !report.wants(name) {
+        if !report.selects(name) {
             continue;
         }
         let job = Job { settle, cores: cores.to_vec(), ..Job::new(Kernel::Sor, size, passes) };

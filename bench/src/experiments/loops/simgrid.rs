@@ -47,10 +47,10 @@ const PASSES: usize = 60;
 const MANY: usize = 256;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    if report.wants("unequal") {
+    if report.selects("unequal") {
         unequal(report, smoke)?;
     }
-    if report.wants("large") {
+    if report.selects("large") {
         large(report, smoke)?;
     }
     Ok(())

@@ -104,11 +104,11 @@ impl Run<'_> {
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
         // No plan may exist from the middle of transfers; the current plan then continues.
-        let Ok(anew) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
+        let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
         // A plan made in this situation sends again the files that are in transfer, while the current trace continues
         // their transfer and may therefore end earlier.
-        if !anew.kept && anew.plan.makespan + worth < self.trace.makespan {
-            self.adopt(anew.plan, situation);
+        if !replanned.kept && replanned.plan.makespan + worth < self.trace.makespan {
+            self.adopt(replanned.plan, situation);
         }
     }
 
