@@ -1,7 +1,7 @@
 //! Down-sampled time line of the ranks: the time of each rank is divided into bins, each with an account of the rank's activities.
 
 use crate::account::{KINDS, Shares};
-use crate::run::{Run, told};
+use crate::run::{Run, call_text};
 
 /// Maximum number of bins of all ranks and runs of a page. A bin takes six bytes, which are eight characters of the page.
 const CELLS: usize = 160_000;
@@ -59,7 +59,7 @@ impl Bins {
         self.named = vec![Vec::new(); ranks];
         for (rank, to, longest) in all {
             let bin = ((to / self.width).ceil() as usize).clamp(1, self.count) - 1;
-            self.named[rank].push((bin, told(longest, &run.kinds), longest.seconds));
+            self.named[rank].push((bin, call_text(longest, &run.kinds), longest.seconds));
         }
         self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
     }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::graph::{COLOURS, Graph};
 use crate::run::Run;
 use crate::svg::{WIDTH, escaped, open};
-use crate::tables::{bytes_told, short_count, shown_of};
+use crate::tables::{bytes_text, short_count, shown_of};
 use armature::observe::words::count;
 
 /// Maximum number of drawn ranks; more could not be distinguished.
@@ -58,7 +58,7 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let pairs = between.len();
     between.truncate(ARROWS);
 
-    let mut told = format!(
+    let mut caption = format!(
         "With {tasks} tasks the graph shows the ranks: the size of a circle is the number of tasks that the rank ran, \
          the width of an arrow the bytes that one rank sent to another for them. Numbers next to arrows are bytes; if \
          there is no space, the tooltip shows them."
@@ -68,10 +68,10 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
         shown_of(pairs, ARROWS, "pairs of ranks, those with the most bytes"),
     ] {
         if !shown.is_empty() {
-            told = format!("{told} {shown}");
+            caption = format!("{caption} {shown}");
         }
     }
-    Graph { svg: drawn_in_a_circle(&ranks, &between, &arrows), told }
+    Graph { svg: drawn_in_a_circle(&ranks, &between, &arrows), caption }
 }
 
 /// Returns the data read by sender and receiver, including reads within a rank.
@@ -120,7 +120,7 @@ fn drawn_in_a_circle(
             "from rank {from} to rank {to}: {}, {} with {}",
             count(arrow.edges, "edge"),
             count(arrow.values, "value"),
-            bytes_told(arrow.bytes)
+            bytes_text(arrow.bytes)
         );
         let Some(Shape { path, head, middle }) = shape(a, b, wide) else { continue };
         let _ = write!(
@@ -135,7 +135,7 @@ fn drawn_in_a_circle(
         };
         if taken.iter().all(is_free) {
             taken.push((x, y, LABEL.0, LABEL.1));
-            let label = if arrow.bytes > 0 { bytes_told(arrow.bytes) } else { count(arrow.edges, "edge") };
+            let label = if arrow.bytes > 0 { bytes_text(arrow.bytes) } else { count(arrow.edges, "edge") };
             let _ = write!(
                 labels,
                 r#"<text class="name" text-anchor="middle" x="{:.1}" y="{:.1}">{label}</text>"#,
