@@ -101,9 +101,9 @@ impl Launch {
     /// Same as [`run`](Launch::run), but the output may lack a result line.
     pub fn output(&self, program: &str, arguments: &[String]) -> Outcome<String> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
-        let words: Vec<String> =
+        let arguments: Vec<String> =
             ["rank", program].map(String::from).into_iter().chain(arguments.to_vec()).collect();
-        self.run_other(&this, &words)
+        self.run_other(&this, &arguments)
     }
 
     /// Runs another program on ranks, and returns its output.

@@ -26,7 +26,7 @@ proptest! {
     #[test]
     fn differing_programs_are_refused_on_threads(seed in any::<u64>(), change in any::<u64>(), ranks in 2usize..5) {
         let program = Program::of(seed);
-        let other = program.other(change);
+        let other = program.variant(change);
         let what = format!("{program:?} and on rank {} {other:?}", ranks - 1);
         let start = Instant::now();
         let result = local::run(&what, &local::config(ranks), move |session| program.run(session, &other));
@@ -53,8 +53,8 @@ fn differing_programs_are_refused_under_mpirun() {
             Job::new(PROGRAM, 2 + seed % 2).arg("differ").arg(seed.to_string()).limit(SOON * 6).run();
         assert!(!outcome.status.success() && !outcome.hung, "{seed}: {outcome}");
         assert!(outcome.left_behind.is_empty(), "{seed}: {outcome}");
-        let told = outcome.errors();
-        assert!(matches!(told[..], [line] if line.contains(", but rank 0 ")), "{seed}: {outcome}");
+        let error_lines = outcome.errors();
+        assert!(matches!(error_lines[..], [line] if line.contains(", but rank 0 ")), "{seed}: {outcome}");
     }
 }
 
@@ -237,9 +237,9 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
         (
             |session, is_set| {
                 let dir = tempfile::tempdir()?;
-                let keep = session.broadcast(Some(dir.path().join("kept")))?;
-                let keep = if is_set { dir.path().join("elsewhere") } else { keep };
-                let mut all = DoAllLoop::new("a", 9, Nothing).checkpoint(Checkpoint::new(keep, "1"));
+                let directory = session.broadcast(Some(dir.path().join("kept")))?;
+                let directory = if is_set { dir.path().join("elsewhere") } else { directory };
+                let mut all = DoAllLoop::new("a", 9, Nothing).checkpoint(Checkpoint::new(directory, "1"));
                 all.run(session, 3)?;
                 Ok(())
             },

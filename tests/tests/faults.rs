@@ -222,7 +222,7 @@ fn busy_rank_is_not_declared_dead() {
 
 /// Runs a case on threads whose user code takes longer than the limit for silent ranks, on any rank, and checks that no
 /// rank is declared dead.
-fn is_no_death(case: &str) {
+fn assert_no_death(case: &str) {
     let case = armature_tests::find(case).expect("the case exists");
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
         let config = local::config(ranks).driver(driver).peer_limit(Duration::from_secs(1));
@@ -232,7 +232,7 @@ fn is_no_death(case: &str) {
 
 /// Runs a case under mpirun whose user code takes longer than the limit for silent ranks, and checks that no rank is
 /// declared dead.
-fn is_no_death_under_mpirun(case: &str) {
+fn assert_no_death_under_mpirun(case: &str) {
     let job = Job::new(PROGRAM, 3).arg(case).env("ARMATURE_PEER_SECONDS", "2");
     job.limit(SOON * 3).passes(&[case]);
 }
@@ -240,27 +240,27 @@ fn is_no_death_under_mpirun(case: &str) {
 /// Rank 0 must send heartbeats while the source or the sink of a farm takes longer than the limit for silent ranks.
 #[test]
 fn slow_farm_source_or_sink_does_not_time_out_under_mpirun() {
-    is_no_death_under_mpirun("farm-slow-ends");
+    assert_no_death_under_mpirun("farm-slow-ends");
 }
 
 #[test]
 fn slow_farm_task_does_not_time_out() {
-    is_no_death("farm-slow-tasks");
+    assert_no_death("farm-slow-tasks");
 }
 
 #[test]
 fn slow_farm_task_does_not_time_out_under_mpirun() {
-    is_no_death_under_mpirun("farm-slow-tasks");
+    assert_no_death_under_mpirun("farm-slow-tasks");
 }
 
 #[test]
 fn slow_loop_unit_does_not_time_out() {
-    is_no_death("units-slow");
+    assert_no_death("units-slow");
 }
 
 #[test]
 fn slow_loop_unit_does_not_time_out_under_mpirun() {
-    is_no_death_under_mpirun("units-slow");
+    assert_no_death_under_mpirun("units-slow");
 }
 
 /// Ranks that execute long tasks must leave the job when another rank fails.

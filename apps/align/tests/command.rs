@@ -1,7 +1,7 @@
 //! Tests of the `align` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -160,7 +160,7 @@ fn ranks_are_processes_under_mpirun() {
 fn job_completes_when_its_output_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 90);
-    outlives_its_reader(|| align(&[&file_arguments(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
+    survives_closed_output(|| align(&[&file_arguments(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
 }
 
 /// A restarted job must not write an alignment to its output file again. Only on standard output all alignments are
@@ -176,7 +176,7 @@ fn job_killed_after_a_pair_writes_each_alignment_once() {
     let start = Instant::now();
     while !checkpoints.join("0-0/best").exists() {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.complaints());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.stderr_text());
     }
     running.kill();
     let outcome = writing(3).succeeds();
@@ -197,7 +197,7 @@ fn restarted_job_writes_each_alignment_once() {
     let start = Instant::now();
     while !checkpoints.join("0-0/best").exists() {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.complaints());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.stderr_text());
     }
     running.kill_rank(1);
     let outcome = running.wait();
@@ -235,7 +235,7 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
         let start = Instant::now();
         while completed_panels(&checkpoints, "0-0") <= last {
             std::thread::sleep(Duration::from_millis(5));
-            assert!(start.elapsed() < Duration::from_secs(60), "after {last:?}: {}", running.complaints());
+            assert!(start.elapsed() < Duration::from_secs(60), "after {last:?}: {}", running.stderr_text());
         }
         std::thread::sleep(Duration::from_millis(7 * round as u64));
         running.kill();

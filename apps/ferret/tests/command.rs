@@ -2,7 +2,7 @@
 
 mod common;
 
-use armature_tests::program::{Said, fails, succeeds};
+use armature_tests::program::{ProgramOutput, fails, succeeds};
 use common::{bad, collection, ferret, good, printed};
 use std::fs;
 use std::path::Path;
@@ -78,7 +78,7 @@ fn answers_equal_serial_answers_for_any_mapping() {
     assert_eq!((summary.answered, summary.skipped.len()), (24, 1));
     for (ranks, mapping) in [("1", "serial"), ("2", "auto"), ("3", "auto"), ("6", "orderly"), ("8", "auto")] {
         let ask = ["query", "set/queries", "--db", "db", "-k", "5", "--ranks", ranks, "--mapping", mapping];
-        let Said { printed, messages } = succeeds(&mut ferret(dir.path(), &ask));
+        let ProgramOutput { printed, messages } = succeeds(&mut ferret(dir.path(), &ask));
         assert!(
             printed.as_bytes() == expected,
             "{ranks} ranks, {mapping}: other answers than the plain loop"

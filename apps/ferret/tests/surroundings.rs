@@ -3,7 +3,7 @@
 mod common;
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, left_pipe, outlives_its_reader, succeeds};
+use armature_tests::program::{ProgramOutput, closed_pipe, fails, succeeds, survives_closed_output};
 use common::{bad, collection, ferret, good, printed};
 use std::fs;
 use std::path::Path;
@@ -143,10 +143,10 @@ fn closed_standard_output_is_not_a_failure() {
             "set/truth.tsv",
         ],
     ] {
-        outlives_its_reader(|| ferret(dir.path(), arguments));
+        survives_closed_output(|| ferret(dir.path(), arguments));
     }
     for arguments in [&["--help"][..], &["index", "set/queries", "-o", "x"]] {
-        succeeds(ferret(dir.path(), arguments).stdout(left_pipe()).stderr(left_pipe()));
+        succeeds(ferret(dir.path(), arguments).stdout(closed_pipe()).stderr(closed_pipe()));
     }
 }
 
@@ -163,7 +163,7 @@ fn closed_standard_output_ends_the_work_early() {
     let line = "$0 query many --db db -k 24 --ranks 2 --mapping orderly | head -n 1; exit ${PIPESTATUS[0]}";
     let mut pipe = Command::new("bash");
     let pipe = pipe.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);
-    let Said { printed, messages } = succeeds(pipe);
+    let ProgramOutput { printed, messages } = succeeds(pipe);
     assert!(printed.starts_with("0000.png\t1\t") && printed.lines().count() == 1, "{printed}");
     let answered = messages.lines().find_map(|line| line.strip_suffix(" queries answered, 0 images skipped"));
     let answered: usize = answered.unwrap_or_else(|| panic!("{messages}")).parse().unwrap();

@@ -69,7 +69,7 @@ fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armature_tests::loops::finds_a_wrong_bit;
+    use armature_tests::loops::detects_a_wrong_bit;
     use clap::CommandFactory;
 
     fn parse(arguments: &str) -> Result<Cli, String> {
@@ -92,6 +92,6 @@ mod tests {
         let shape = Shape { rows: 9, columns: 7 };
         let work = |session: &mut Session| simulate(session, shape, 3, Default::default(), true);
         let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
-        finds_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
+        detects_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
     }
 }

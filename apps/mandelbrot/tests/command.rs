@@ -1,7 +1,7 @@
 //! Tests of the `mandelbrot` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, left_pipe, succeeds};
+use armature_tests::program::{closed_pipe, fails, succeeds};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -91,7 +91,7 @@ fn rows_in_the_journal_are_not_recomputed() {
 #[test]
 fn closed_standard_error_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
-    succeeds(mandelbrot(dir.path(), &["--ranks", "2", "--summary"]).stderr(left_pipe()));
+    succeeds(mandelbrot(dir.path(), &["--ranks", "2", "--summary"]).stderr(closed_pipe()));
 }
 
 #[test]

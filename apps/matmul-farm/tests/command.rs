@@ -1,7 +1,7 @@
 //! Tests of the `matmul-farm` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
+use armature_tests::program::{ProgramOutput, fails, succeeds, survives_closed_output};
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-farm");
@@ -15,7 +15,7 @@ fn matmul(arguments: &[&str]) -> Command {
 
 /// Runs the command and returns its standard output and its messages.
 fn good(arguments: &[&str]) -> (String, String) {
-    let Said { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
+    let ProgramOutput { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
     (printed, messages)
 }
@@ -42,7 +42,7 @@ fn central_places_are_equal_for_any_rank_and_block_count() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    outlives_its_reader(|| matmul(&["--ranks", "2", "--summary"]));
+    survives_closed_output(|| matmul(&["--ranks", "2", "--summary"]));
 }
 
 #[test]

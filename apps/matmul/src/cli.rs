@@ -71,7 +71,7 @@ fn compare(width: usize, c: &[f64]) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armature_tests::loops::finds_a_wrong_bit;
+    use armature_tests::loops::detects_a_wrong_bit;
     use clap::CommandFactory;
 
     fn parse(arguments: &str) -> Result<Cli, String> {
@@ -94,6 +94,6 @@ mod tests {
         let work = |session: &mut Session| product(session, 9, 1, Default::default(), true);
         let (_, c) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
         assert!(compare(9, &c[..9]).unwrap_err().contains("the product has 9 values instead of 81"));
-        finds_a_wrong_bit(c, 9, |c| compare(9, c));
+        detects_a_wrong_bit(c, 9, |c| compare(9, c));
     }
 }

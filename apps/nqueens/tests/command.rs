@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nqueens");
 
@@ -70,5 +70,5 @@ fn ranks_are_processes_under_mpirun() {
 
 #[test]
 fn job_completes_when_its_output_is_closed() {
-    outlives_its_reader(|| nqueens(&["8", "--ranks", "2", "--summary"]));
+    survives_closed_output(|| nqueens(&["8", "--ranks", "2", "--summary"]));
 }

@@ -1,7 +1,7 @@
 //! Tests of the `rabin-karp` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -129,7 +129,7 @@ fn generated_text_is_searched_in_bounded_memory() {
 #[test]
 fn closed_standard_output_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
-    outlives_its_reader(|| {
+    survives_closed_output(|| {
         command(dir.path(), &["o", "--generate", "foo:300K", "--segment", "4K", "--ranks", "2", "--summary"])
     });
 }

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 const PROGRAM: LoopProgram = LoopProgram {
     name: "sor",
     path: env!("CARGO_BIN_EXE_sor"),
-    usual: &[("--size", "70x50"), ("--sweeps", "60")],
-    says: &[" sweeps in "],
+    default_options: &[("--size", "70x50"), ("--sweeps", "60")],
+    expected_texts: &[" sweeps in "],
     summary: "4080 units in ",
 };
 
 #[test]
 fn grid_is_equal_for_any_rank_count() {
-    PROGRAM.agrees(&[
+    PROGRAM.matches_serial_loop(&[
         &[],
         &["--ranks", "2"],
         &["--ranks", "3", "--block", "7", "--summary"],
@@ -31,12 +31,12 @@ fn grid_is_equal_for_any_rank_count() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    PROGRAM.outlives_its_reader();
+    PROGRAM.survives_closed_output();
 }
 
 #[test]
 fn errors_name_the_problem_and_its_place() {
-    PROGRAM.refuses(&[
+    PROGRAM.rejects(&[
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "0"], "each at least 3 with its two fixed edges"),
         (&["--size", "2x2"], "each at least 3 with its two fixed edges"),
@@ -48,7 +48,7 @@ fn errors_name_the_problem_and_its_place() {
 
 #[test]
 fn grid_equals_the_serial_grid_under_mpirun() {
-    PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
+    PROGRAM.matches_serial_loop_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
 /// Returns a job that writes checkpoints without pause. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
@@ -78,7 +78,11 @@ fn wait_for_later_checkpoint(dir: &Path, running: &Running, passes: Option<u64>)
             _ => std::thread::sleep(Duration::from_millis(5)),
         }
         let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(60), "no checkpoint after {passes:?}: {}", running.complaints());
+        assert!(
+            waited < Duration::from_secs(60),
+            "no checkpoint after {passes:?}: {}",
+            running.stderr_text()
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the `synthetic-farm` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
+use armature_tests::program::{ProgramOutput, fails, succeeds, survives_closed_output};
 use serde_json::Value;
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn line(printed: &str) -> Value {
 }
 
 fn good(arguments: &[&str]) -> Value {
-    let Said { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
+    let ProgramOutput { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
     // The output consists of a heading, three iterations, their total and the line in JSON.
     assert_eq!(printed.lines().count(), 6, "{printed}");
@@ -85,7 +85,7 @@ fn efficiency_is_the_share_of_the_time_that_tasks_took() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    outlives_its_reader(|| synthetic(&["--ranks", "2", "--summary"]));
+    survives_closed_output(|| synthetic(&["--ranks", "2", "--summary"]));
 }
 
 #[test]

@@ -26,8 +26,8 @@ const END: u64 = u64::MAX;
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a result is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let job = Job::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();

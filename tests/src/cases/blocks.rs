@@ -85,8 +85,8 @@ fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) 
         if let Some(summary) = relax.run(session, part)?.into_summary() {
             movements += summary.movements;
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
-            let is_told = shape.inner().is_empty() || part == 0 || held == shape.units();
-            that(is_told, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
+            let reports_all_rows = shape.inner().is_empty() || part == 0 || held == shape.units();
+            that(reports_all_rows, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
         }
     }
     let grid = relax.collect(session)?.unwrap_or_default();

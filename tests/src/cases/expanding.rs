@@ -64,7 +64,7 @@ fn some(x: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |k| noise(k, x))
 }
 
-fn keeps(x: &u64) -> bool {
+fn passes_filter(x: &u64) -> bool {
     !x.is_multiple_of(3)
 }
 
@@ -72,15 +72,20 @@ fn keeps(x: &u64) -> bool {
 fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
-    let expected: Vec<u64> =
-        (0..items).map(|x| x + 1).flat_map(some).filter(keeps).flat_map(|x| [x; 2]).map(|x| x ^ 1).collect();
+    let expected: Vec<u64> = (0..items)
+        .map(|x| x + 1)
+        .flat_map(some)
+        .filter(passes_filter)
+        .flat_map(|x| [x; 2])
+        .map(|x| x ^ 1)
+        .collect();
     let kinds = every_kind(&[false, false, false, true, false], session.size());
     for (n, kind) in kinds.into_iter().enumerate() {
         let dispatch = if n % 2 == 0 { Dispatch::OnDemand } else { Dispatch::RoundRobin };
         let mut pipeline = Pipeline::source("numbers", || 0..items)
             .map("before", |x| x + 1)
             .flat_map("some", some)
-            .filter("keeps", keeps)
+            .filter("keeps", passes_filter)
             .flat_map("twice", |x| [x; 2])
             .serial()
             .map("behind", move |x| {
@@ -156,7 +161,7 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
     // The expanding stage is on rank 0, so that its items can be counted against the items in the sink.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
-    let ran = pipeline
+    let outcome = pipeline
         // A given mapping avoids the calibration, which chooses its own batch sizes.
         .mapping(MappingChoice::Orderly)
         .window(window)
@@ -166,7 +171,7 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let most = most.into_inner();
     // The bound allows for the window, the batch that the sink waits for, one batch in production, and one at the
     // sink.

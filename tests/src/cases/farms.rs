@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
-    Case { name: "farm-fail-beside-slow", run: fails_beside_slow },
+    Case { name: "farm-fail-beside-slow", run: fails_during_slow_task },
 ];
 
 /// Chunking policies of every kind.
@@ -55,12 +55,12 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
                 x * x
             });
             farm = farm.chunking(chunking);
-            let ran = farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?;
+            let outcome = farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?;
             let what = format!("{tasks} tasks, {chunking}");
             let expected: Vec<(u64, u64)> =
                 if session.is_root() { (0..tasks).map(|x| (x, x * x)).collect() } else { vec![] };
             same(session, &what, &out, &expected)?;
-            if let Some(summary) = ran.into_summary() {
+            if let Some(summary) = outcome.into_summary() {
                 let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
                 that(summary.tasks == tasks && done == tasks && summary.lost.is_empty(), || {
                     format!("{what}: not every task was done once\n{summary}")
@@ -95,10 +95,10 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
         if dedicated {
             farm = farm.dedicated_master();
         }
-        let ran = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
+        let outcome = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
         out.sort_unstable();
         same(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
-        if let Some(summary) = ran.into_summary().filter(|_| dedicated && session.size() > 1) {
+        if let Some(summary) = outcome.into_summary().filter(|_| dedicated && session.size() > 1) {
             that(summary.ranks[0].tasks == 0, || format!("the dedicated master has computed\n{summary}"))?;
         }
     }
@@ -163,9 +163,9 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
 }
 
 /// A worker that fails in the first attempt at some tasks and in all attempts at others.
-struct Stumbles;
+struct FailsSometimes;
 
-impl Worker for Stumbles {
+impl Worker for FailsSometimes {
     type In = u64;
     type Out = u64;
 
@@ -181,8 +181,8 @@ impl Worker for Stumbles {
 fn failing(session: &mut Session) -> Result<(), BoxError> {
     for chunking in CHUNKINGS {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        let mut farm = Farm::worker("stumbles", || Ok(Stumbles)).chunking(chunking).retries(1);
-        let ran = farm.for_each_result(session, 0..120, |number, result| match result {
+        let mut farm = Farm::worker("stumbles", || Ok(FailsSometimes)).chunking(chunking).retries(1);
+        let outcome = farm.for_each_result(session, 0..120, |number, result| match result {
             Ok(x) => good.push((number, x)),
             Err(failed) => bad.push((failed.task(), failed.tries(), failed.message().to_string())),
         })?;
@@ -191,7 +191,7 @@ fn failing(session: &mut Session) -> Result<(), BoxError> {
         same(session, &format!("{chunking}, good"), &good, &expected)?;
         let expected: Vec<_> = (0..120).filter(failed).map(|n| (n, 2, format!("fell over {n}"))).collect();
         same(session, &format!("{chunking}, bad"), &bad, &expected)?;
-        if let Some(summary) = ran.into_summary() {
+        if let Some(summary) = outcome.into_summary() {
             that((summary.failed, summary.retried) == (6, 12), || format!("{chunking}: {summary}"))?;
         }
     }
@@ -208,13 +208,13 @@ fn iterations(session: &mut Session) -> Result<(), BoxError> {
     let start: Vec<f64> = (0..40).map(|n| noise(2, n) as f64).collect();
     let mut last = Vec::new();
     let mut farm = Farm::new("mean", mean);
-    let ran = farm.iterate(session, step(&start), |values, iteration| {
+    let outcome = farm.iterate(session, step(&start), |values, iteration| {
         last.clone_from(&values);
         Ok((iteration < 11).then(|| step(&values)))
     })?;
     let serial = (0..12).fold(start, |values, _| step(&values).into_iter().map(mean).collect());
     same(session, "relaxed", &last, &serial)?;
-    let is_right = ran.summary().is_none_or(|s| s.iterations == 12 && s.tasks == 480);
+    let is_right = outcome.summary().is_none_or(|s| s.iterations == 12 && s.tasks == 480);
     that(is_right, || "tasks were miscounted".into())
 }
 
@@ -229,15 +229,16 @@ fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
             noise(7, x)
         });
         farm = farm.workers(workers);
-        let ran = farm.iterate(session, 0..40, |values, iteration| {
+        let outcome = farm.iterate(session, 0..40, |values, iteration| {
             last.clone_from(&values);
             Ok((iteration < 14).then_some(values))
         })?;
         let serial: Vec<u64> = (0..40).map(|x| (0..15).fold(x, |x, _| noise(7, x))).collect();
         same(session, &format!("{workers} workers"), &last, &serial)?;
-        that(ran.summary().is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()), || {
-            format!("{workers} workers were asked for")
-        })?;
+        that(
+            outcome.summary().is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()),
+            || format!("{workers} workers were asked for"),
+        )?;
     }
     Ok(())
 }
@@ -254,13 +255,14 @@ fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
                 noise(4, x)
             });
             farm = farm.chunking(chunking).sub_masters(leaders);
-            let ran = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
+            let outcome = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
             let what = format!("{leaders} sub-masters, {chunking}");
             same(session, &what, &out, &(0..200).map(|x| (x, noise(4, x))).collect::<Vec<_>>())?;
             let expected = leaders.min((size - 1) / 2);
-            that(ran.summary().is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()), || {
-                format!("{what}: {expected} were expected")
-            })?;
+            that(
+                outcome.summary().is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()),
+                || format!("{what}: {expected} were expected"),
+            )?;
         }
     }
     Ok(())
@@ -364,18 +366,18 @@ fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     let mut last = Vec::new();
     let mut farm =
         Farm::worker("slow tasks", make).chunking(Chunking::fixed(1)).sub_masters((session.size() - 1) / 2);
-    let ran = farm.iterate(session, 0..4 * size, |results, iteration| {
+    let outcome = farm.iterate(session, 0..4 * size, |results, iteration| {
         nap(if iteration == 0 { SLOW } else { 0 });
         last.clone_from(&results);
         Ok((iteration == 0).then_some(results))
     })?;
     let expected: Vec<u64> = if session.is_root() { (2 * size..6 * size).collect() } else { vec![] };
     same(session, "slow tasks", &last, &expected)?;
-    that(ran.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
+    that(outcome.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
 }
 
 /// The last rank fails while the other ranks run tasks that take far longer than a failed job may continue.
-fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
+fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     let (is_last, tasks) = (session.rank() + 1 == session.size(), 3 * session.size() as u64);
     let torn = |_: u64| -> Result<u64, BoxError> {
         nap(if is_last { 1_000 } else { 90_000 });

@@ -38,7 +38,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                     drawn.fetch_add(1, Ordering::SeqCst);
                 })
             };
-            let ran = Pipeline::source("numbers", source)
+            let outcome = Pipeline::source("numbers", source)
                 .map("fast", |x| x + 1)
                 .map("slow", move |x| {
                     work.uneven(8, x);
@@ -57,7 +57,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                 })?;
             let what = format!("{}, {dispatch:?}", kind.name);
             same(session, &what, &out, &(1..=150).map(|x| x * 2).collect::<Vec<u64>>())?;
-            let Some(summary) = ran.into_summary() else { continue };
+            let Some(summary) = outcome.into_summary() else { continue };
             let most = most.into_inner();
             if let (Some(window), Some(batch)) = (window, batch) {
                 that(most <= window * batch, || {

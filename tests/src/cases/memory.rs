@@ -96,7 +96,7 @@ fn peak(
     let before = status("VmRSS")?;
     run(session)?;
     let peak = status("VmHWM")?.saturating_sub(before) >> 20;
-    crate::say(&format!("rank {} took {peak} MiB", session.rank()));
+    crate::print_line(&format!("rank {} took {peak} MiB", session.rank()));
     Ok(())
 }
 

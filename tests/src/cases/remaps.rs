@@ -45,14 +45,14 @@ impl Stage for Sums {
     }
 }
 
-fn keeps(x: u64) -> bool {
+fn passes_filter(x: u64) -> bool {
     x % 7 != 3
 }
 
 /// Returns the expected results of two stateful stages with an uneven, filtering stage between them.
 fn expected(items: u64) -> Vec<u64> {
     let (mut first, mut second) = (Sums::default(), Sums::default());
-    (0..items).map(|x| first.add(x)).filter(|&x| keeps(x)).map(|x| second.add(x)).collect()
+    (0..items).map(|x| first.add(x)).filter(|&x| passes_filter(x)).map(|x| second.add(x)).collect()
 }
 
 /// Runs a pipeline with the results of [`expected`], with a change of mapping after every `step` items. Returns the
@@ -65,7 +65,7 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
         .serial()
         .filter_map("uneven", move |x| {
             work.uneven(5, x);
-            keeps(x).then_some(x)
+            passes_filter(x).then_some(x)
         })
         .stage("second", || Ok(Sums::default()))
         .serial()
@@ -79,14 +79,14 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
     for (after, kind) in (0..items).step_by(step).zip(kinds.iter().cycle()) {
         pipeline = pipeline.remap_after(after, kind.mapping.clone());
     }
-    let ran = pipeline.for_each(session, "collect", |item| out.push(item))?;
+    let outcome = pipeline.for_each(session, "collect", |item| out.push(item))?;
     same(
         session,
         &format!("{items} items, another mapping every {step}, {dispatch:?}"),
         &out,
         &expected(items),
     )?;
-    Ok(ran.summary().map_or(0, |summary| summary.remaps.len() - 1))
+    Ok(outcome.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
 /// Changes the mapping to each kind of mapping in turn while the stream runs.
@@ -112,7 +112,7 @@ fn phases(session: &mut Session) -> Result<(), BoxError> {
     let heavy =
         move |here: bool| work.take(if here { Duration::from_millis(3) } else { Duration::from_micros(300) });
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", move || 0..items)
+    let outcome = Pipeline::source("numbers", move || 0..items)
         .map("early", move |x| {
             heavy(x < items / 2);
             x
@@ -128,7 +128,7 @@ fn phases(session: &mut Session) -> Result<(), BoxError> {
     let mut sums = Sums::default();
     let expected: Vec<u64> = (0..items).map(|x| sums.add(x)).collect();
     same(session, "phases", &out, &expected)?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let live = std::env::var("ARMATURE_BALANCE").is_ok_and(|mode| mode == "live");
     if live && session.is_simulated() && session.size() > 3 {
         that(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;

@@ -52,12 +52,12 @@ impl Stage for Number {
     }
 }
 
-fn keeps(x: u64) -> bool {
+fn passes_filter(x: u64) -> bool {
     x % 5 != 2
 }
 
 fn expected(items: u64) -> Vec<(u64, u64)> {
-    (0..items).filter(|&x| keeps(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
+    (0..items).filter(|&x| passes_filter(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
 }
 
 /// A serial stage between replicated stages receives every item once and in order.
@@ -69,7 +69,7 @@ fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
             Pipeline::source("numbers", || 0..120u64)
                 .filter_map("uneven", move |x| {
                     work.uneven(3, x);
-                    keeps(x).then_some(x)
+                    passes_filter(x).then_some(x)
                 })
                 .stage("number", || Ok(Number::default()))
                 .serial()
@@ -91,10 +91,10 @@ fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
 fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", move || 0..items)
+    let outcome = Pipeline::source("numbers", move || 0..items)
         .filter_map("slow", move |x| {
             work.take(Duration::from_millis(2));
-            keeps(x).then_some(x)
+            passes_filter(x).then_some(x)
         })
         .stage("number", || Ok(Number::default()))
         .serial()
@@ -106,7 +106,7 @@ fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), 
         .dispatch(dispatch)
         .for_each(session, "collect", |item| out.push(item))?;
     same(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     that(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
     // With large fixed batches, the stream ends before the planner has anything to plan.
     if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
@@ -158,7 +158,7 @@ impl Stage for Slow {
 pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", || 0..100u64)
+    let outcome = Pipeline::source("numbers", || 0..100u64)
         .map("pinned", move |x| {
             work.take(Duration::from_millis(4));
             x
@@ -169,7 +169,7 @@ pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
         .for_each(session, "collect", |item| out.push(item))?;
     let expected: Vec<(u64, u64)> = (0..100).map(|x| (x + 1, x)).collect();
     same(session, "a moved serial stage", &out, &expected)?;
-    let Some(summary) = ran.into_summary() else { return Ok(false) };
+    let Some(summary) = outcome.into_summary() else { return Ok(false) };
     that(summary.ranks[0].stages[1].items > 0, || format!("it did not begin on rank 0:\n{summary}"))?;
     Ok(summary.ranks[1..].iter().any(|r| r.stages[1].items > 0))
 }

@@ -57,13 +57,13 @@ fn mapping_file(session: &mut Session) -> Result<(), BoxError> {
         std::fs::write(&path, text)?;
     }
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", || 0..40u64)
+    let outcome = Pipeline::source("numbers", || 0..40u64)
         .map("square", |x| x * x)
         .map("show", |x| x.to_string())
         .mapping(MappingChoice::from_arg(&path.to_string_lossy()))
         .for_each(session, "collect", |item| out.push(item))?;
     same(session, "from a file", &out, &(0..40u64).map(|x| (x * x).to_string()).collect::<Vec<_>>())?;
-    if let Some(summary) = ran.into_summary() {
+    if let Some(summary) = outcome.into_summary() {
         assert_eq!(summary.mapping_text, format!("square@{} | show@0", hosts.join(",")));
     }
     Ok(())

@@ -40,9 +40,10 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
     for n in 0..STAGES {
         pipeline = pipeline.stage(&format!("s{n}"), move || Ok(Declares(flops)));
     }
-    let ran = pipeline.mapping(MappingChoice::Serial).for_each(session, "collect", |item| out.push(item))?;
+    let outcome =
+        pipeline.mapping(MappingChoice::Serial).for_each(session, "collect", |item| out.push(item))?;
     same(session, "declared work", &out, &(STAGES as u64..STAGES as u64 + ITEMS).collect::<Vec<u64>>())?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     if session.is_simulated() {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
@@ -86,9 +87,10 @@ fn slow_link(session: &mut Session) -> Result<(), BoxError> {
     for stage in ["a", "b", "c"] {
         pipeline = pipeline.stage(stage, move || Ok(Carries(work))).serial();
     }
-    let ran = pipeline.mapping(MappingChoice::Orderly).for_each(session, "collect", |item| out.push(item))?;
+    let outcome =
+        pipeline.mapping(MappingChoice::Orderly).for_each(session, "collect", |item| out.push(item))?;
     same(session, "large items", &out, &(0..items).map(item).collect::<Vec<_>>())?;
-    let Some(summary) = ran.into_summary().filter(|_| slow) else { return Ok(()) };
+    let Some(summary) = outcome.into_summary().filter(|_| slow) else { return Ok(()) };
     let ranks: Vec<usize> = summary.mapping.blocks.iter().flat_map(|b| b.hosts.clone()).collect();
     let avoided = ranks.windows(2).all(|pair| pair.contains(&0) || pair[0] == pair[1]);
     that(avoided, || format!("the mapping still goes from rank 1 to rank 2:\n{summary}"))

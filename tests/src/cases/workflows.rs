@@ -46,11 +46,11 @@ fn edge(builder: &mut DescriptionBuilder, from: usize, to: usize, size: u64) {
 
 /// Computes the results of all tasks one after the other.
 fn serial(parents: &Parents) -> Vec<u64> {
-    let mut given = Vec::new();
+    let mut values = Vec::new();
     for (number, parents) in (0..).zip(parents) {
-        given.push(mix(number, parents.iter().map(|&parent| given[parent])));
+        values.push(mix(number, parents.iter().map(|&parent| values[parent])));
     }
-    given
+    values
 }
 
 /// Runs the workflow and checks the results of its final tasks on rank 0.
@@ -166,8 +166,8 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     }
     let memory = 450_000;
     let mut workflow = mixed(builder.build()?).memory(memory).closure("mix", move |inputs, cx| {
-        let given: Vec<Vec<u64>> = inputs.take_all()?;
-        Ok(value(mix(cx.number(), given.iter().map(|values| values[WORDS - 1]))))
+        let values: Vec<Vec<u64>> = inputs.take_all()?;
+        Ok(value(mix(cx.number(), values.iter().map(|values| values[WORDS - 1]))))
     });
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let expected = serial(&parents);
