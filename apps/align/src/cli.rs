@@ -4,7 +4,7 @@ use crate::fasta::{self, Sequence, Unknown};
 use crate::kernel::{Best, serial};
 use crate::lines::{Format, line};
 use crate::saved;
-use crate::scores::{Gaps, LARGEST, Scores};
+use crate::scores::{Gaps, MAX_SCORE, Scores};
 use crate::table::align;
 use armature::loops::{Settings, Summary};
 use armature::{BoxError, Session};
@@ -40,7 +40,7 @@ struct Cli {
     #[arg(long = "match", default_value_t = 2, value_name = "SCORE", value_parser = score(0))]
     alike: i32,
     /// Score of two different nucleotides, and of ambiguity codes such as N
-    #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-LARGEST), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-MAX_SCORE), allow_negative_numbers = true)]
     mismatch: i32,
     /// Matrix of scores, for proteins for example: `blosum62`, or a file in NCBI's format. J, O and U count as X if the matrix does not contain them
     #[arg(long, value_name = "blosum62|FILE", conflicts_with_all = ["alike", "mismatch"])]
@@ -71,7 +71,7 @@ struct Cli {
 
 /// Returns a parser for a score or a cost of at least `least`.
 fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
-    clap::value_parser!(i32).range(i64::from(least)..=i64::from(LARGEST))
+    clap::value_parser!(i32).range(i64::from(least)..=i64::from(MAX_SCORE))
 }
 
 /// Runs the program with the process's arguments.
@@ -123,7 +123,7 @@ struct Pair<'p> {
 }
 
 /// Returns all pairs in the order of the files.
-fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
+fn pairs<'p>((scores, first, second): &'p Inputs, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
     let numbered = |all: &'p [Sequence]| all.iter().enumerate();
     numbered(first).flat_map(move |(i, one)| {
         numbered(second).map(move |(k, other)| {
@@ -134,9 +134,9 @@ fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Ite
 }
 
 /// Input that rank 0 reads and broadcasts: scores, first sequences and second sequences.
-type Read = (Scores, Vec<Sequence>, Vec<Sequence>);
+type Inputs = (Scores, Vec<Sequence>, Vec<Sequence>);
 
-fn read(cli: &Cli) -> Result<Read, String> {
+fn read(cli: &Cli) -> Result<Inputs, String> {
     let scores = cli.scores()?;
     let mut unknown = Unknown::new();
     let first = fasta::read(&cli.first, &scores, &mut unknown)?;
@@ -172,10 +172,10 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
     let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
     let mut output = if session.is_root() { cli.output()? } else { None };
-    for (pair, known) in pairs(&read, gaps).zip(known(session, cli, &read)?) {
+    for (pair, saved) in pairs(&read, gaps).zip(saved_alignments(session, cli, &read)?) {
         let Pair { one, other, .. } = &pair;
         let letters = (&one.letters[..], &other.letters[..]);
-        let best = match known {
+        let best = match saved {
             Some(best) => best,
             None => {
                 let (best, summary) = align(session, letters, &read.0, gaps, cli.settings(&pair))?;
@@ -186,7 +186,7 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
         if !session.is_root() {
             continue;
         }
-        if let (Some(dir), None) = (cli.checkpoint.dir(), known) {
+        if let (Some(dir), None) = (cli.checkpoint.dir(), saved) {
             saved::write(&dir.join(&pair.directory), &pair.fingerprint, best)?;
         }
         let line = line(cli.format, one, other, best);
@@ -217,11 +217,11 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
 }
 
 /// Returns the alignments that earlier jobs have saved, one entry for each pair.
-fn known(session: &mut Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
+fn saved_alignments(session: &mut Session, cli: &Cli, read: &Inputs) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
-    let known = |pair: Pair<'_>| saved::read(&dir.join(&pair.directory), &pair.fingerprint);
-    let known = session.is_root().then(|| pairs(read, cli.gaps()).map(known).collect::<Result<_, _>>());
-    Ok(session.broadcast(known.transpose()?)?)
+    let saved = |pair: Pair<'_>| saved::read(&dir.join(&pair.directory), &pair.fingerprint);
+    let saved = session.is_root().then(|| pairs(read, cli.gaps()).map(saved).collect::<Result<_, _>>());
+    Ok(session.broadcast(saved.transpose()?)?)
 }
 
 #[cfg(test)]

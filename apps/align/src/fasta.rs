@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Maximum size of a file in bytes. Every rank holds the letters of both files.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Named sequence of letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub type Unknown = BTreeMap<char, u64>;
 /// # Errors
 /// The file cannot be read or is no FASTA file. The error contains the file, the line and the expected content.
 pub fn read(path: &Path, scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
-    let bytes = regular::read_at_most(path, MOST_BYTES);
+    let bytes = regular::read_at_most(path, MAX_BYTES);
     let bytes = bytes.map_err(|error| format!("cannot read {}: {error}", shown(path)))?;
     parse(&bytes, scores, unknown).map_err(|error| format!("{}{error}", shown(path)))
 }

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Maximum size in bytes of a file with an alignment. A valid file has some hundred bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: G
 /// The file cannot be read, is damaged, or belongs to an alignment with another fingerprint.
 pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
     let path = dir.join("best");
-    let text = match regular::read_text_at_most(&path, MOST_BYTES) {
+    let text = match regular::read_text_at_most(&path, MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot read {}: {error}", shown(&path))),

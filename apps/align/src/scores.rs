@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Maximum number of letters of a matrix.
-const MOST_LETTERS: usize = 64;
+const MAX_LETTERS: usize = 64;
 /// Maximum absolute value of a score, and maximum cost of a gap. The score of a hundred thousand letters then fits into 32 bits.
-pub const LARGEST: i32 = 10_000;
+pub const MAX_SCORE: i32 = 10_000;
 /// Maximum size in bytes of a file with a matrix. The largest matrix fits, with space for blanks and comments.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Letters of DNA and RNA, followed by ambiguity codes, which match no letter, not even themselves.
 const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
@@ -58,7 +58,7 @@ impl Scores {
         if name.to_str().is_some_and(|name| name.eq_ignore_ascii_case("blosum62")) {
             return Ok(Scores::blosum62());
         }
-        let text = regular::read_text_at_most(name, MOST_BYTES);
+        let text = regular::read_text_at_most(name, MAX_BYTES);
         let text = text.map_err(|error| format!("cannot read the matrix {}: {error}", shown(name)))?;
         Scores::parse(&text).map_err(|error| format!("{}{error}", shown(name)))
     }
@@ -75,11 +75,9 @@ impl Scores {
         let (number, header) = lines.next().ok_or(" has no matrix, expected a line of letters")?;
         let letters = header.split_whitespace().map(letter).collect::<Option<Vec<u8>>>();
         let expected = || {
-            format!(
-                ", line {number}: expected different letters, {MOST_LETTERS} at most, with blanks between"
-            )
+            format!(", line {number}: expected different letters, {MAX_LETTERS} at most, with blanks between")
         };
-        let letters = letters.filter(|all| all.len() <= MOST_LETTERS).ok_or_else(expected)?;
+        let letters = letters.filter(|all| all.len() <= MAX_LETTERS).ok_or_else(expected)?;
         if (1..letters.len()).any(|at| letters[..at].contains(&letters[at])) {
             return Err(expected());
         }
@@ -91,10 +89,14 @@ impl Scores {
             let of =
                 of.ok_or_else(|| format!(", line {number}: expected one of the letters of the first line"))?;
             let scores =
-                words.map(|word| word.parse().ok().filter(|score| (-LARGEST..=LARGEST).contains(score)));
+                words.map(|word| word.parse().ok().filter(|score| (-MAX_SCORE..=MAX_SCORE).contains(score)));
             let scores = scores.collect::<Option<Vec<i32>>>().filter(|scores| scores.len() == letters.len());
             let scores = scores.ok_or_else(|| {
-                format!(", line {number}: expected {} scores, from {} to {LARGEST}", letters.len(), -LARGEST)
+                format!(
+                    ", line {number}: expected {} scores, from {} to {MAX_SCORE}",
+                    letters.len(),
+                    -MAX_SCORE
+                )
             })?;
             if rows[of].replace(scores).is_some() {
                 return Err(format!(

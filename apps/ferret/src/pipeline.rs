@@ -85,7 +85,7 @@ pub fn search(
         )
         .into());
     }
-    let mut nowhere = io::sink();
+    let mut discarded = io::sink();
     let (queries, output) = match root {
         Some(Root { listing, output, reader }) => {
             let database = Fingerprint::read(&search.db)?;
@@ -94,13 +94,13 @@ pub fn search(
             }
             (Some((listing, database, reader)), output)
         }
-        None => (None, &mut nowhere as &mut (dyn Write + Send)),
+        None => (None, &mut discarded as &mut (dyn Write + Send)),
     };
     let left_out = queries.as_ref().map_or(0, |(listing, ..)| listing.skipped().len());
     let files = || {
         queries.iter().flat_map(|(listing, database, reader)| {
             let names = listing.names().iter().take_while(|_| !reader.has_closed());
-            names.map(|name| Asked { database: *database, item: QueryFile::read(listing, name) })
+            names.map(|name| QueryItem { database: *database, item: QueryFile::read(listing, name) })
         })
     };
     let index = SharedIndex::new(&search.db);
@@ -136,20 +136,20 @@ fn report_unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
 
 /// Item in the pipeline, with the database that it refers to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Asked<T> {
+struct QueryItem<T> {
     /// Fingerprint of rank 0's database.
     database: Fingerprint,
     item: T,
 }
 
-impl<T> Asked<T> {
+impl<T> QueryItem<T> {
     /// Applies the function of a stage to the item.
-    fn map<U>(self, stage: impl FnOnce(T) -> U) -> Asked<U> {
-        Asked { database: self.database, item: stage(self.item) }
+    fn map<U>(self, stage: impl FnOnce(T) -> U) -> QueryItem<U> {
+        QueryItem { database: self.database, item: stage(self.item) }
     }
 }
 
-impl<T: Bytes> Bytes for Asked<T> {
+impl<T: Bytes> Bytes for QueryItem<T> {
     fn bytes(&self) -> usize {
         size_of::<Fingerprint>() + self.item.bytes()
     }
@@ -187,11 +187,11 @@ struct Load {
 }
 
 impl Stage for Load {
-    type In = Asked<QueryFile>;
-    type Out = Asked<Loaded>;
+    type In = QueryItem<QueryFile>;
+    type Out = QueryItem<Loaded>;
 
-    fn process(&mut self, asked: Asked<QueryFile>, cx: &mut Context) -> StageResult<Asked<Loaded>> {
-        let Asked { database, item: QueryFile { name, bytes, problem } } = asked;
+    fn process(&mut self, asked: QueryItem<QueryFile>, cx: &mut Context) -> StageResult<QueryItem<Loaded>> {
+        let QueryItem { database, item: QueryFile { name, bytes, problem } } = asked;
         let loaded = match problem {
             Some(problem) => Err(problem),
             None => stages::load(name.clone(), &bytes).map_err(|e| e.to_string()),
@@ -199,7 +199,7 @@ impl Stage for Load {
         match loaded {
             Ok(item) => {
                 let flops = cost::load(bytes.len(), item.picture.width, item.picture.height);
-                Ok(Some(cx.declare(flops, || Asked { database, item })))
+                Ok(Some(cx.declare(flops, || QueryItem { database, item })))
             }
             Err(reason) => report_unusable(&Skipped::new(&name, reason), self.strict).map(|()| None),
         }
@@ -214,10 +214,10 @@ impl Stage for Load {
 struct Segment;
 
 impl Stage for Segment {
-    type In = Asked<Loaded>;
-    type Out = Asked<Cut>;
+    type In = QueryItem<Loaded>;
+    type Out = QueryItem<Cut>;
 
-    fn process(&mut self, asked: Asked<Loaded>, cx: &mut Context) -> StageResult<Asked<Cut>> {
+    fn process(&mut self, asked: QueryItem<Loaded>, cx: &mut Context) -> StageResult<QueryItem<Cut>> {
         let flops = cost::segment(asked.item.picture.width, asked.item.picture.height);
         Ok(Some(cx.declare(flops, || asked.map(stages::seg))))
     }
@@ -227,10 +227,10 @@ impl Stage for Segment {
 struct Extract;
 
 impl Stage for Extract {
-    type In = Asked<Cut>;
-    type Out = Asked<Described>;
+    type In = QueryItem<Cut>;
+    type Out = QueryItem<Described>;
 
-    fn process(&mut self, asked: Asked<Cut>, cx: &mut Context) -> StageResult<Asked<Described>> {
+    fn process(&mut self, asked: QueryItem<Cut>, cx: &mut Context) -> StageResult<QueryItem<Described>> {
         Ok(Some(cx.declare(cost::describe(), || asked.map(stages::ext))))
     }
 }
@@ -241,10 +241,10 @@ struct Probe {
 }
 
 impl Stage for Probe {
-    type In = Asked<Described>;
-    type Out = Asked<Probed>;
+    type In = QueryItem<Described>;
+    type Out = QueryItem<Probed>;
 
-    fn process(&mut self, asked: Asked<Described>, cx: &mut Context) -> StageResult<Asked<Probed>> {
+    fn process(&mut self, asked: QueryItem<Described>, cx: &mut Context) -> StageResult<QueryItem<Probed>> {
         let index = self.opened.index_for(asked.database)?;
         let flops = cost::search(asked.item.regions.len(), index.regions(), index.database().len());
         Ok(Some(cx.declare(flops, || asked.map(|item| stages::ind(item, index)))))
@@ -258,10 +258,10 @@ struct Rank {
 }
 
 impl Stage for Rank {
-    type In = Asked<Probed>;
+    type In = QueryItem<Probed>;
     type Out = Ranked;
 
-    fn process(&mut self, asked: Asked<Probed>, cx: &mut Context) -> StageResult<Ranked> {
+    fn process(&mut self, asked: QueryItem<Probed>, cx: &mut Context) -> StageResult<Ranked> {
         let index = self.opened.index_for(asked.database)?;
         let (item, entries) = (asked.item, index.database().entries());
         let regions = |&image: &u32| entries.get(image as usize).map_or(0, |e| e.regions.len());

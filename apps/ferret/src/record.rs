@@ -1,6 +1,6 @@
 //! Recording of a profile: stages that note the cost of each item while they work.
 
-use crate::profile::{ItemCost, MOST, Profile, StageCost};
+use crate::profile::{ItemCost, MAX_COST, Profile, StageCost};
 use crate::stages::{Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, Stage, StageResult};
 use armature_apps::spin;
@@ -91,7 +91,7 @@ where
             result = timed(item.clone());
         }
         if let Ok(Some(out)) = &result {
-            let micros = (1e6 * shortest).ceil().clamp(1.0, f64::from(MOST)) as u32;
+            let micros = (1e6 * shortest).ceil().clamp(1.0, f64::from(MAX_COST)) as u32;
             let cost = StageCost { micros, bytes: small(out.bytes()) };
             recorder.note(cx.number(), |noted| {
                 if self.number == 0 {
@@ -114,7 +114,7 @@ pub(crate) trait Bytes {
 }
 
 fn small(bytes: usize) -> u32 {
-    u32::try_from(bytes).map_or(MOST, |bytes| bytes.min(MOST))
+    u32::try_from(bytes).map_or(MAX_COST, |bytes| bytes.min(MAX_COST))
 }
 
 impl Bytes for Loaded {

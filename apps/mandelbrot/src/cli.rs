@@ -5,7 +5,7 @@ use crate::palette::Palette;
 use crate::png;
 use crate::rows;
 use crate::scene::Scene;
-use crate::view::{MOST_PIXELS, View};
+use crate::view::{MAX_PIXELS, View};
 use armature::{BoxError, RunSummary, Session};
 use armature_apps::farm::FarmArgs;
 use armature_apps::names;
@@ -70,10 +70,10 @@ const FARM_ONLY: [&str; 7] =
 
 fn parse_size(text: &str) -> Result<(u32, u32), String> {
     let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    let good = |side: &u32| (1..=MOST_PIXELS).contains(side);
+    let good = |side: &u32| (1..=MAX_PIXELS).contains(side);
     sides
         .filter(|(w, h)| good(w) && good(h))
-        .ok_or_else(|| format!("expected WxH with sides from 1 to {MOST_PIXELS}, for example 1200x800"))
+        .ok_or_else(|| format!("expected WxH with sides from 1 to {MAX_PIXELS}, for example 1200x800"))
 }
 
 fn parse_center(text: &str) -> Result<(f64, f64), String> {

@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Result on rank 0.
-struct Found {
+struct RunResult {
     places: Vec<(f64, f64)>,
     dominant: Dominant,
     squarings: usize,
@@ -97,16 +97,16 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
             compare(&squaring, &matrix, args.limits())?;
         }
         let dominant = Dominant::of(squaring.matrix(), &matrix);
-        Ok(Some(Found { places, dominant, squarings: squaring.purities().len(), run }))
+        Ok(Some(RunResult { places, dominant, squarings: squaring.purities().len(), run }))
     })?;
     if let Some(found) = found {
-        show(args, &found)?;
+        print_result(args, &found)?;
     }
     Ok(())
 }
 
-fn show(args: &Cli, found: &Found) -> io::Result<()> {
-    let Found { places, dominant, squarings, run } = found;
+fn print_result(args: &Cli, found: &RunResult) -> io::Result<()> {
+    let RunResult { places, dominant, squarings, run } = found;
     let mut text = format!(
         "largest eigenvalue {:.9} of {} places after {squarings} squarings, residual {:.1e}\n",
         dominant.value, args.places, dominant.residual

@@ -1,7 +1,7 @@
 //! Command line of the program.
 
 use crate::kernel::serial;
-use crate::matrix::{MOST, Matrix, Shape};
+use crate::matrix::{MAX_SIDE, Matrix, Shape};
 use crate::pipeline::{Factors, pipeline};
 use crate::reduce::{Checksum, Rows};
 use armature::pipeline::Summary;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 #[command(version, verbatim_doc_comment)]
 struct Cli {
     /// Number of rows and of columns of both matrices
-    #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MAX_SIDE))]
     size: u64,
     /// Number of rows of A, columns of A, and columns of B, instead of --size
     #[arg(long, value_name = "RxIxC", value_parser = parse_shape, conflicts_with = "size")]
@@ -66,10 +66,12 @@ enum ItemKind {
 fn parse_shape(text: &str) -> Result<Shape, String> {
     let numbers: Option<Vec<u64>> = text.split('x').map(|number| number.parse().ok()).collect();
     match numbers.as_deref() {
-        Some(&[rows, inner, columns]) if [rows, inner, columns].iter().all(|n| (1..=MOST).contains(n)) => {
+        Some(&[rows, inner, columns])
+            if [rows, inner, columns].iter().all(|n| (1..=MAX_SIDE).contains(n)) =>
+        {
             Ok(Shape { rows, inner, columns })
         }
-        _ => Err(format!("expected three numbers from 1 to {MOST}, for example 500x300x400")),
+        _ => Err(format!("expected three numbers from 1 to {MAX_SIDE}, for example 500x300x400")),
     }
 }
 

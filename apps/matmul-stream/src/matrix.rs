@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Maximum number of rows and of columns. The size of a product in bytes then fits into 64 bits.
-pub const MOST: u64 = 1 << 24;
+pub const MAX_SIDE: u64 = 1 << 24;
 
 /// Shape of a product C = A · B. A has `rows` rows of `inner` elements, and B has `inner` rows of `columns` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

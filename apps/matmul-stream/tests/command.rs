@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-stream");
-const SAME: &str = "the same bits as the serial loop";
+const EQUAL_RESULT: &str = "the same bits as the serial loop";
 
 fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
@@ -38,7 +38,10 @@ fn product_is_equal_for_any_rank_count_and_item_kind() {
         &["--block", "1000"],
     ] {
         let printed = good(dir.path(), &[&shape[..], more].concat());
-        assert!(printed.contains(SAME) && checksum(&printed) == checksum(&one), "{more:?}: {printed}");
+        assert!(
+            printed.contains(EQUAL_RESULT) && checksum(&printed) == checksum(&one),
+            "{more:?}: {printed}"
+        );
     }
     let output =
         succeeds(&mut command(dir.path(), &["--size", "50", "--block", "20", "--ranks", "2", "--summary"]));
@@ -56,14 +59,14 @@ fn matrix_files_are_multiplied_into_a_file() {
     write("b", &[1.0, 0.5, 2.0, -1.0, 3.0, 4.0]);
     let files = ["--shape", "2x3x2", "--a", "a", "--b", "b", "--verify", "-o", "c"];
     for more in [&[][..], &["--ranks", "3", "--item", "row"], &["--ranks", "2", "--block", "1"]] {
-        assert!(good(dir.path(), &[&files[..], more].concat()).contains(SAME));
+        assert!(good(dir.path(), &[&files[..], more].concat()).contains(EQUAL_RESULT));
         let bytes = fs::read(dir.path().join("c")).unwrap();
         let c: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         assert_eq!(c, [14.0, 10.5, 32.0, 21.0], "{more:?}");
     }
     // The product file is a valid matrix for another run.
     let again = ["--shape", "2x2x2", "--a", "c", "--b", "c", "--verify", "--ranks", "2"];
-    assert!(good(dir.path(), &again).contains(SAME));
+    assert!(good(dir.path(), &again).contains(EQUAL_RESULT));
 }
 
 #[test]
@@ -115,6 +118,9 @@ fn product_equals_the_serial_product_under_mpirun() {
         let arguments = ["--size", "90", "--block", "16", "--item", item, "--verify"];
         let outcome =
             arguments.into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word)).succeeds();
-        assert!(outcome.stdout.contains(SAME) && checksum(&outcome.stdout) == checksum(&one), "{outcome}");
+        assert!(
+            outcome.stdout.contains(EQUAL_RESULT) && checksum(&outcome.stdout) == checksum(&one),
+            "{outcome}"
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! Command line of the program.
 
 use crate::lines::{Format, Lines};
-use crate::patterns::{MOST_BITS, Patterns};
+use crate::patterns::{MAX_BITS, Patterns};
 use crate::pipeline::{Search, pipeline};
-use crate::text::{MOST_SEGMENT, Part, Repeated, parts};
+use crate::text::{MAX_SEGMENT, Part, Repeated, parts};
 use armature::pipeline::Summary;
 use armature::{BoxError, Session};
 use armature_apps::names;
@@ -47,7 +47,7 @@ struct Cli {
     #[arg(long)]
     shared: bool,
     /// Number of bits of a fingerprint; with a small number most candidates are no matches
-    #[arg(long, value_name = "BITS", default_value_t = MOST_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "BITS", default_value_t = MAX_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
     hash_bits: u32,
     /// Print only the number of matches of each text
     #[arg(long)]
@@ -66,7 +66,7 @@ const USAGE: &str =
     "rabin-karp [OPTIONS] PATTERN... FILE|DIR|-\n       rabin-karp [OPTIONS] --generate TEXT:SIZE PATTERN...";
 
 /// Maximum size in bytes of a file of patterns.
-const MOST_PATTERNS: u64 = 256 << 20;
+const MAX_PATTERN_BYTES: u64 = 256 << 20;
 
 /// Parses a number with an optional unit K, M or G, a power of 1024.
 fn parse_bytes(text: &str) -> Option<u64> {
@@ -80,7 +80,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 fn parse_segment(text: &str) -> Result<usize, String> {
-    let bytes = parse_bytes(text).filter(|bytes| (1..=MOST_SEGMENT as u64).contains(bytes));
+    let bytes = parse_bytes(text).filter(|bytes| (1..=MAX_SEGMENT as u64).contains(bytes));
     bytes.map(|bytes| bytes as usize).ok_or_else(|| "expected 1 to 256M bytes, for example 64K".into())
 }
 
@@ -109,7 +109,7 @@ impl Cli {
         let mut patterns: Vec<Vec<u8>> = arguments.iter().map(|word| word.as_bytes().to_vec()).collect();
         if let Some(path) = &self.patterns {
             let file_error = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
-            let lines = regular::read_at_most(path, MOST_PATTERNS).map_err(file_error)?;
+            let lines = regular::read_at_most(path, MAX_PATTERN_BYTES).map_err(file_error)?;
             // A final line end does not begin another line.
             let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
             patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));

@@ -16,7 +16,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const LANES: usize = 4;
 /// Minimum length of a stretch, as a multiple of the hash length. A shorter stretch does not pay, because each stretch begins with a hash that is
 /// computed from all of its bytes.
-const WORTH: usize = 8;
+const MIN_STRETCH_FACTOR: usize = 8;
 
 /// Position at which a pattern may begin, and the bucket of patterns to compare.
 pub type Candidate = [u32; 2];
@@ -75,7 +75,7 @@ impl Roll {
     #[inline]
     fn roll(&self, bytes: &[u8], end: usize, mut see: impl FnMut(usize, usize, u64)) {
         let places = end.min((bytes.len() + 1).saturating_sub(self.length));
-        let stretch = if places / LANES >= WORTH * self.length { places / LANES } else { 0 };
+        let stretch = if places / LANES >= MIN_STRETCH_FACTOR * self.length { places / LANES } else { 0 };
         if stretch > 0 {
             let mut hashes: [u64; LANES] = std::array::from_fn(|lane| self.hash(&bytes[lane * stretch..]));
             let leaving: [&[u8]; LANES] = std::array::from_fn(|lane| &bytes[lane * stretch..][..stretch - 1]);

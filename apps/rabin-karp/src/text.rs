@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a segment in bytes, without the overlap with the next segment. Positions in a segment have 32 bits.
-pub const MOST_SEGMENT: usize = 256 << 20;
+pub const MAX_SEGMENT: usize = 256 << 20;
 
 /// Generated text that is never stored: `text` repeated up to `size` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

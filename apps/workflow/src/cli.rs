@@ -175,9 +175,9 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     if summary.failed.is_empty() {
         return Ok(());
     }
-    summary.failed.iter().take(SHOWN).for_each(eprint_line);
-    if summary.failed.len() > SHOWN {
-        eprint_line(format_args!("{} more failed", summary.failed.len() - SHOWN));
+    summary.failed.iter().take(MAX_PRINTED_FAILURES).for_each(eprint_line);
+    if summary.failed.len() > MAX_PRINTED_FAILURES {
+        eprint_line(format_args!("{} more failed", summary.failed.len() - MAX_PRINTED_FAILURES));
     }
     if let (Some(file), false) = (&args.file, args.toil) {
         let outputs = args.outputs.iter().map(|outputs| format!(" --outputs {}", outputs.display()));
@@ -191,7 +191,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
 }
 
 /// Maximum number of failed tasks whose messages are printed.
-const SHOWN: usize = 20;
+const MAX_PRINTED_FAILURES: usize = 20;
 
 fn completed_text(tasks: u64) -> String {
     if tasks == 1 { "1 task is done".into() } else { format!("{tasks} tasks are done") }

@@ -64,13 +64,16 @@ impl FromStr for Generated {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const MOST: usize = 100_000;
+        const MAX_TASKS: usize = 100_000;
         let expected = || {
-            format!("expected FAMILY:TASKS or FAMILY:TASKS:SEED, with 1 to {MOST} tasks, as in montage:200")
+            format!(
+                "expected FAMILY:TASKS or FAMILY:TASKS:SEED, with 1 to {MAX_TASKS} tasks, as in montage:200"
+            )
         };
         let (family, rest) = text.split_once(':').ok_or_else(expected)?;
         let (tasks, seed) = rest.split_once(':').unwrap_or((rest, "1"));
-        let tasks = tasks.parse().ok().filter(|tasks| (1..=MOST).contains(tasks)).ok_or_else(expected)?;
+        let tasks =
+            tasks.parse().ok().filter(|tasks| (1..=MAX_TASKS).contains(tasks)).ok_or_else(expected)?;
         let seed = seed.parse().map_err(|_| expected())?;
         Ok(Generated { family: family.parse()?, tasks, seed })
     }
