@@ -16,7 +16,7 @@ use crate::tables::{bytes_text, short_count};
 /// Minimum length of the displayed part of the run, in seconds. A shorter part makes the figures jump; a longer one shows the past.
 const WINDOW: f64 = 10.0;
 /// The displayed part is at least this fraction of the run (1/n), because the parts of time that ranks report grow with the run.
-const WINDOWS: f64 = 100.0;
+const WINDOW_DIVISOR: f64 = 100.0;
 /// Maximum number of displayed events.
 const MAX_EVENTS: usize = 6;
 /// Width of a task's name in columns.
@@ -247,7 +247,7 @@ impl Live {
 
 /// Returns the length of the displayed part of the run, in seconds.
 fn window(run: &Run) -> f64 {
-    WINDOW.max(run.seconds / WINDOWS).min(run.seconds)
+    WINDOW.max(run.seconds / WINDOW_DIVISOR).min(run.seconds)
 }
 
 /// Returns the begin and the end of the displayed part of the run.

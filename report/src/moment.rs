@@ -10,11 +10,11 @@ use crate::run::{Run, TaskRun};
 use crate::tables::{bytes_text, shown_of};
 
 /// Time before and after the moment for which activities are described, as a fraction of the run.
-const PART: f64 = 0.01;
+const SPAN_FRACTION: f64 = 0.01;
 /// Minimum time before and after the moment for which activities are described, in seconds.
-const LEAST: f64 = 0.5;
+const MIN_SPAN: f64 = 0.5;
 /// Maximum number of running tasks and of waiting tasks that are listed.
-const TASKS: usize = 16;
+const MAX_TASKS: usize = 16;
 
 /// Returns the state of the run at a time, in seconds since its start: the arrangement, the running tasks, the waiting tasks and the causes of
 /// waiting, the ranks' activities around that time, and the last decision before and the first one after. `None` if the time is outside of the
@@ -46,7 +46,7 @@ pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
             sentences.push(format!("Rank {rank} held {} for tasks{of}.", bytes_text(held.bytes)));
         }
     }
-    let half_width = LEAST.max(PART * run.seconds);
+    let half_width = MIN_SPAN.max(SPAN_FRACTION * run.seconds);
     let span = ((at - half_width).max(0.0), (at + half_width).min(run.seconds));
     if let Some(why) = diagnosis_of_part(run, span).filter(|_| span.1 > span.0) {
         sentences.push(format!("From {} to {}: {why}", seconds(span.0), seconds(span.1)));
@@ -63,7 +63,7 @@ pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
 fn running(run: &Run, at: f64) -> Vec<String> {
     let runs = |task: &&TaskRun| task.begin <= at && task.end.is_none_or(|end| at < end);
     let all: Vec<&TaskRun> = run.tasks.iter().filter(runs).collect();
-    let sentences = all.iter().take(TASKS).map(|task| {
+    let sentences = all.iter().take(MAX_TASKS).map(|task| {
         format!(
             "Rank {} ran {}, which began {} before.",
             task.rank,
@@ -77,7 +77,7 @@ fn running(run: &Run, at: f64) -> Vec<String> {
 fn waiting(run: &Run, at: f64) -> Vec<String> {
     let all: Vec<(&TaskRun, &armature::observe::TaskWait)> =
         run.tasks.iter().filter_map(|task| Some((task, wait_at(task, at)?))).collect();
-    let sentences = all.iter().take(TASKS).map(|(task, wait)| {
+    let sentences = all.iter().take(MAX_TASKS).map(|(task, wait)| {
         let what = match (wait.waited_for, &wait.of) {
             (WaitedFor::Input, Some(of)) => format!("the output of {}", quoted(of)),
             (WaitedFor::Input, None) => "its inputs to be produced".to_string(),
@@ -92,7 +92,7 @@ fn waiting(run: &Run, at: f64) -> Vec<String> {
 }
 
 fn more(count: usize, what: &str) -> Option<String> {
-    Some(shown_of(count, TASKS, what)).filter(|text| !text.is_empty())
+    Some(shown_of(count, MAX_TASKS, what)).filter(|text| !text.is_empty())
 }
 
 /// Returns the cause for which a task waited at a time, if it did. The waiting times of a task end, one after another, when the task begins.

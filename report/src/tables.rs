@@ -7,9 +7,9 @@ use crate::efficiency::Efficiencies;
 use crate::run::Run;
 
 /// Maximum number of ranks for which the traffic is shown as a matrix.
-const PAIRS: usize = 32;
+const MAX_MATRIX_RANKS: usize = 32;
 /// Maximum number of listed pairs of ranks if the ranks are too many for a matrix.
-const LISTED: usize = 200;
+const MAX_LISTED_PAIRS: usize = 200;
 
 /// Unit of shares: a tenth of a per cent.
 const THOUSANDTHS: u32 = 1000;
@@ -73,7 +73,7 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
 /// Returns the traffic between the ranks of a run.
 pub(crate) fn traffic(run: &Run) -> Traffic {
     let bytes = |from: usize, to: usize| run.ranks[from].sent.get(&to).copied();
-    if run.ranks.len() <= PAIRS {
+    if run.ranks.len() <= MAX_MATRIX_RANKS {
         let heads: Vec<usize> = (0..run.ranks.len()).collect();
         let cell = |from, to| bytes(from, to).map_or(String::new(), |sent| bytes_text(sent.1));
         let rows =
@@ -86,11 +86,11 @@ pub(crate) fn traffic(run: &Run) -> Traffic {
         .collect();
     list.sort_by_key(|pair| std::cmp::Reverse(pair.3));
     let count = list.len();
-    list.truncate(LISTED);
+    list.truncate(MAX_LISTED_PAIRS);
     let list = list
         .into_iter()
         .map(|(from, to, messages, bytes)| (from, to, short_count(messages), bytes_text(bytes)));
-    let shown = shown_of(count, LISTED, "pairs of ranks, those with the most bytes");
+    let shown = shown_of(count, MAX_LISTED_PAIRS, "pairs of ranks, those with the most bytes");
     Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
 }
 

@@ -22,7 +22,7 @@ pub(crate) use memory::{memories, memory};
 pub(crate) use path::critical_path;
 
 /// Maximum number of listed tasks, those with the longest waiting times.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// Causes of waiting, in the order of the tables.
 const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Input, "inputs"),
@@ -55,7 +55,7 @@ pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
     let (memory, memory_of) = memories(run);
     let mut order: Vec<&TaskRun> = run.tasks.iter().filter(|task| total_wait(task) > 0.0).collect();
     order.sort_by(|a, b| total_wait(b).total_cmp(&total_wait(a)));
-    let longest_of = shown_of(order.len(), LISTED, "tasks that waited, those that waited longest");
+    let longest_of = shown_of(order.len(), MAX_LISTED, "tasks that waited, those that waited longest");
     Some(Section {
         gantt,
         path: path_text(run, &path),
@@ -65,7 +65,7 @@ pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
         causes: CAUSES.iter().map(|cause| cause.1).collect(),
         ranks: by_rank(run, ROWS / runs.max(1)),
         ranks_of: shown_of(run.ranks.len(), ROWS / runs.max(1), "ranks"),
-        longest: order.into_iter().take(LISTED).map(row).collect(),
+        longest: order.into_iter().take(MAX_LISTED).map(row).collect(),
         longest_of,
     })
 }

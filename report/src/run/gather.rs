@@ -9,7 +9,7 @@ use crate::mapping::Mapping;
 /// Time between 1970 and 2000 in seconds. Clocks of real runs show a later time, and clocks of simulated runs an earlier one.
 const YEAR_2000: f64 = 946_684_800.0;
 /// Maximum number of ranks that an event can announce.
-const MOST_RANKS: usize = 1 << 20;
+const MAX_RANKS: usize = 1 << 20;
 
 impl Run {
     /// Returns the runs of a log, in order.
@@ -158,7 +158,7 @@ impl Run {
     /// Ensures that the run has at least this number of ranks.
     fn ensure_ranks(&mut self, ranks: usize) {
         // A damaged log may contain any number.
-        let last = ranks.clamp(1, MOST_RANKS) - 1;
+        let last = ranks.clamp(1, MAX_RANKS) - 1;
         self.rank(last);
     }
 

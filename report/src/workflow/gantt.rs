@@ -13,11 +13,11 @@ use crate::svg::{WIDTH, escaped, open};
 use crate::tables::shown_of;
 
 /// Maximum number of drawn tasks in all panels. A task takes about 300 bytes, and more tasks could not be distinguished.
-const DRAWN: usize = 3000;
-/// Maximum number of drawn tasks in each panel of a plan, included in [`DRAWN`].
-const PLANNED: usize = 750;
+const MAX_DRAWN: usize = 3000;
+/// Maximum number of drawn tasks in each panel of a plan, included in [`MAX_DRAWN`].
+const MAX_DRAWN_PER_PLAN: usize = 750;
 /// Height of a panel's heading.
-const HEAD: f64 = 18.0;
+const HEADING_HEIGHT: f64 = 18.0;
 
 /// Chart with captions.
 pub(crate) struct Gantt {
@@ -49,17 +49,17 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
             0 => "initial plan".to_string(),
             _ => format!("final plan, after {}", seconds(*at)),
         };
-        let most = PLANNED / charts;
+        let most = MAX_DRAWN_PER_PLAN / charts;
         let bars = planned_bars(*at, plan, most);
         left_out.push(shown_of(plan.tasks as usize, bars.len(), &format!("tasks {what}, the longest")));
         panels.push((what, panel(&bars, &scale)));
     }
-    let bars = actual_bars(run, path, (DRAWN - PLANNED * panels.len()) / charts);
+    let bars = actual_bars(run, path, (MAX_DRAWN - MAX_DRAWN_PER_PLAN * panels.len()) / charts);
     let of = "tries of tasks, those of the critical path and the longest";
     left_out.push(shown_of(run.tasks.len(), bars.len(), of));
     panels.push(("actual run".to_string(), panel(&bars, &scale)));
 
-    let height = panels.iter().map(|(_, panel)| HEAD + panel.height).sum();
+    let height = panels.iter().map(|(_, panel)| HEADING_HEIGHT + panel.height).sum();
     let mut svg = open(WIDTH, height, "Tasks of each rank, planned and as they ran");
     let mut top = 0.0;
     let has_several = panels.len() > 1;
@@ -68,7 +68,7 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
             let _ =
                 write!(svg, r#"<text class="head" x="4" y="{:.1}">{}</text>"#, top + 13.0, escaped(&what));
         }
-        top += HEAD;
+        top += HEADING_HEIGHT;
         let _ = write!(svg, r#"<g transform="translate(0 {top:.1})">{elements}</g>"#);
         top += height;
     }
@@ -81,7 +81,7 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
 fn plans_text(run: &Run) -> String {
     let Some((at, plan)) = run.schedules.first() else { return String::new() };
     // The predicted end includes tasks that are not in the event.
-    let ends = run.plans.iter().find(|(made, _)| made == at).map_or_else(
+    let ends = run.plans.iter().find(|(planned_at, _)| planned_at == at).map_or_else(
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,
     );

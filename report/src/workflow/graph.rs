@@ -23,7 +23,7 @@ const ROW: f64 = 23.0;
 /// Minimum and maximum width of a column.
 const COLUMN: (f64, f64) = (34.0, 150.0);
 /// Minimum column width, and maximum number of tasks, for which names are drawn.
-const NAMED: (f64, usize) = (80.0, 80);
+const NAMED_LIMITS: (f64, usize) = (80.0, 80);
 const EDGE: f64 = 24.0;
 
 /// Picture with a caption.
@@ -95,7 +95,7 @@ fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usi
     let gaps = columns.saturating_sub(1).max(1) as f64;
     // The last column needs space for names on its right side.
     let wide = ((WIDTH - 2.0 * EDGE) / (gaps + 0.7)).clamp(COLUMN.0, COLUMN.1);
-    let is_named = wide >= NAMED.0 && nodes.len() <= NAMED.1;
+    let is_named = wide >= NAMED_LIMITS.0 && nodes.len() <= NAMED_LIMITS.1;
     let width = (2.0 * EDGE + wide * gaps).max(WIDTH);
     let height = 2.0 * EDGE + ROW * rows.saturating_sub(1) as f64;
     let at = |place: (f64, f64)| (EDGE + wide * place.0, height / 2.0 + ROW * place.1);

@@ -3,7 +3,7 @@
 /// Maximum number of nodes in a column. A layer with more nodes has several columns.
 pub(super) const ROWS: usize = 40;
 /// Maximum number of points at which edges pass through layers. With more points, all edges are drawn straight.
-const MOST_POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 /// Maximum number of sweeps over the layers to reduce crossings; most of the reduction happens in the first sweeps.
 const SWEEPS: usize = 12;
 
@@ -86,7 +86,7 @@ impl Points {
         for &(from, to) in edges {
             reach[from] = reach[from].max(layer[to].saturating_sub(layer[from] + 1));
         }
-        let is_straight = reach.iter().sum::<usize>() > MOST_POINTS;
+        let is_straight = reach.iter().sum::<usize>() > MAX_POINTS;
         let mut all = Points {
             layer: layer.to_vec(),
             rows: Vec::new(),

@@ -71,7 +71,7 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
             caption = format!("{caption} {shown}");
         }
     }
-    Graph { svg: drawn_in_a_circle(&ranks, &between, &arrows), caption }
+    Graph { svg: circle_svg(&ranks, &between, &arrows), caption }
 }
 
 /// Returns the data read by sender and receiver, including reads within a rank.
@@ -89,7 +89,7 @@ fn arrows(run: &Run, rank_of: &HashMap<&str, usize>) -> BTreeMap<(usize, usize),
     arrows
 }
 
-fn drawn_in_a_circle(
+fn circle_svg(
     ranks: &[(usize, u64)],
     between: &[((usize, usize), Arrow)],
     arrows: &BTreeMap<(usize, usize), Arrow>,
@@ -111,7 +111,7 @@ fn drawn_in_a_circle(
     let widest = between.first().map_or(0, |(_, arrow)| arrow.bytes) as f64;
     let mut labels = String::new();
     // Occupied areas: centre, half of the width and half of the height.
-    let mut taken: Vec<(f64, f64, f64, f64)> =
+    let mut occupied: Vec<(f64, f64, f64, f64)> =
         places.values().map(|&(x, y, size)| (x, y, size, size)).collect();
     for ((from, to), arrow) in between {
         let (Some(&a), Some(&b)) = (places.get(from), places.get(to)) else { continue };
@@ -130,11 +130,11 @@ fn drawn_in_a_circle(
         );
         // Arrows are sorted by width. An arrow without space for a label shows its data only in the tooltip.
         let (x, y) = middle;
-        let is_free = |taken: &(f64, f64, f64, f64)| {
-            (taken.0 - x).abs() >= taken.2 + LABEL.0 || (taken.1 - y).abs() >= taken.3 + LABEL.1
+        let is_free = |occupied: &(f64, f64, f64, f64)| {
+            (occupied.0 - x).abs() >= occupied.2 + LABEL.0 || (occupied.1 - y).abs() >= occupied.3 + LABEL.1
         };
-        if taken.iter().all(is_free) {
-            taken.push((x, y, LABEL.0, LABEL.1));
+        if occupied.iter().all(is_free) {
+            occupied.push((x, y, LABEL.0, LABEL.1));
             let label = if arrow.bytes > 0 { bytes_text(arrow.bytes) } else { count(arrow.edges, "edge") };
             let _ = write!(
                 labels,
