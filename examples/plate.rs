@@ -11,7 +11,7 @@ use armature::{BoxError, Session};
 /// Number of steps between two checks of the largest change.
 const STEPS: u64 = 50;
 /// Maximum number of steps.
-const MOST: u64 = 1_000_000;
+const MAX_STEPS: u64 = 1_000_000;
 
 struct Plate {
     shape: Shape,
@@ -76,7 +76,7 @@ pub(crate) fn settle(
     limit: f64,
 ) -> Result<(u64, Option<Vec<f64>>), BoxError> {
     let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
-    let until = Until::at_most(MOST).every(STEPS);
+    let until = Until::at_most(MAX_STEPS).every(STEPS);
     // Each check resets the change on each rank, and compares the largest change with the limit on rank 0.
     let end =
         plate.run_until(session, until, |body| std::mem::take(&mut body.change), |change| change <= limit)?;
