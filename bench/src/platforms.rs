@@ -225,7 +225,7 @@ mod tests {
             assert!(xml.contains(text), "{text} is missing from {xml}");
         }
         assert_eq!(cluster.hostfile(), "h0\nh1\n");
-        let load = HostLoad { host: 1, wave: Wave::STEADY, share: 0.5 };
+        let load = HostLoad { host: 1, wave: Wave::ALWAYS_BUSY, share: 0.5 };
         assert_eq!(cluster.xml_with_loads(&[]).unwrap(), xml);
         let loaded_xml = cluster.xml_with_loads(&[load]).unwrap();
         assert!(

@@ -22,9 +22,9 @@ use rabin_karp::text::{Part, Repeated};
 use crate::Outcome;
 
 /// Seconds between two items above which the stage counts as idle. Several polls for messages take less time.
-const GAP: f64 = 20e-6;
+const IDLE_GAP: f64 = 20e-6;
 /// Number of periods between two readings of the framework's estimator.
-const READING: u64 = 64;
+const READING_INTERVAL: u64 = 64;
 
 /// Application to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Watch {
     /// Runs `work` on an item and records its time.
     fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
-        if self.last.is_some_and(|last| (start - last).as_secs_f64() > GAP) && self.items > 0 {
+        if self.last.is_some_and(|last| (start - last).as_secs_f64() > IDLE_GAP) && self.items > 0 {
             // The stage was idle, so the period is not a valid sample of the heuristic.
             self.held_up += 1;
             self.robust.add(self.items, self.busy);
@@ -128,7 +128,7 @@ impl Watch {
             self.converged += 1;
             self.lines += &format!("estimate heuristic {} {}\n", self.rank, estimate.rate);
         }
-        if self.used.is_multiple_of(READING)
+        if self.used.is_multiple_of(READING_INTERVAL)
             && let Some(estimate) = self.robust.estimate().filter(|estimate| estimate.settled)
         {
             self.lines += &format!("estimate framework {} {}\n", self.rank, 1.0 / estimate.value);

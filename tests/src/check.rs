@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use armature::{BoxError, Session};
 
-/// Checks on rank 0 that `got` equals `expected`, item by item, and on other ranks that `got` is empty. `what`
+/// Checks on rank 0 that `found` equals `expected`, item by item, and on other ranks that `found` is empty. `what`
 /// names the run in error messages.
 ///
 /// # Errors
@@ -13,18 +13,18 @@ use armature::{BoxError, Session};
 pub fn same<T: PartialEq + Debug>(
     session: &Session,
     what: &str,
-    got: &[T],
+    found: &[T],
     expected: &[T],
 ) -> Result<(), BoxError> {
     if !session.is_root() {
-        return that(got.is_empty(), || format!("{what}: rank {} has fed a sink", session.rank()));
+        return that(found.is_empty(), || format!("{what}: rank {} has fed a sink", session.rank()));
     }
-    if let Some(at) = got.iter().zip(expected).position(|(a, b)| a != b) {
-        let (a, b) = (brief(&got[at]), brief(&expected[at]));
+    if let Some(at) = found.iter().zip(expected).position(|(a, b)| a != b) {
+        let (a, b) = (brief(&found[at]), brief(&expected[at]));
         return Err(format!("{what}: item {at} of the result is {a}, expected {b}").into());
     }
-    that(got.len() == expected.len(), || {
-        format!("{what}: the result has {} items, expected {}", got.len(), expected.len())
+    that(found.len() == expected.len(), || {
+        format!("{what}: the result has {} items, expected {}", found.len(), expected.len())
     })
 }
 

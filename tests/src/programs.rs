@@ -269,12 +269,16 @@ impl Step {
             Step::DoAll { name, units, passes, gathered } => {
                 let mut double = DoAllLoop::new(&name.to_string(), *units, Double);
                 double.run(session, *passes)?;
-                let got = if *gathered { double.collect(session)? } else { None };
-                right(got.is_none_or(|got| got == (0..*units).map(|unit| unit << passes).collect::<Vec<_>>()))
+                let found = if *gathered { double.collect(session)? } else { None };
+                right(
+                    found.is_none_or(|found| {
+                        found == (0..*units).map(|unit| unit << passes).collect::<Vec<_>>()
+                    }),
+                )
             }
             Step::Grid { name, sweeps, rows, columns, steps, gathered } => {
                 let (name, shape) = (name.to_string(), Shape { rows: *rows, columns: *columns });
-                let got = if *sweeps {
+                let found = if *sweeps {
                     let mut grow = DoAcrossLoop::new(&name, shape, Grow);
                     grow.run(session, *steps)?;
                     if *gathered { grow.collect(session)? } else { None }
@@ -283,7 +287,7 @@ impl Step {
                     grow.run(session, *steps)?;
                     if *gathered { grow.collect(session)? } else { None }
                 };
-                right(got.is_none_or(|got| got == expected_grid(shape, *steps)))
+                right(found.is_none_or(|found| found == expected_grid(shape, *steps)))
             }
         }
     }

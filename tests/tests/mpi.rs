@@ -48,7 +48,7 @@ fn loops_pass_while_units_move_for_hundreds_of_seeds() {
 }
 
 #[test]
-fn all_cases_pass_with_tiny_message_pieces() {
+fn all_cases_pass_on_three_ranks_with_tiny_message_pieces() {
     all_cases(3, &[("ARMATURE_SPLIT_BYTES", "1009"), ("ARMATURE_CASES_BIG_BYTES", "300001")]);
 }
 

@@ -247,11 +247,11 @@ fn attempt_without_its_declared_output_files_fails() {
         refused("true", "there is no such file");
         refused("mkdir -p f", "is a directory");
         refused("ln -sf /etc/passwd f", "symbolic link");
-        let once = tempfile::tempdir().unwrap();
-        let once = once.path().join("once").display().to_string();
+        let marker = tempfile::tempdir().unwrap();
+        let marker = marker.path().join("once").display().to_string();
         let work_dir = WorkDir::new(
             "a.toml",
-            &task(&format!("if test -e {once}; then echo x > f; else touch {once}; fi")),
+            &task(&format!("if test -e {marker}; then echo x > f; else touch {marker}; fi")),
         );
         succeeded(work_dir.run(ranks, &["--send-files"]));
         assert_eq!(work_dir.text("f"), "x\n");

@@ -28,7 +28,7 @@ const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
 /// Row index at which B begins in the unbounded matrix of generated elements.
-const SECOND: usize = 1 << 30;
+const SECOND_MATRIX_ROW: usize = 1 << 30;
 
 /// Runs the rank program; prints `result seconds S` on rank 0.
 ///
@@ -125,7 +125,7 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
 
 /// Returns the matrix B.
 pub(crate) fn second(width: usize) -> kernels::Factor {
-    kernels::Factor::new(&kernels::rows(SECOND..SECOND + width, width), width)
+    kernels::Factor::new(&kernels::rows(SECOND_MATRIX_ROW..SECOND_MATRIX_ROW + width, width), width)
 }
 
 /// Returns the rows of the result, computed by the serial loop.

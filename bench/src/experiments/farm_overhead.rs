@@ -69,7 +69,7 @@ const CASES: [Case; 2] = [
 ];
 
 /// Messages in flight in the program written by hand.
-const AHEAD: usize = 8;
+const MESSAGES_IN_FLIGHT: usize = 8;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let peers = if smoke {
@@ -121,8 +121,9 @@ impl Case {
         let few = move |tasks: usize| if smoke { tasks.div_ceil(100) } else { tasks };
         let (size, tasks) = (self.size, few(self.tasks));
         let ours = move |dedicated| move |_| tiny::measure(Tiny { size, tasks, dedicated });
-        let by_hand =
-            move |batch| chain::measure::<Tasks>(Chain { size, batch, window: AHEAD, items: tasks });
+        let by_hand = move |batch| {
+            chain::measure::<Tasks>(Chain { size, batch, window: MESSAGES_IN_FLIGHT, items: tasks })
+        };
         let mut field = Vec::new();
         let mut enter = |name, chunk, run: Box<dyn Fn(usize) -> Outcome<f64> + 'a>| {
             field.push(Entry { name, chunk, run });

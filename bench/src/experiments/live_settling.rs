@@ -27,7 +27,7 @@ const ITEMS: usize = 700;
 /// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;
 /// Maximum number of mapping changes.
-const MOST_CHANGES: f64 = 3.0;
+const MAX_CHANGES: f64 = 3.0;
 
 struct Row {
     seed: u64,
@@ -103,7 +103,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         "changes of mapping, most on a platform",
         worst(&|r| r.live.changes.len() as f64),
         "changes",
-        MOST_CHANGES,
+        MAX_CHANGES,
     );
     mark(
         "changes in the second half, most on a platform",

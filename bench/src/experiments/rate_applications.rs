@@ -23,11 +23,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Relative error within which an estimate counts as right, as in the paper.
-const NEAR: f64 = 0.20;
+const TOLERANCE: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 
 /// Statistics of the stage on one rank.
-struct Seen {
+struct RankStatistics {
     items: f64,
     used: f64,
     held_up: f64,
@@ -57,7 +57,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         );
         for estimator in ESTIMATORS {
             let estimates: Vec<f64> = estimates(&output, estimator).map(|estimate| estimate / rate).collect();
-            let near = estimates.iter().filter(|&&ratio| (ratio - 1.0).abs() <= NEAR).count();
+            let near = estimates.iter().filter(|&&ratio| (ratio - 1.0).abs() <= TOLERANCE).count();
             let share = (!estimates.is_empty()).then(|| 100.0 * near as f64 / estimates.len() as f64);
             let sorted = |q| (!estimates.is_empty()).then(|| crate::stats::quantile(&estimates, q));
             table.row([
@@ -79,7 +79,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             }
         }
         let most = ESTIMATORS.iter().map(|e| estimates(&output, e).count()).max().unwrap_or(0).max(2);
-        for (bound, at) in [("alone + 20 %", 1.0 + NEAR), ("alone − 20 %", 1.0 - NEAR)] {
+        for (bound, at) in [("alone + 20 %", 1.0 + TOLERANCE), ("alone − 20 %", 1.0 - TOLERANCE)] {
             plot.add(Series::new(bound, vec![(1.0, at), (most as f64, at)]));
         }
         report.lines(name, &plot)?;
@@ -108,7 +108,7 @@ fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f6
 }
 
 /// Returns the statistics of each rank that runs the stage.
-fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
+fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
     let mut ranks = Vec::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("watched ")) {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -117,7 +117,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
             let value = at.and_then(|at| fields.get(at + 1)?.parse::<f64>().ok());
             value.ok_or_else(|| format!("expected {name} in `{line}`"))
         };
-        let seen = Seen {
+        let seen = RankStatistics {
             items: value("items")?,
             used: value("used")?,
             held_up: value("held_up")?,
@@ -167,7 +167,7 @@ fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
         table.row([name.into(), ratios.len().into(), low.into(), high.into()]);
         let far = (low - 1.0).abs().max((high - 1.0).abs());
         let what = format!("simulated, {name}: largest error of the framework's estimate");
-        report.mark(Mark::new(&what, Interval::exact(100.0 * far), "%", Target::AtMost(100.0 * NEAR)));
+        report.mark(Mark::new(&what, Interval::exact(100.0 * far), "%", Target::AtMost(100.0 * TOLERANCE)));
     }
     report.table("simulated", &table)
 }

@@ -27,7 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Number of items between two changes. The framework reports the cost of a change if, before the next one, the items in
 /// flight have arrived (up to 70 beside other processes) and then as many more. With 100, no change of a run may report it.
-const EVERY: u64 = 200;
+const REMAP_INTERVAL: u64 = 200;
 const ITEMS: u64 = 2_650;
 const ROUNDS: usize = 12;
 
@@ -147,7 +147,7 @@ fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outco
         Contestant::new(ONE, || Ok(start(job(one))?.total)),
         Contestant::new(OTHER, || Ok(start(job(other))?.total)),
         Contestant::new(EXCHANGED, || {
-            let run = start(Job { exchange: Some((EVERY, other.into())), ..job(one) })?;
+            let run = start(Job { exchange: Some((REMAP_INTERVAL, other.into())), ..job(one) })?;
             if run.changes < 1.0 {
                 return Err("the mapping was never exchanged".into());
             }

@@ -31,7 +31,7 @@ const ROUNDS: usize = 30;
 /// broadcast over MPI's in µs.
 const MARKS: (f64, f64) = (1.02, 5.0);
 /// Numbers of steps between two checks.
-const EVERY: [u64; 2] = [1, 10];
+const CHECK_INTERVALS: [u64; 2] = [1, 10];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let cores = two_cores()?;
@@ -59,7 +59,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let longer: Vec<f64> = ours.iter().zip(&by_hand).map(|(ours, by_hand)| ours - by_hand).collect();
     let at_most = Target::AtMost(MARKS.1);
     report.mark(Mark::new("broadcast of 8 B", median_interval(&longer), "µs longer than MPI_Bcast", at_most));
-    for (every, checked) in EVERY.iter().zip(checked) {
+    for (every, checked) in CHECK_INTERVALS.iter().zip(checked) {
         let ratio = median_interval(&paired_ratios(&checked, &fixed));
         let what = format!("until convergence, a check every {every} steps");
         report.mark(Mark::new(&what, ratio, "times the time of fixed steps", Target::AtMost(MARKS.0)));
@@ -177,7 +177,7 @@ fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], Box
         let start = Instant::now();
         heat.run(session, steps)?;
         times[0] += start.elapsed().as_secs_f64();
-        for (every, time) in EVERY.iter().zip(&mut times[1..]) {
+        for (every, time) in CHECK_INTERVALS.iter().zip(&mut times[1..]) {
             session.barrier()?;
             let start = Instant::now();
             let change = |heat: &mut Heat| std::mem::take(&mut heat.change);

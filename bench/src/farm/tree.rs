@@ -17,7 +17,7 @@ use crate::{
 
 /// Modulus of the number of children, which is between 0 and 4. With a mean of two children the tree grows, although
 /// many of its branches end early.
-const MOST_CHILDREN: u64 = 5;
+const MAX_CHILDREN: u64 = 5;
 
 /// Parameters of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,7 +124,7 @@ impl Node {
     }
 
     fn below(self) -> impl Iterator<Item = Node> {
-        let children = if self.depth == 0 { 0 } else { self.number % MOST_CHILDREN };
+        let children = if self.depth == 0 { 0 } else { self.number % MAX_CHILDREN };
         (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
     }
 

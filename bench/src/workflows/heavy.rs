@@ -128,11 +128,11 @@ fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
 
 /// Factor by which the arrays of the first run are smaller. After this run the process has allocated all memory that
 /// it needs in addition to the arrays.
-const SMALL: usize = 64;
+const WARM_UP_FACTOR: usize = 64;
 
 fn run_once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {
-    let bytes = (heavy.bytes / SMALL).next_multiple_of(size_of::<u64>());
-    run(session, Heavy { bytes, memory: heavy.memory / SMALL as u64, ..heavy })?;
+    let bytes = (heavy.bytes / WARM_UP_FACTOR).next_multiple_of(size_of::<u64>());
+    run(session, Heavy { bytes, memory: heavy.memory / WARM_UP_FACTOR as u64, ..heavy })?;
     let before = status("VmRSS")?;
     let start = Instant::now();
     let summary = run(session, heavy)?;

@@ -29,7 +29,7 @@ const REPLAYED_FILE: &str = "known";
 /// Upper bound of the numbers of tasks (exclusive).
 const MODULUS: u64 = 1_000_003;
 /// Number of preceding tasks on which a task may depend. The graph is only wide enough for a few ranks, but deep.
-const REACH: usize = 20;
+const MAX_PARENT_DISTANCE: usize = 20;
 /// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
@@ -62,7 +62,7 @@ impl KillRun {
         let parents = |task: usize| {
             let count = random.below(3).min(task);
             let mut parents: Vec<usize> =
-                (0..count).map(|_| task - 1 - random.below(task.min(REACH))).collect();
+                (0..count).map(|_| task - 1 - random.below(task.min(MAX_PARENT_DISTANCE))).collect();
             parents.sort_unstable();
             parents.dedup();
             parents

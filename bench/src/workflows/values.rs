@@ -12,7 +12,7 @@ use super::kill_run::KillRun;
 use crate::{Outcome, deaths::RunFolder};
 
 /// Time that a task takes in addition to the handling of its values.
-const EACH: Duration = Duration::from_millis(1);
+const TASK_TIME: Duration = Duration::from_millis(1);
 
 /// Parameters of a workflow.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ fn rank(session: &mut Session, run_folder: &RunFolder, valued: Valued) -> Result
             // killed.
             let _ = fs::write(run_folder.path(&joined_file_name(rank)), "");
         });
-        thread::sleep(EACH);
+        thread::sleep(TASK_TIME);
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };

@@ -46,7 +46,7 @@ pub struct Load {
 impl Load {
     /// Returns a load that never rests, on the core with this number in the system's numbering.
     pub fn on_core(core: usize) -> Self {
-        Load { core, wave: Wave::STEADY }
+        Load { core, wave: Wave::ALWAYS_BUSY }
     }
 
     /// Makes the load follow `wave`.

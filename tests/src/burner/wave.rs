@@ -17,7 +17,7 @@ pub struct Wave {
 
 impl Wave {
     /// A load that never rests.
-    pub const STEADY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
+    pub const ALWAYS_BUSY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
 
     /// Returns a wave that begins with a rising edge and is busy for the fraction `duty` of each `period`.
     ///

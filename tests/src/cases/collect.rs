@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Number of 8-byte values that exceed one piece of a message, which holds 4 MiB.
-const MANY: u64 = 700_000;
+const MORE_THAN_A_PIECE: u64 = 700_000;
 
 /// Returns the numbers of items or units to test: none, one, one fewer than ranks, one per rank, and 1000.
 fn counts(session: &Session) -> [u64; 5] {
@@ -30,10 +30,10 @@ fn counts(session: &Session) -> [u64; 5] {
 }
 
 /// Checks that this rank has exactly the expected results.
-fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T]) -> Result<(), BoxError> {
-    that(got == expected, || {
-        let (rank, got, expected) = (session.rank(), got.len(), expected.len());
-        format!("{what}: rank {rank} got {got} others instead of the {expected} results")
+fn whole<T: PartialEq>(session: &Session, what: &str, found: &[T], expected: &[T]) -> Result<(), BoxError> {
+    that(found == expected, || {
+        let (rank, found, expected) = (session.rank(), found.len(), expected.len());
+        format!("{what}: rank {rank} got {found} others instead of the {expected} results")
     })
 }
 
@@ -41,12 +41,12 @@ fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T])
 fn at_root<T: PartialEq>(
     session: &Session,
     what: &str,
-    got: Option<(Vec<T>, u64)>,
+    found: Option<(Vec<T>, u64)>,
     expected: (&[T], u64),
 ) -> Result<(), BoxError> {
-    that(got.is_some() == session.is_root(), || format!("{what}: rank 0 alone was to have the results"))?;
-    let Some((got, counted)) = got else { return Ok(()) };
-    whole(session, what, &got, expected.0)?;
+    that(found.is_some() == session.is_root(), || format!("{what}: rank 0 alone was to have the results"))?;
+    let Some((found, counted)) = found else { return Ok(()) };
+    whole(session, what, &found, expected.0)?;
     that(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
@@ -123,8 +123,8 @@ fn loops(session: &mut Session) -> Result<(), BoxError> {
         let alone = alone.map(|(squares, summary)| (squares, summary.units));
         at_root(session, "squares", alone, (&expected[..], units))?;
     }
-    let many = ParallelFor::new("many", 0..MANY).collect_on_all(session, |n| noise(4, n))?;
-    let expected: Vec<u64> = (0..MANY).map(|n| noise(4, n)).collect();
+    let many = ParallelFor::new("many", 0..MORE_THAN_A_PIECE).collect_on_all(session, |n| noise(4, n))?;
+    let expected: Vec<u64> = (0..MORE_THAN_A_PIECE).map(|n| noise(4, n)).collect();
     whole(session, "many", &many, &expected)?;
     grids(session)
 }
@@ -160,8 +160,8 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
         // The farm runs twice with different tasks.
         for first in [0, tasks] {
             let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
-            let got = farm.collect_on_all(session, first..first + tasks)?;
-            whole(session, "names", &got, &expected)?;
+            let found = farm.collect_on_all(session, first..first + tasks)?;
+            whole(session, "names", &found, &expected)?;
             let alone = farm.collect(session, first..first + tasks)?.into_parts();
             let alone = alone.map(|(names, summary)| (names, summary.tasks));
             at_root(session, "names", alone, (&expected[..], tasks))?;
@@ -171,14 +171,14 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     whole(session, "large", &large, &expected)?;
-    let many = Farm::new("many", wide).plain().collect_on_all(session, 0..WIDE)?;
-    let expected: Vec<_> = (0..WIDE).map(wide).collect();
+    let many = Farm::new("many", wide).plain().collect_on_all(session, 0..WIDE_ITEMS)?;
+    let expected: Vec<_> = (0..WIDE_ITEMS).map(wide).collect();
     whole(session, "many", &many, &expected)
 }
 
 /// Number of 256-byte values that exceed one piece of a message. If a batch holds one item or the window holds few
 /// bytes, each value is sent in its own message.
-const WIDE: u64 = MANY / 32;
+const WIDE_ITEMS: u64 = MORE_THAN_A_PIECE / 32;
 
 fn wide(n: u64) -> [u64; 32] {
     std::array::from_fn(|k| noise(k as u64, n))
@@ -205,7 +205,7 @@ fn pipelines(session: &mut Session) -> Result<(), BoxError> {
             at_root(session, "names", alone, (&expected[..], items))?;
         }
     }
-    let many = Pipeline::source("many", || 0..WIDE).map("noise", wide).collect_on_all(session)?;
-    let expected: Vec<_> = (0..WIDE).map(wide).collect();
+    let many = Pipeline::source("many", || 0..WIDE_ITEMS).map("noise", wide).collect_on_all(session)?;
+    let expected: Vec<_> = (0..WIDE_ITEMS).map(wide).collect();
     whole(session, "many", &many, &expected)
 }

@@ -64,8 +64,8 @@ fn commands(session: &mut Session) -> Result<(), BoxError> {
     let mut workflow = Workflow::from_description(builder.build()?).closure("read", read);
     workflow = workflow.directory(&directory).enforce_memory().retries(1).max_failures(2).unplanned();
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
-    let got: (String, String) = results.take("read")?;
-    that(got == ("18\n".into(), "3 4\n5 6\n".into()), || format!("the files say {got:?}"))?;
+    let found: (String, String) = results.take("read")?;
+    that(found == ("18\n".into(), "3 4\n5 6\n".into()), || format!("the files say {found:?}"))?;
     let mut failed: Vec<String> = summary.failed.iter().map(ToString::to_string).collect();
     failed.sort_by_key(|failed| failed.contains("limit"));
     let has_texts = |at: usize, texts: [&str; 3]| texts.iter().all(|text| failed[at].contains(text));
@@ -129,9 +129,9 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         expected.push(mix(number, parents.into_iter().map(|parent| expected[parent]).collect()));
     }
     for number in (0..tasks).filter(|&number| !is_read[number]) {
-        let got: Vec<u64> = results.take(&number.to_string())?;
-        that(got == vec![expected[number]; words], || {
-            format!("task {number} gave {}, expected {}\n{summary}", got[0], expected[number])
+        let found: Vec<u64> = results.take(&number.to_string())?;
+        that(found == vec![expected[number]; words], || {
+            format!("task {number} gave {}, expected {}\n{summary}", found[0], expected[number])
         })?;
     }
     that(results.names().count() == 0, || "more than the final tasks gave something".into())?;

@@ -97,10 +97,10 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
         if n % 3 > 0 {
             pipeline = pipeline.batch(BatchMode::Fixed(n % 3)).window(4);
         }
-        let got = pipeline.collect(session)?.into_parts();
-        that(got.is_some() == session.is_root(), || "rank 0 alone was to have the items".into())?;
-        let Some((got, summary)) = got else { continue };
-        same(session, kind.name, &got, &expected)?;
+        let found = pipeline.collect(session)?.into_parts();
+        that(found.is_some() == session.is_root(), || "rank 0 alone was to have the items".into())?;
+        let Some((found, summary)) = found else { continue };
+        same(session, kind.name, &found, &expected)?;
         that((summary.items, summary.delivered) == (items, expected.len() as u64), || summary.to_string())?;
     }
     let unordered =
@@ -109,7 +109,7 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let expected: Vec<u64> = (0..items).flat_map(some).flat_map(|x| [x; 2]).collect();
     match unordered.collect(session)?.on_root() {
         // The items arrive in any order. `collect` sorts them into the order of the source.
-        Some(got) => same(session, "unordered", &got, &expected),
+        Some(found) => same(session, "unordered", &found, &expected),
         None => Ok(()),
     }
 }
@@ -149,12 +149,12 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
 fn of_many(session: &mut Session) -> Result<(), BoxError> {
     let (each, window, batch) = (20_000u64, 4, 100);
     let flying = Arc::new(AtomicU64::new(0));
-    let (made, most) = (flying.clone(), AtomicU64::new(0));
+    let (created, most) = (flying.clone(), AtomicU64::new(0));
     let mut sum = 0;
     let many = move |x: u64| {
-        let made = made.clone();
+        let created = created.clone();
         (0..each).map(move |k| {
-            made.fetch_add(1, Ordering::SeqCst);
+            created.fetch_add(1, Ordering::SeqCst);
             x * each + k
         })
     };
@@ -192,9 +192,9 @@ fn finish(session: &mut Session) -> Result<(), BoxError> {
             let sums =
                 Pipeline::source("numbers", || 0..items).stage("first", || Ok(Sums::default())).serial();
             let sums = sums.map("half", |x| x / 2).stage("second", || Ok(Sums::default())).serial();
-            let got = sums.mapping(kind.mapping).collect(session)?.into_parts();
-            let Some((got, summary)) = got else { continue };
-            same(session, &format!("{items} items, {}", kind.name), &got, &expected)?;
+            let found = sums.mapping(kind.mapping).collect(session)?.into_parts();
+            let Some((found, summary)) = found else { continue };
+            same(session, &format!("{items} items, {}", kind.name), &found, &expected)?;
             that((summary.items, summary.delivered) == (items, items + 2), || summary.to_string())?;
         }
     }

@@ -164,9 +164,9 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
         });
         let Some(mut results) = workflow.collect(session)?.on_root() else { return Ok(()) };
         (0..SOURCES).try_for_each(|reader| {
-            let got: Vec<u64> = results.take(&(SOURCES + reader).to_string())?;
+            let found: Vec<u64> = results.take(&(SOURCES + reader).to_string())?;
             let expected = (reader + (7 * reader + 5) % SOURCES) as u64;
-            that(got == [expected], || format!("reader {reader} gave {got:?}, expected {expected}"))
+            that(found == [expected], || format!("reader {reader} gave {found:?}, expected {expected}"))
         })
     };
     // The first run with small arrays allocates all memory that does not depend on the size of the arrays.

@@ -92,8 +92,8 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
 /// Changes the mapping to each kind of mapping in turn while the stream runs.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
-        let made = run(session, 300, 20, dispatch)?;
-        that(session.rank() != 0 || made > 0, || "the mapping was never changed".to_string())?;
+        let remap_count = run(session, 300, 20, dispatch)?;
+        that(session.rank() != 0 || remap_count > 0, || "the mapping was never changed".to_string())?;
     }
     Ok(())
 }

@@ -33,11 +33,11 @@ impl Part {
 
 /// Compares two values and returns an error on any rank, not only on rank 0.
 #[track_caller]
-fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, got: &T, expected: &T) -> Result<(), BoxError> {
+fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, found: &T, expected: &T) -> Result<(), BoxError> {
     let place = std::panic::Location::caller();
-    match got == expected {
+    match found == expected {
         true => Ok(()),
-        false => Err(format!("rank {rank}: {got:?} is not {expected:?} ({place})").into()),
+        false => Err(format!("rank {rank}: {found:?} is not {expected:?} ({place})").into()),
     }
 }
 

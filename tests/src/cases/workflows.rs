@@ -66,9 +66,9 @@ fn check(
     let expected = serial(parents);
     let is_read = |task: &usize| parents.iter().any(|parents| parents.contains(task));
     for task in (0..parents.len()).filter(|task| !is_read(task)) {
-        let got: u64 = results.take(&task.to_string())?;
-        that(got == expected[task], || {
-            format!("{what}: task {task} gave {got}, expected {}", expected[task])
+        let found: u64 = results.take(&task.to_string())?;
+        that(found == expected[task], || {
+            format!("{what}: task {task} gave {found}, expected {}", expected[task])
         })?;
     }
     that(results.names().count() == 0, || format!("{what}: more than the final tasks gave something"))?;
@@ -172,10 +172,10 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let expected = serial(&parents);
     for name in results.names().map(str::to_string).collect::<Vec<_>>() {
-        let got: Vec<u64> = results.take(&name)?;
+        let found: Vec<u64> = results.take(&name)?;
         let task: usize = name.parse()?;
-        that(got == value(expected[task]), || {
-            format!("task {task} gave {}, expected {}", got[0], expected[task])
+        that(found == value(expected[task]), || {
+            format!("task {task} gave {}, expected {}", found[0], expected[task])
         })?;
     }
     let most = summary.ranks.iter().map(|rank| rank.most_held).max().unwrap_or(0);

@@ -45,9 +45,9 @@ impl Rank {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
         let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {
             let n = task[0];
-            let given = self.task(n, is_deadly)?;
+            let value = self.task(n, is_deadly)?;
             more.extend(children(n).into_iter().map(|child| vec![child; LARGE_MESSAGE_WORDS]));
-            Ok((n, given))
+            Ok((n, value))
         });
         farm = farm.retries(1);
         let (mut out, mut failed) = (BTreeMap::new(), Vec::new());
@@ -77,8 +77,8 @@ impl Rank {
         let mut workflow =
             workflow.max_failures(usize::from(is_deadly)).closure("number", move |inputs, cx| {
                 let names: Vec<u64> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
-                for (n, given) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
-                    that(given == vec![noise(3, n); LARGE_MESSAGE_WORDS], || {
+                for (n, value) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
+                    that(value == vec![noise(3, n); LARGE_MESSAGE_WORDS], || {
                         format!("task {n} has given something else")
                     })?;
                 }

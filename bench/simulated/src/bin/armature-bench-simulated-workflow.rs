@@ -29,11 +29,11 @@ fn parse(arguments: &[String]) -> Outcome<Job> {
 }
 
 /// Upper bound of the bytes that encoding adds to a value.
-const AROUND: u64 = 64;
+const ENCODING_BYTES: u64 = 64;
 
 fn rank(job: &Job, session: &mut Session) -> Outcome {
     let value_bytes: Vec<usize> =
-        job.value_bytes().iter().map(|bytes| bytes.saturating_sub(AROUND) as usize).collect();
+        job.value_bytes().iter().map(|bytes| bytes.saturating_sub(ENCODING_BYTES) as usize).collect();
     let mut options = PlanOptions::default();
     options.memory.task_memory = job.task_memory;
     let workflow = Workflow::from_description(job.describe()?).plan(options).cluster(job.cluster()?);

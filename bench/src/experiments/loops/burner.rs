@@ -32,7 +32,7 @@ const ROUNDS: usize = 6;
 /// Measured seconds of a run.
 const SECONDS: f64 = 32.0;
 /// Duration of the warm-up in seconds.
-const SETTLE: f64 = 4.0;
+const WARM_UP_SECONDS: f64 = 4.0;
 /// Factor by which the warm-up round and the runs that search for a split are shorter.
 const WARM_UP: f64 = 8.0;
 /// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
@@ -73,7 +73,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };
             let passes = |seconds: f64| (seconds / (alone * slower)).ceil().max(2.0) as usize;
-            let settle = passes(scale * SETTLE.min(seconds));
+            let settle = passes(scale * WARM_UP_SECONDS.min(seconds));
             let job = Job { settle, passes: passes(scale * seconds), ..job.clone() };
             let load = Load::on_core(cores[1]).start()?;
             let run = if ours { job.with_framework(2)? } else { job.by_hand(2)? };

@@ -78,10 +78,10 @@ const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
 /// Seconds between two polls for messages of a rank of a DOALL loop, which is the duration of a block that the framework
 /// aims at.
-const HOOK: f64 = 8e-3;
+const POLL_INTERVAL: f64 = 8e-3;
 /// Maximum cost of a movement of a DOALL loop whose gain is below the threshold, relative to the time that the movement
 /// saves. The framework uses the same value.
-const AT_ONCE: f64 = 0.1;
+const MAX_RELATIVE_COST: f64 = 0.1;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     real(report, smoke)?;
@@ -306,7 +306,7 @@ impl Case {
         system.noise = NOISE;
         system.seed = seed;
         system.movement = MovementCosts { fixed: 0.0, per_unit: self.move_one };
-        system.hook = HOOK;
+        system.hook = POLL_INTERVAL;
         let run = system.run(balancing)?;
         Ok((run.efficiency(), run.movements as f64))
     }
@@ -322,7 +322,7 @@ fn balancing(kind: Kind) -> Balancing {
 
 fn options(kind: Kind) -> LoopOptions {
     let (reach, at_once) = match kind {
-        Kind::All => (Reach::Anywhere, Some(AT_ONCE)),
+        Kind::All => (Reach::Anywhere, Some(MAX_RELATIVE_COST)),
         Kind::Sweep => (Reach::Neighbours, None),
     };
     let mut options = LoopOptions { reach, at_once, ..LoopOptions::default() };

@@ -89,8 +89,8 @@ impl Instance {
 
     /// Returns the cluster of 2025, scaled so that the largest task needs the fraction `part` of the largest memory.
     pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
-        const OF_EACH: usize = 12;
-        let cluster = paper_cluster(OF_EACH, 1, BANDWIDTH)?;
+        const PROCESSORS_PER_KIND: usize = 12;
+        let cluster = paper_cluster(PROCESSORS_PER_KIND, 1, BANDWIDTH)?;
         self.scaled(&cluster, self.most() as f64 / part / cluster.largest_memory() as f64)
     }
 
