@@ -88,9 +88,10 @@ impl Cli {
 
     /// Returns the scores of letters. Only rank 0 calls this function, because it may read a file.
     fn scores(&self) -> Result<Scores, String> {
-        self.matrix
-            .as_ref()
-            .map_or_else(|| Ok(Scores::dna(self.alike, self.mismatch)), |name| Scores::named(name))
+        self.matrix.as_ref().map_or_else(
+            || Ok(Scores::dna(self.alike, self.mismatch)),
+            |name| Scores::from_name_or_file(name),
+        )
     }
 
     /// Opens the file for the alignments, if one was requested, before the computation begins.

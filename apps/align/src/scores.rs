@@ -54,7 +54,7 @@ impl Scores {
     ///
     /// # Errors
     /// The file does not exist or contains no matrix.
-    pub fn named(name: &Path) -> Result<Self, String> {
+    pub fn from_name_or_file(name: &Path) -> Result<Self, String> {
         if name.to_str().is_some_and(|name| name.eq_ignore_ascii_case("blosum62")) {
             return Ok(Scores::blosum62());
         }
@@ -137,7 +137,7 @@ impl Scores {
     /// # Panics
     /// Panics if there is no letter with this number.
     #[inline]
-    pub fn of(&self, letter: u8) -> &[i32] {
+    pub fn row_of(&self, letter: u8) -> &[i32] {
         &self.rows[usize::from(letter)]
     }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn score(scores: &Scores, a: u8, b: u8) -> i32 {
-        scores.of(scores.letter(a).unwrap())[usize::from(scores.letter(b).unwrap())]
+        scores.row_of(scores.letter(a).unwrap())[usize::from(scores.letter(b).unwrap())]
     }
 
     #[test]
@@ -213,8 +213,8 @@ mod tests {
         ] {
             assert_eq!(Scores::parse(text).unwrap_err(), expected, "{text:?}");
         }
-        let error = Scores::named(Path::new("nowhere")).unwrap_err();
+        let error = Scores::from_name_or_file(Path::new("nowhere")).unwrap_err();
         assert!(error.starts_with("cannot read the matrix nowhere: "), "{error}");
-        assert_eq!(Scores::named(Path::new("BLOSUM62")).unwrap(), Scores::blosum62());
+        assert_eq!(Scores::from_name_or_file(Path::new("BLOSUM62")).unwrap(), Scores::blosum62());
     }
 }

@@ -24,10 +24,10 @@ impl Table for Pair<'_> {
         armature::declare(operations, || {
             for row in rows {
                 let Line { above, left, values } = cells.line(row);
-                let scores = self.scores.of(self.first[row as usize]);
+                let scores = self.scores.row_of(self.first[row as usize]);
                 let (score, at) = fill(above, left, values, scores, letters, self.gaps);
                 let found = Best { score, first_end: row + 1, second_end: columns.start + at as u64 + 1 };
-                self.best = self.best.or(found.unless_empty());
+                self.best = self.best.better_of(found.unless_empty());
             }
         });
         Ok(())
@@ -39,7 +39,7 @@ impl Table for Pair<'_> {
     }
 
     fn restore(&mut self, saved: &[u8]) -> Result<(), BoxError> {
-        self.best = self.best.or(serde_json::from_slice(saved)?);
+        self.best = self.best.better_of(serde_json::from_slice(saved)?);
         Ok(())
     }
 }
@@ -68,7 +68,7 @@ pub fn align(
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
     // The best alignment does not depend on the distribution of the rows.
-    Ok((session.all_reduce(table.body().best, Best::or)?, summary))
+    Ok((session.all_reduce(table.body().best, Best::better_of)?, summary))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ fn matmul(arguments: &[&str]) -> Command {
 }
 
 /// Runs the command and returns its standard output and its messages.
-fn good(arguments: &[&str]) -> (String, String) {
+fn output_of_success(arguments: &[&str]) -> (String, String) {
     let ProgramOutput { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
     (printed, messages)
@@ -22,7 +22,7 @@ fn good(arguments: &[&str]) -> (String, String) {
 
 #[test]
 fn central_places_are_equal_for_any_rank_and_block_count() {
-    let (one, _) = good(&[]);
+    let (one, _) = output_of_success(&[]);
     assert!(one.starts_with("largest eigenvalue ") && one.lines().count() == 6, "{one}");
     for more in [
         &["--ranks", "2"][..],
@@ -31,7 +31,7 @@ fn central_places_are_equal_for_any_rank_and_block_count() {
         &["--ranks", "3", "--dedicated-master", "--chunking", "daf", "--summary"],
         &["--ranks", "4", "--chunking", "static", "--block", "33"],
     ] {
-        let (found, messages) = good(more);
+        let (found, messages) = output_of_success(more);
         assert_eq!(found, one, "{more:?}");
         assert_eq!(more.contains(&"--summary"), messages.contains("iterations"), "{messages}");
     }
@@ -56,7 +56,7 @@ fn errors_name_the_problem_and_its_place() {
 
 #[test]
 fn central_places_are_equal_under_mpirun() {
-    let (one, _) = good(&[]);
+    let (one, _) = output_of_success(&[]);
     for ranks in [2, 3] {
         let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
         assert!(outcome.stderr.contains("the same bits as from the plain loop"), "{outcome}");

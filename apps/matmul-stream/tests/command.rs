@@ -15,7 +15,7 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn good(directory: &Path, arguments: &[&str]) -> String {
+fn output_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut command(directory, arguments)).printed
 }
 
@@ -29,7 +29,7 @@ fn checksum(printed: &str) -> &str {
 fn product_is_equal_for_any_rank_count_and_item_kind() {
     let dir = tempfile::tempdir().unwrap();
     let shape = ["--shape", "37x29x41", "--verify"];
-    let one = good(dir.path(), &shape);
+    let one = output_of_success(dir.path(), &shape);
     for more in [
         &["--ranks", "2"][..],
         &["--ranks", "3", "--item", "row"],
@@ -37,7 +37,7 @@ fn product_is_equal_for_any_rank_count_and_item_kind() {
         &["--ranks", "2", "--block", "7", "--balance", "live"],
         &["--block", "1000"],
     ] {
-        let printed = good(dir.path(), &[&shape[..], more].concat());
+        let printed = output_of_success(dir.path(), &[&shape[..], more].concat());
         assert!(
             printed.contains(EQUAL_RESULT) && checksum(&printed) == checksum(&one),
             "{more:?}: {printed}"
@@ -59,14 +59,14 @@ fn matrix_files_are_multiplied_into_a_file() {
     write("b", &[1.0, 0.5, 2.0, -1.0, 3.0, 4.0]);
     let files = ["--shape", "2x3x2", "--a", "a", "--b", "b", "--verify", "-o", "c"];
     for more in [&[][..], &["--ranks", "3", "--item", "row"], &["--ranks", "2", "--block", "1"]] {
-        assert!(good(dir.path(), &[&files[..], more].concat()).contains(EQUAL_RESULT));
+        assert!(output_of_success(dir.path(), &[&files[..], more].concat()).contains(EQUAL_RESULT));
         let bytes = fs::read(dir.path().join("c")).unwrap();
         let c: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         assert_eq!(c, [14.0, 10.5, 32.0, 21.0], "{more:?}");
     }
     // The product file is a valid matrix for another run.
     let again = ["--shape", "2x2x2", "--a", "c", "--b", "c", "--verify", "--ranks", "2"];
-    assert!(good(dir.path(), &again).contains(EQUAL_RESULT));
+    assert!(output_of_success(dir.path(), &again).contains(EQUAL_RESULT));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn errors_name_the_problem_and_its_place() {
 #[test]
 fn product_equals_the_serial_product_under_mpirun() {
     let dir = tempfile::tempdir().unwrap();
-    let one = good(dir.path(), &["--size", "90"]);
+    let one = output_of_success(dir.path(), &["--size", "90"]);
     for (ranks, item) in [(2, "row"), (3, "block")] {
         let arguments = ["--size", "90", "--block", "16", "--item", item, "--verify"];
         let outcome =

@@ -56,15 +56,15 @@ struct Cli {
 
 /// Parses a time in milliseconds, at most one hour.
 fn parse_mean(text: &str) -> Result<f64, String> {
-    between(text, 3_600_000.0)
+    parse_up_to(text, 3_600_000.0)
 }
 
 /// Parses a percentage, at most 1000.
 fn parse_deviation(text: &str) -> Result<f64, String> {
-    between(text, 1000.0)
+    parse_up_to(text, 1000.0)
 }
 
-fn between(text: &str, most: f64) -> Result<f64, String> {
+fn parse_up_to(text: &str, most: f64) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
     number.ok_or_else(|| format!("expected a number from 0 to {most}"))
 }

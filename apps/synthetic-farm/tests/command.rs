@@ -35,7 +35,7 @@ fn line(printed: &str) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {printed}"))
 }
 
-fn good(arguments: &[&str]) -> Value {
+fn output_of_success(arguments: &[&str]) -> Value {
     let ProgramOutput { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
     // The output consists of a heading, three iterations, their total and the line in JSON.
@@ -49,7 +49,7 @@ fn number(value: &Value, name: &str) -> f64 {
 
 #[test]
 fn results_are_equal_for_any_rank_count_and_chunking() {
-    let one = good(&[]);
+    let one = output_of_success(&[]);
     assert_eq!((&one["tasks"], &one["iterations"], &one["workers"]), (&120.into(), &3.into(), &1.into()));
     for more in [
         &["--ranks", "2"][..],
@@ -58,14 +58,14 @@ fn results_are_equal_for_any_rank_count_and_chunking() {
         &["--ranks", "3", "--chunking", "11", "--request-ahead", "1", "--summary"],
         &["--ranks", "4", "--chunking", "static", "--sleep"],
     ] {
-        let found = good(more);
+        let found = output_of_success(more);
         assert_eq!(found["checksum"], one["checksum"], "{more:?}");
         assert_eq!(found["work_seconds"], one["work_seconds"], "{more:?}");
         if more.contains(&"--dedicated-master") {
             assert_eq!(found["workers"], 2, "{found}");
         }
     }
-    let other = good(&["--seed", "2"]);
+    let other = output_of_success(&["--seed", "2"]);
     assert_ne!(other["checksum"], one["checksum"]);
 }
 
@@ -99,7 +99,7 @@ fn errors_name_the_problem_and_its_place() {
 
 #[test]
 fn results_are_equal_under_mpirun() {
-    let one = good(&[]);
+    let one = output_of_success(&[]);
     for ranks in [2, 3] {
         let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
         let found = line(&outcome.stdout);
