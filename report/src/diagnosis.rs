@@ -68,7 +68,7 @@ impl<'r> Facts<'r> {
             all.filter(|(_, s)| s.total() > 0.0 && s.parked < 0.99 * s.total()).collect();
         let busiest = ranks.iter().copied().max_by(|a, b| a.1.work.total_cmp(&b.1.work))?;
         let n = ranks.len() as f64;
-        let mean = ranks.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares)).over(n);
+        let mean = ranks.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares)).divided_by(n);
         let (time, is_whole) = (to - from, from <= 0.0 && to >= run.seconds);
         Some(Facts { run, time, is_whole, ranks, mean, busiest })
     }
@@ -103,7 +103,7 @@ impl<'r> Facts<'r> {
             .or_else(|| self.slow_rank())
             .or_else(|| self.stage_of_one_rank())
             .or_else(|| self.slow_link())
-            .or_else(|| self.uneven())
+            .or_else(|| self.uneven_work())
             .or_else(|| self.handling_messages())
             .or_else(|| self.too_many());
         let others =
@@ -269,7 +269,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    fn uneven(&self) -> Option<String> {
+    fn uneven_work(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
         let is_it = shares.work >= UNEVEN * self.mean.work && shares.work >= 0.6 * self.time;
         is_it.then(|| {

@@ -235,7 +235,7 @@ impl Live {
                 &host,
                 &activity_text,
                 &parts,
-                [&done, &rate, &with(run, its)],
+                [&done, &rate, &current_work_text(run, its)],
             ));
         }
         if run.ranks.len() > most {
@@ -347,7 +347,7 @@ fn activity_text(run: &Run, rank: &Rank, shares: &Shares) -> String {
 }
 
 /// Describes a rank by its running tasks and held memory, or by the longest call in the last reported part of its time.
-fn with(run: &Run, rank: &Rank) -> String {
+fn current_work_text(run: &Run, rank: &Rank) -> String {
     let mut text = String::new();
     for &number in &rank.running {
         let task = &run.tasks[number];

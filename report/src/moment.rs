@@ -71,7 +71,7 @@ fn running(run: &Run, at: f64) -> Vec<String> {
             seconds(at - task.begin)
         )
     });
-    sentences.chain(more(all.len(), "tasks that ran")).collect()
+    sentences.chain(omitted_text(all.len(), "tasks that ran")).collect()
 }
 
 fn waiting(run: &Run, at: f64) -> Vec<String> {
@@ -88,10 +88,10 @@ fn waiting(run: &Run, at: f64) -> Vec<String> {
         let (name, time) = (quoted(&task.task), seconds(wait.seconds));
         format!("{name} waited on rank {} for {what}, {time} in total.", task.rank)
     });
-    sentences.chain(more(all.len(), "tasks that waited")).collect()
+    sentences.chain(omitted_text(all.len(), "tasks that waited")).collect()
 }
 
-fn more(count: usize, what: &str) -> Option<String> {
+fn omitted_text(count: usize, what: &str) -> Option<String> {
     Some(shown_of(count, MAX_TASKS, what)).filter(|text| !text.is_empty())
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
     let all = edges.len();
     edges.truncate(EDGES);
     let on_path: Vec<usize> = path.iter().map(|&n| number[run.tasks[n].task.as_str()]).collect();
-    let svg = drawn(run, &nodes, &edges, &on_path);
+    let svg = graph_svg(run, &nodes, &edges, &on_path);
     let mut caption = "Each task stands to the right of those whose values it reads. Its number and its colour are its rank. The critical path is thick, and \
                     dashed where a task only had to wait for its rank."
         .to_string();
@@ -90,7 +90,7 @@ pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
     Some(Graph { svg, caption })
 }
 
-fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usize]) -> String {
+fn graph_svg(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usize]) -> String {
     let Layout { places, ways, columns, rows } = layout(nodes.len(), edges);
     let gaps = columns.saturating_sub(1).max(1) as f64;
     // The last column needs space for names on its right side.
