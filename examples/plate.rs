@@ -61,7 +61,7 @@ fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64
 fn main() -> std::process::ExitCode {
     armature::main(|session| {
         let shape = Shape { rows: 500, columns: 500 };
-        let (steps, plate) = settle(session, shape, 1e-5)?;
+        let (steps, plate) = run_until_settled(session, shape, 1e-5)?;
         if let Some(plate) = plate {
             println!("{:.6} in the middle after {steps} steps", plate[250 * shape.columns + 250]);
         }
@@ -70,7 +70,7 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Runs until no value changes by more than `limit`. Returns the number of steps on all ranks, and the plate on rank 0.
-pub(crate) fn settle(
+pub(crate) fn run_until_settled(
     session: &mut Session,
     shape: Shape,
     limit: f64,
@@ -122,7 +122,9 @@ mod tests {
             "rows 5 and 6 are cold"
         );
         for ranks in 1..=3 {
-            let settled = armature::run(&Config::new().ranks(ranks), |session| settle(session, shape, limit));
+            let settled = armature::run(&Config::new().ranks(ranks), |session| {
+                run_until_settled(session, shape, limit)
+            });
             assert_eq!(settled.unwrap(), (steps, Some(plate.clone())));
         }
     }

@@ -56,7 +56,7 @@ impl Experiment {
         let stolen = Stolen::begin();
         (self.run)(&mut report, extent.smoke)?;
         report.check_extent()?;
-        if let Some(part) = stolen.part() {
+        if let Some(part) = stolen.stolen_fraction() {
             report.note(format!("meanwhile others had {:.1} % of this machine's processor time", 1e2 * part));
         }
         Ok(report.close())

@@ -26,7 +26,7 @@ pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
         named("replicas of a group", runs(serial, serial.len(), |_| everyone.clone())),
         named("replicas of groups, not on rank 0", runs(serial, 2, |_| (1.min(last)..ranks).collect())),
         named("every stage on every rank", runs(serial, 1, shifted)),
-        named("even ranks to odd ranks and back", runs(serial, 1, |stage| half(stage, ranks))),
+        named("even ranks to odd ranks and back", runs(serial, 1, |stage| ranks_with_parity(stage, ranks))),
         named("two ranks in turn", runs(serial, 1, |stage| vec![(stage + 1) % 2 * last])),
     ]
 }
@@ -45,7 +45,7 @@ fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
 }
 
 /// Returns the ranks with the parity of `stage`, or rank 0 alone if no rank has this parity.
-fn half(stage: usize, ranks: usize) -> Vec<usize> {
+fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }
 }

@@ -14,7 +14,7 @@ use armature::loops::{
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
 
-use crate::check::{noise, that};
+use crate::check::{ensure, noise};
 
 /// One skeleton of a program. Properties that rank 0 alone determines, such as the number of a farm's tasks, are
 /// not drawn.
@@ -252,7 +252,7 @@ const ITEMS: u64 = 20;
 impl Step {
     fn run(&self, session: &mut Session) -> Result<(), BoxError> {
         let right =
-            |result: bool| that(result, || format!("{self:?} has another result than the serial program"));
+            |result: bool| ensure(result, || format!("{self:?} has another result than the serial program"));
         match self {
             Step::Farm { name, method, retries, wide: true } => {
                 right(farm(session, *name, *method, *retries, |x: u64| u128::from(x) * 3)?)

@@ -103,7 +103,7 @@ fn event_log_agrees_with_the_summary() {
         }),
         ("n_body", &|session| n_body::simulate(session, 200, 10).map(drop)),
         ("pi", &|session| pi::pi(session, 100_000).map(drop)),
-        ("plate", &|session| plate::settle(session, board, 1e-3).map(drop)),
+        ("plate", &|session| plate::run_until_settled(session, board, 1e-3).map(drop)),
         ("stations", &|session| stations::stations(session, lines.path(), 1_000).map(drop)),
         ("tree_search", &|session| tree_search::ways(session, 8).map(drop)),
         ("word_count", &|session| word_count::count_words(session, &book).map(drop)),

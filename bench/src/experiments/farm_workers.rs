@@ -79,7 +79,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             let model = case.model()?;
             let best = model.best(1..=model.most_workers(1..=hosts));
             for start in [hosts, FEW_HOSTS] {
-                let end = case.settle(Path::new(FOLDER), start)?;
+                let end = case.final_workers(Path::new(FOLDER), start)?;
                 let off = (end as f64 / best as f64 - 1.0).abs();
                 worst = worst.max(off);
                 table.row([

@@ -207,7 +207,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
             tail.low.into(),
             tail.high.into(),
             digits(median(&changes), 1),
-            parts(of(way, place)).into(),
+            load_share_range(of(way, place)).into(),
         ]);
     }
     report.table("", &table)?;
@@ -245,7 +245,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
 
 /// Returns the range of the fractions of the core that the load used in these runs. Runs with different fractions are
 /// not comparable.
-fn parts(runs: &[Measured]) -> String {
+fn load_share_range(runs: &[Measured]) -> String {
     let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.core_shares.as_ref()?.load)).collect();
     spread(&parts)
 }

@@ -62,7 +62,7 @@ impl Tree {
             let length = node.steps(self.steps);
             (nodes, steps) = (nodes + 1, steps + length);
             sum = sum.wrapping_add(advance_directly(node.number, length));
-            open.extend(node.below());
+            open.extend(node.children());
         }
         (nodes, steps, sum)
     }
@@ -123,14 +123,14 @@ impl Node {
         advance(self.number, self.steps(mean))
     }
 
-    fn below(self) -> impl Iterator<Item = Node> {
+    fn children(self) -> impl Iterator<Item = Node> {
         let children = if self.depth == 0 { 0 } else { self.number % MAX_CHILDREN };
         (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
     }
 
     /// Returns the sum of the results of the subtree.
     fn search(self, mean: u64) -> u64 {
-        self.below().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
+        self.children().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
     }
 }
 
@@ -158,7 +158,7 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
     Ok(armature::run(&config, |session| {
         let mut farm = Farm::exploring("tree", |&(number, depth): &(u64, u32), more| {
             let node = Node { number, depth };
-            more.extend(node.below().map(Node::into_task));
+            more.extend(node.children().map(Node::into_task));
             node.work(tree.steps)
         });
         // This search establishes the connections and starts the threads.

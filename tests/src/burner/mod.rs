@@ -174,7 +174,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     std::io::Write::flush(&mut std::io::stdout())?;
     let start = Instant::now();
     loop {
-        match load.wave.at(start.elapsed()) {
+        match load.wave.state_at(start.elapsed()) {
             (true, left) => cores::spin(left),
             // A rest of more than an hour is split; the loop then checks the wave again.
             (false, left) => thread::sleep(left.min(Duration::from_secs(3600))),

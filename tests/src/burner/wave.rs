@@ -47,8 +47,8 @@ impl Wave {
     }
 
     /// Returns true if the load is busy at `time` after the start, and the remaining duration of this state.
-    pub fn at(&self, time: Duration) -> (bool, Duration) {
-        let place = self.place(time);
+    pub fn state_at(&self, time: Duration) -> (bool, Duration) {
+        let place = self.position_in_period(time);
         let (busy, end) = if place < self.busy { (true, self.busy) } else { (false, self.period) };
         (busy, Duration::from_nanos(end - place))
     }
@@ -103,7 +103,7 @@ impl Wave {
         let mut edges = Vec::new();
         let mut now = 0;
         while now < self.period {
-            let (busy, remaining) = self.at(Duration::from_nanos(now));
+            let (busy, remaining) = self.state_at(Duration::from_nanos(now));
             if edges.last().is_none_or(|&(_, before)| before != busy) {
                 edges.push((now, busy));
             }
@@ -113,7 +113,7 @@ impl Wave {
         edges
     }
 
-    fn place(&self, time: Duration) -> u64 {
+    fn position_in_period(&self, time: Duration) -> u64 {
         // The remainder is smaller than the period, which is a `u64`.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
@@ -143,11 +143,11 @@ mod tests {
     #[test]
     fn wave_alternates_between_busy_and_idle() {
         let wave = Wave::new(ms(100), 0.3).unwrap();
-        let seen: Vec<_> = [0, 29, 30, 99, 100, 131].map(|t| wave.at(ms(t))).to_vec();
+        let seen: Vec<_> = [0, 29, 30, 99, 100, 131].map(|t| wave.state_at(ms(t))).to_vec();
         let expected = [(true, 30), (true, 1), (false, 70), (false, 1), (true, 30), (false, 69)];
         assert_eq!(seen, expected.map(|(busy, remaining)| (busy, ms(remaining))));
-        assert_eq!(wave.rest_first().at(ms(0)), (false, ms(70)));
-        assert_eq!(wave.rest_first().at(ms(70)), (true, ms(30)));
+        assert_eq!(wave.rest_first().state_at(ms(0)), (false, ms(70)));
+        assert_eq!(wave.rest_first().state_at(ms(70)), (true, ms(30)));
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         for (duty, busy) in [(1.0, true), (0.0, false)] {
             let wave = Wave::new(ms(100), duty).unwrap();
             for wave in [wave, wave.seeded(3), wave.rest_first()] {
-                assert!([0, 50, 100, 170].iter().all(|&t| wave.at(ms(t)).0 == busy), "{wave:?}");
+                assert!([0, 50, 100, 170].iter().all(|&t| wave.state_at(ms(t)).0 == busy), "{wave:?}");
                 assert_eq!(wave.edges(), [(0, busy)], "{wave:?}");
             }
         }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn seeds_give_different_reproducible_phases() {
         let wave = Wave::new(ms(100), 0.5).unwrap();
-        let busy = (0..200).filter(|&seed| wave.seeded(seed).at(ms(0)).0).count();
+        let busy = (0..200).filter(|&seed| wave.seeded(seed).state_at(ms(0)).0).count();
         assert!((70..130).contains(&busy), "{busy} of 200 begin busy");
         assert_eq!(wave.seeded(7), wave.seeded(7));
         assert_ne!(wave.seeded(7), wave.seeded(8));
@@ -177,10 +177,10 @@ mod tests {
             let (mut now, mut burnt) = (Duration::ZERO, Duration::ZERO);
             while now < ms(1000) {
                 assert_eq!(wave.burnt(now), burnt, "{wave:?} at {now:?}");
-                let (busy, remaining) = wave.at(now);
+                let (busy, remaining) = wave.state_at(now);
                 (now, burnt) = (now + remaining, burnt + if busy { remaining } else { Duration::ZERO });
             }
-            let half = ms(45) + wave.at(Duration::ZERO).1 / 2;
+            let half = ms(45) + wave.state_at(Duration::ZERO).1 / 2;
             assert_eq!(wave.burnt(half + ms(90)) - wave.burnt(half), Duration::from_nanos(33_300_000));
         }
     }
@@ -194,8 +194,8 @@ mod tests {
             for (place, &(nanos, busy)) in edges.iter().enumerate() {
                 let end = edges.get(place + 1).map_or(wave.period, |next| next.0);
                 for at in [nanos, nanos.midpoint(end), end - 1] {
-                    assert_eq!(wave.at(Duration::from_nanos(at)).0, busy, "{wave:?} at {at}");
-                    assert_eq!(wave.at(Duration::from_nanos(at + 3 * wave.period)).0, busy);
+                    assert_eq!(wave.state_at(Duration::from_nanos(at)).0, busy, "{wave:?} at {at}");
+                    assert_eq!(wave.state_at(Duration::from_nanos(at + 3 * wave.period)).0, busy);
                 }
             }
         }

@@ -8,9 +8,9 @@ use armature::farm::{Chunking, Context, Farm, Worker};
 use armature::{BoxError, Session};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::farms::{below, serial_tree};
+use super::farms::{serial_tree, tree_children};
 use crate::Case;
-use crate::check::{Work, noise, same, setting, that};
+use crate::check::{Work, check_equal, ensure, noise, setting};
 
 /// Cases that do not run on every transport.
 pub const CASES: &[Case] = &[
@@ -57,10 +57,12 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         out.push((number, x));
     })?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
-    same(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
-    that(summary.tasks == tasks && summary.failed == 0, || format!("not every task ended once\n{summary}"))?;
+    check_equal(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
+    ensure(summary.tasks == tasks && summary.failed == 0, || {
+        format!("not every task ended once\n{summary}")
+    })?;
     let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
-    that(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
+    ensure(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
     let (seconds, known) = (summary.elapsed.as_secs_f64(), summary.known);
     crate::print_line(&format!("farm complete, lost {:?}, {seconds:.3} s, {known} known", summary.lost));
     Ok(())
@@ -74,7 +76,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     let roots: Vec<(u64, u32)> = (0..16).map(|root| (noise(8, root), 7)).collect();
     let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
         work.take(Duration::from_micros(1_000 + noise(7, node.0) % 2_000));
-        more.extend(below(node));
+        more.extend(tree_children(node));
         node.0
     });
     // Each killed rank may hold a task, as in [`deaths`].
@@ -93,7 +95,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     let mut serial = serial_tree(&roots);
     found.sort_unstable();
     serial.sort_unstable();
-    same(session, "nodes", &found, &serial)?;
+    check_equal(session, "nodes", &found, &serial)?;
     crate::print_line(&format!("farm complete, lost {:?}, {} known", summary.lost, summary.known));
     Ok(())
 }
@@ -123,7 +125,7 @@ fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
         out.push(x);
     })?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
-    same(session, "results", &out, &(0..tasks).map(|x| noise(0, x)).collect::<Vec<_>>())?;
+    check_equal(session, "results", &out, &(0..tasks).map(|x| noise(0, x)).collect::<Vec<_>>())?;
     crate::print_line(&format!("farm complete, {} known", summary.known));
     Ok(())
 }
@@ -145,7 +147,9 @@ fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     let serial = (0..10).fold(0, |from, iteration| {
         last(&set(iteration, from).iter().map(|&(iteration, x)| noise(iteration, x)).collect::<Vec<_>>())
     });
-    that(end == serial, || format!("the last results are not those of the serial program: {end}, {serial}"))?;
+    ensure(end == serial, || {
+        format!("the last results are not those of the serial program: {end}, {serial}")
+    })?;
     crate::print_line(&format!("farm complete, {} known", summary.known));
     Ok(())
 }
@@ -169,8 +173,8 @@ impl Worker for HangingWorker {
 fn hung(session: &mut Session) -> Result<(), BoxError> {
     let mut farm = Farm::worker("hung", || Ok(HangingWorker)).task_limit(Duration::from_secs(1)).retries(1);
     let Some((out, summary)) = farm.collect(session, 0..100)?.into_parts() else { return Ok(()) };
-    same(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
-    that(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
+    check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
+    ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
     // The job must survive for another second. If the process of the lost rank had already ended, most launchers
     // would end the whole job.
@@ -246,10 +250,10 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
     };
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let right: Vec<_> = (0..tasks).filter(|&x| x != DEADLY).map(|x| (x, noise(3, x))).collect();
-    same(session, "results", &out, &right)?;
+    check_equal(session, "results", &out, &right)?;
     let failed_numbers: Vec<u64> = failed.iter().map(|f| f.task()).collect();
-    that(failed_numbers == [DEADLY], || format!("tasks {failed_numbers:?} have failed\n{summary}"))?;
-    that(failed[0].message().contains(" died in it"), || format!("it says: {}", failed[0]))?;
+    ensure(failed_numbers == [DEADLY], || format!("tasks {failed_numbers:?} have failed\n{summary}"))?;
+    ensure(failed[0].message().contains(" died in it"), || format!("it says: {}", failed[0]))?;
     crate::print_line(&format!("farm complete, lost {}; {}", summary.lost.len(), failed[0]));
     Ok(())
 }

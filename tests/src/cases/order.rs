@@ -5,7 +5,7 @@ use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, same};
+use crate::check::{Work, check_equal, noise};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ fn chain<'p>(stages: usize, items: u64, work: Option<Work>) -> Pipeline<'p, u64>
     for n in 0..stages {
         pipeline = pipeline.map(&format!("s{n}"), move |x| {
             if let Some(work) = work {
-                work.uneven(n as u64, x);
+                work.take_uneven(n as u64, x);
             }
             step(n, x)
         });
@@ -52,7 +52,7 @@ fn order(session: &mut Session) -> Result<(), BoxError> {
                     |item| out.push(item),
                 )?;
                 let what = format!("{stages} stages, {}, {dispatch:?}", kind.name);
-                same(session, &what, &out, &expected(stages, 150))?;
+                check_equal(session, &what, &out, &expected(stages, 150))?;
             }
         }
     }
@@ -70,7 +70,7 @@ fn overtaking(session: &mut Session) -> Result<(), BoxError> {
                 "collect",
                 |item| out.push(item),
             )?;
-            same(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(3, 100))?;
+            check_equal(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(3, 100))?;
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
             let mut out = Vec::new();
             Pipeline::source("numbers", || 0..200u64)
                 .map("uneven", move |x| {
-                    work.uneven(11, x);
+                    work.take_uneven(11, x);
                     step(0, x)
                 })
                 .map("one", |x| step(1, x))
@@ -98,7 +98,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
             let mut all: Vec<u64> = (0..200).map(|x| step(1, step(0, x))).filter_map(some).collect();
             out.sort_unstable();
             all.sort_unstable();
-            same(session, &format!("{}, {dispatch:?}", kind.name), &out, &all)?;
+            check_equal(session, &format!("{}, {dispatch:?}", kind.name), &out, &all)?;
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ fn counts(session: &mut Session) -> Result<(), BoxError> {
                 }
                 let pipeline = pipeline.mapping(kind.mapping.clone()).dispatch(dispatch);
                 let outcome = pipeline.for_each(session, "collect", |item| out.push(item))?;
-                same(
+                check_equal(
                     session,
                     &format!("{items} items, {}, {dispatch:?}", kind.name),
                     &out,
@@ -157,7 +157,7 @@ fn filters(session: &mut Session) -> Result<(), BoxError> {
                 .filter(|&x| x % 3 != 0 || keep == 8)
                 .map(|&x| (x, x.to_string(), x % 7))
                 .collect();
-            same(session, &format!("{keep} of 8 kept, {}", kind.name), &out, &all)?;
+            check_equal(session, &format!("{keep} of 8 kept, {}", kind.name), &out, &all)?;
             if let Some(summary) = outcome.into_summary() {
                 assert_eq!((summary.items, summary.delivered), (200, all.len() as u64), "{summary}");
                 assert_eq!(summary.dropped(1), 200 - first.len() as u64, "{summary}");
@@ -172,5 +172,5 @@ fn filters(session: &mut Session) -> Result<(), BoxError> {
 fn no_stages(session: &mut Session) -> Result<(), BoxError> {
     let mut out = Vec::new();
     Pipeline::source("numbers", || 0..50u8).for_each(session, "collect", |item| out.push(item))?;
-    same(session, "no stages", &out, &(0..50).collect::<Vec<u8>>())
+    check_equal(session, "no stages", &out, &(0..50).collect::<Vec<u8>>())
 }

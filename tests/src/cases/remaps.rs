@@ -6,7 +6,7 @@ use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, Stag
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, same, that};
+use crate::check::{Work, check_equal, ensure};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -64,13 +64,13 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
         .stage("first", || Ok(Sums::default()))
         .serial()
         .filter_map("uneven", move |x| {
-            work.uneven(5, x);
+            work.take_uneven(5, x);
             passes_filter(x).then_some(x)
         })
         .stage("second", || Ok(Sums::default()))
         .serial()
         .map("after", move |x| {
-            work.uneven(6, x);
+            work.take_uneven(6, x);
             x
         })
         .mapping(MappingChoice::Orderly)
@@ -80,7 +80,7 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
         pipeline = pipeline.remap_after(after, kind.mapping.clone());
     }
     let outcome = pipeline.for_each(session, "collect", |item| out.push(item))?;
-    same(
+    check_equal(
         session,
         &format!("{items} items, another mapping every {step}, {dispatch:?}"),
         &out,
@@ -93,7 +93,7 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
         let remap_count = run(session, 300, 20, dispatch)?;
-        that(session.rank() != 0 || remap_count > 0, || "the mapping was never changed".to_string())?;
+        ensure(session.rank() != 0 || remap_count > 0, || "the mapping was never changed".to_string())?;
     }
     Ok(())
 }
@@ -127,11 +127,11 @@ fn phases(session: &mut Session) -> Result<(), BoxError> {
         .for_each(session, "collect", |item| out.push(item))?;
     let mut sums = Sums::default();
     let expected: Vec<u64> = (0..items).map(|x| sums.add(x)).collect();
-    same(session, "phases", &out, &expected)?;
+    check_equal(session, "phases", &out, &expected)?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let live = std::env::var("ARMATURE_BALANCE").is_ok_and(|mode| mode == "live");
     if live && session.is_simulated() && session.size() > 3 {
-        that(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;
+        ensure(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use rabin_karp::text::{Part, Repeated};
 use rabin_karp::verify::naive;
 
 use crate::Case;
-use crate::check::{noise, same};
+use crate::check::{check_equal, noise};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -49,7 +49,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
         let job = mapped(job, session, &[false, false], plan);
         job.for_each(session, "reduce", |part| found.extend(part.matches()))?;
         let what = format!("{bits} bits, segments of {segment}");
-        same(session, &what, &found, &naive(&search.patterns, &text))?;
+        check_equal(session, &what, &found, &naive(&search.patterns, &text))?;
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
         let job = matmul_stream::pipeline::pipeline(shape, side, factors);
         let job = mapped(job, session, &[false, true], plan);
         job.for_each(session, "write", |rows| product.extend(bits(&rows.values)))?;
-        same(session, &format!("items of {side} rows"), &product, &expected)?;
+        check_equal(session, &format!("items of {side} rows"), &product, &expected)?;
     }
     Ok(())
 }

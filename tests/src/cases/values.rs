@@ -7,7 +7,7 @@ use armature::{BoxError, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::Case;
-use crate::check::{noise, same};
+use crate::check::{check_equal, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "values", run: values },
@@ -71,7 +71,12 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
             "collect",
             |n| out.push(n),
         )?;
-        same(session, "as many as the farm said", &out, &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>())?;
+        check_equal(
+            session,
+            "as many as the farm said",
+            &out,
+            &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>(),
+        )?;
         let mut own_count = 0;
         ParallelFor::new("count", 0..sum % 50).run(session, |range| {
             own_count += range.end - range.start;

@@ -8,7 +8,7 @@ use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Session};
 
 use super::{DEADLY, LARGE_MESSAGE_WORDS, NUMBERS, Rank};
-use crate::check::{noise, same, that};
+use crate::check::{check_equal, ensure, noise};
 
 /// Number of tasks without dependencies.
 const WIDTH: u64 = 10;
@@ -78,7 +78,7 @@ impl Rank {
             workflow.max_failures(usize::from(is_deadly)).closure("number", move |inputs, cx| {
                 let names: Vec<u64> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
                 for (n, value) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
-                    that(value == vec![noise(3, n); LARGE_MESSAGE_WORDS], || {
+                    ensure(value == vec![noise(3, n); LARGE_MESSAGE_WORDS], || {
                         format!("task {n} has given something else")
                     })?;
                 }
@@ -104,11 +104,11 @@ fn check(
     missing: Option<BTreeSet<u64>>,
 ) -> Result<(), BoxError> {
     if missing.is_some() {
-        same(session, "tries of failed tasks", &failed, &[2])?;
-        that((1..=2).contains(&lost), || format!("{lost} ranks are lost for two tries"))?;
+        check_equal(session, "tries of failed tasks", &failed, &[2])?;
+        ensure((1..=2).contains(&lost), || format!("{lost} ranks are lost for two tries"))?;
     }
     let missing = missing.unwrap_or_default();
     let numbers = numbers.filter(|n| !missing.contains(n));
     let expected: Vec<_> = numbers.map(|n| (n, vec![noise(3, n); LARGE_MESSAGE_WORDS])).collect();
-    same(session, "results", &out.into_iter().collect::<Vec<_>>(), &expected)
+    check_equal(session, "results", &out.into_iter().collect::<Vec<_>>(), &expected)
 }

@@ -23,7 +23,7 @@ use armature::loops::{DoAcross, DoAcrossLoop, Grid, Shape, map};
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Config, Session};
 
-use crate::check::{noise, same, that};
+use crate::check::{check_equal, ensure, noise};
 use crate::print_line;
 
 /// Maximum time for which a rank holds. It is not shorter than the time for which a test waits before it kills the
@@ -322,7 +322,7 @@ impl Rank {
                     farm.retries(1).collect(session, (0..NUMBERS).map(|n| vec![n; LARGE_MESSAGE_WORDS]))?;
                 let Some(out) = out.on_root() else { return Ok(()) };
                 let large: Vec<_> = expected().into_iter().map(|x| vec![x; LARGE_MESSAGE_WORDS]).collect();
-                same(session, "results", &out, &large)
+                check_equal(session, "results", &out, &large)
             }
             Skeleton::Explore => self.explore(session, false),
             Skeleton::DeadlyExplore => self.explore(session, true),
@@ -342,8 +342,8 @@ impl Rank {
                 if !session.is_root() {
                     (expected, deaths) = Default::default();
                 }
-                same(session, "results", &out, &expected)?;
-                same(session, "failed tasks", &failed, &deaths)
+                check_equal(session, "results", &out, &expected)?;
+                check_equal(session, "failed tasks", &failed, &deaths)
             }
             Skeleton::Pipeline => {
                 let mut out = Vec::new();
@@ -353,12 +353,12 @@ impl Rank {
                     .mapping(MappingChoice::Text(format!("wide@{}", all.join(","))))
                     .for_each(session, "collect", |item| out.push(item))?;
                 let expected = if session.is_root() { expected() } else { Vec::new() };
-                same(session, "items", &out, &expected)
+                check_equal(session, "items", &out, &expected)
             }
             Skeleton::Units => {
                 let out = map(session, "numbers", 0..NUMBERS, |n| work(n).map_err(|e| e.to_string()))?;
                 let out = out.into_iter().collect::<Result<Vec<u64>, String>>()?;
-                that(out == expected(), || format!("rank {}: wrong values", session.rank()))
+                ensure(out == expected(), || format!("rank {}: wrong values", session.rank()))
             }
             Skeleton::Sweep => {
                 let shape = Shape { rows: NUMBERS, columns: 4 };
@@ -369,7 +369,7 @@ impl Rank {
                 let counts: Vec<_> =
                     grid.chunks_exact(4).map(inner).skip(1).take(NUMBERS as usize - 2).collect();
                 let expected = if session.is_root() { NUMBERS as usize - 2 } else { 0 };
-                same(session, "rows", &counts, &vec![(4.0, 4.0); expected])
+                check_equal(session, "rows", &counts, &vec![(4.0, 4.0); expected])
             }
         }
     }

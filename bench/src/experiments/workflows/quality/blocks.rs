@@ -52,7 +52,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
         let mut ratios = Vec::new();
         for instance in &instances {
             eprintln!("{name}: {}", instance.name);
-            let [baseline, ours] = both(instance)?;
+            let [baseline, ours] = makespans(instance)?;
             lost += usize::from(baseline.is_some() && ours.is_none());
             let ratio = ours.zip(baseline).map(|(ours, baseline)| ours / baseline);
             ratios.extend(ratio);
@@ -92,7 +92,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 /// Returns the makespans of DagHetMem and DagHetPart, as confirmed by the verifier, or `None` where a planner finds
 /// no plan.
-fn both(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
+fn makespans(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
     let cluster = instance.fitting_cluster(PROCESSORS_PER_KIND)?;
     let model = MemoryModel::new(instance.task_memory);
     let workflow = &instance.workflow;
